@@ -1,0 +1,5 @@
+import sys
+
+from groundling.cli import main
+
+sys.exit(main())

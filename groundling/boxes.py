@@ -1,0 +1,58 @@
+"""Geometry of boxes: xyxy, pixels, continuous coordinates (no +1), on the last axis of any array.
+
+The official grounding evaluators count pixels inclusively and in float32; their arithmetic is in
+`groundling.metrics`, so that it cannot leak into models and these functions cannot leak into scores.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def area(boxes: Tensor) -> Tensor:
+    """(..., 4) -> (...); an inverted box has area 0."""
+    wh = (boxes[..., 2:] - boxes[..., :2]).clamp(min=0)
+    return wh[..., 0] * wh[..., 1]
+
+
+def intersection(a: Tensor, b: Tensor) -> Tensor:
+    """(..., A, 4), (..., B, 4) -> (..., A, B), area shared by each pair."""
+    low = torch.maximum(a[..., :, None, :2], b[..., None, :, :2])
+    high = torch.minimum(a[..., :, None, 2:], b[..., None, :, 2:])
+    wh = (high - low).clamp(min=0)
+    return wh[..., 0] * wh[..., 1]
+
+
+def iou(a: Tensor, b: Tensor) -> Tensor:
+    """(..., A, 4), (..., B, 4) -> (..., A, B), intersection over union; 0 where both boxes are empty."""
+    both = intersection(a, b)
+    either = area(a)[..., :, None] + area(b)[..., None, :] - both
+    return both / either.clamp(min=1e-9)
+
+
+def union(boxes: Tensor, where: Tensor) -> Tensor:
+    """The smallest box around the boxes in `where`: (..., R, 4), (..., R) bool -> (..., 4); NaN where none is."""
+    inf = torch.full_like(boxes, float("inf"))
+    low = torch.where(where[..., None], boxes, inf)[..., :2].amin(-2)
+    high = torch.where(where[..., None], boxes, -inf)[..., 2:].amax(-2)
+    none = ~where.any(-1, keepdim=True)
+    return torch.cat([low, high], -1).masked_fill(none, float("nan"))
+
+
+def nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
+    """Indices kept by greedy non-maximum suppression, best score first: (R, 4), (R,) -> (K,)."""
+    order = scores.argsort(descending=True, stable=True)
+    overlap = iou(boxes[order], boxes[order])
+    alive = torch.ones(len(order), dtype=torch.bool)
+    for i in range(len(order)):
+        if alive[i]:
+            alive[i + 1 :] &= overlap[i, i + 1 :] <= threshold
+    return order[alive]
+
+
+def points_inside(points: Tensor, boxes: Tensor) -> Tensor:
+    """(..., P, 2), (..., B, 4) -> (..., P, B): is each point strictly inside each box?"""
+    x, y = points[..., :, None, 0], points[..., :, None, 1]
+    left, top, right, bottom = boxes[..., None, :, :].unbind(-1)
+    return (x > left) & (x < right) & (y > top) & (y < bottom)

@@ -1,0 +1,58 @@
+"""Per-item statistics, computed once, aggregated at will.
+
+Every metric here is a function of sums over items: BLEU of n-gram counts, a mean of (value, 1), F1 of hits and counts
+per class. So a metric computes one row of numbers per item and a `combine` that turns summed rows into the score, and
+bootstrap, paired tests and subsets cost one matrix product, never a second scoring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groundling import __version__
+from groundling.types import Score
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """One metric on n items: `score = combine(sum over items of values)`."""
+
+    name: str
+    signature: str
+    ids: tuple[str, ...]  # n
+    values: Array  # (n, s)
+    combine: Callable[[Array], Array]  # (..., s) sums -> (...) scores; must accept leading axes
+
+    def score(self) -> Score:
+        return Score(self.name, float(self.combine(self.values.sum(0))), len(self.ids), self.signature)
+
+    def resample(self, weights: Array) -> Array:
+        """Scores of resampled corpora: (S, n) how often each item is drawn -> (S,)."""
+        return self.combine(weights @ self.values)
+
+    def per_item(self) -> Array:
+        """(n,) the score of each item alone."""
+        return self.combine(self.values)
+
+
+def mean_statistics(name: str, signature: str, ids: tuple[str, ...], values: Array) -> Statistics:
+    """A metric that is the mean of one number per item."""
+    with_ones = np.stack([values, np.ones_like(values)], axis=1)
+
+    def mean(sums: Array) -> Array:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(sums[..., 0] / sums[..., 1])
+
+    return Statistics(name, signature, ids, with_ones, mean)
+
+
+def signature(metric: str, **fields: Any) -> str:
+    """`cider-d|df:corpus|tok:ptb-3.4.1|v:0.1.0`: enough for others to know exactly what was done."""
+    return "|".join([metric, *(f"{k}:{v}" for k, v in fields.items()), f"v:{__version__}"])

@@ -1,0 +1,259 @@
+"""The nouns made of tensors, in order of flow: Regions -> Batch -> Scene -> Glimpse -> Decoding, and Match.
+
+Shape letters, the same in every file:
+B images · N captions · T tokens · R regions · D feature · H hidden · V vocabulary · P phrases · K branches · L labels.
+Boxes are xyxy in pixels. A video is an image whose regions carry frame numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from groundling.types import PAD, Fingerprint, Vocab
+
+# ---------------------------------------------------------------- what a model sees
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Proposals of B images, padded to the same R; `valid` says which are real. Invalid rows are all zero.
+
+    A source makes one image's (B = 1), a store reads any number, `Regions.stack` joins them.
+    """
+
+    feats: Tensor  # (B, R, D) float
+    boxes: Tensor  # (B, R, 4) float, pixels
+    valid: Tensor  # (B, R) bool
+    frame: Tensor  # (B, R) int64, 0 for an image
+    size: Tensor  # (B, 2) float, width and height in pixels
+    labels: Tensor  # (B, R, L) int64, the L likeliest detector classes, -1 where unknown; L may be 0
+    scores: Tensor  # (B, R, L) float, their probabilities
+    whole: Tensor | None = None  # (B, G) feature of the whole image, where the source gives one
+    grid: Tensor | None = None  # (B, C, G) feature map, flattened, where the source gives one
+
+    def __post_init__(self) -> None:
+        if self.boxes.ndim != 3 or self.boxes.shape[-1] != 4:
+            raise ValueError(f"boxes must be (B, R, 4), got {tuple(self.boxes.shape)}")
+        if self.feats.shape[:2] != self.boxes.shape[:2]:
+            raise ValueError(f"feats {tuple(self.feats.shape)} and boxes {tuple(self.boxes.shape)} disagree on (B, R)")
+
+    @staticmethod
+    def of(feats: Tensor, boxes: Tensor, size: tuple[float, float], **more: Tensor) -> Regions:
+        """One image's regions (B = 1) from (R, D) and (R, 4); what is not given is unknown."""
+        r = len(boxes)
+        more = {name: value[None] for name, value in more.items()}
+        unknown: dict[str, Tensor] = {
+            "valid": torch.ones(1, r, dtype=torch.bool),
+            "frame": torch.zeros(1, r, dtype=torch.int64),
+            "labels": torch.zeros(1, r, 0, dtype=torch.int64),
+            "scores": torch.zeros(1, r, 0),
+        }
+        return Regions(feats[None], boxes[None].float(), size=torch.tensor([size]).float(), **(unknown | more))
+
+    @staticmethod
+    def stack(items: Sequence[Regions]) -> Regions:
+        """Join along B, padding R (with zeros, invalid) and L (with -1) to the largest."""
+        r, n = max(x.boxes.shape[1] for x in items), max(x.labels.shape[2] for x in items)
+        return Regions(
+            feats=torch.cat([_pad(x.feats, r) for x in items]),
+            boxes=torch.cat([_pad(x.boxes, r) for x in items]),
+            valid=torch.cat([_pad(x.valid, r) for x in items]),
+            frame=torch.cat([_pad(x.frame, r) for x in items]),
+            size=torch.cat([x.size for x in items]),
+            labels=torch.cat([_pad(_pad(x.labels, n, -1, axis=2), r) for x in items]),
+            scores=torch.cat([_pad(_pad(x.scores, n, axis=2), r) for x in items]),
+            whole=None if items[0].whole is None else torch.cat([x.whole for x in items if x.whole is not None]),
+            grid=None if items[0].grid is None else torch.cat([x.grid for x in items if x.grid is not None]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    def __getitem__(self, index: slice | Tensor) -> Regions:
+        return _map(self, lambda x: x[index])
+
+    def to(self, device: torch.device | str) -> Regions:
+        return _map(self, lambda x: x.to(device, non_blocking=True))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B images and N captions of them, grouped by image. Every caption is BOS words EOS, then PAD.
+
+    `gold` is None except in recipes that declare `uses_boxes = True`: weak supervision is a property of the types.
+    """
+
+    ids: tuple[str, ...]  # B
+    regions: Regions
+    image_of: Tensor  # (N,) int64, the image of each caption
+    tokens: Tensor  # (N, T + 1) int64
+    nouns: Tensor  # (N, T + 1) bool, True where the token is a noun
+    visual: Tensor  # (N, T + 1) bool, True where the token is a noun or a verb
+    chunk_of: Tensor  # (P,) int64, the caption of each noun phrase
+    chunks: Tensor  # (P, 2) int64, its half-open span in `tokens`
+    refs: tuple[tuple[tuple[str, ...], ...], ...]  # B tuples of all reference captions, each a tuple of words
+    vocab: Vocab
+    gold: Tensor | None = None  # (N, T + 1, R) bool, regions with IoU > 0.5 to the box of an annotated word
+
+    @property
+    def inputs(self) -> Tensor:
+        """(N, T), what the decoder is fed."""
+        return self.tokens[:, :-1]
+
+    @property
+    def targets(self) -> Tensor:
+        """(N, T), what it should say."""
+        return self.tokens[:, 1:]
+
+    def to(self, device: torch.device | str) -> Batch:
+        return _map(self, lambda x: x.to(device))
+
+
+# ---------------------------------------------------------------- what a captioner does
+
+
+@dataclass(frozen=True)
+class Scene:
+    """B encoded images, and which of them each of N rows looks at. Indexing picks rows and copies nothing.
+
+    `keys` is what the attention made of `memory` once, before the first word. `row` must stay grouped by image where
+    speed matters: then broadcasting replaces the copy of an image's regions for each of its captions or beams.
+    """
+
+    memory: Tensor  # (B, R, H)
+    keys: Tensor  # (B, R, A)
+    valid: Tensor  # (B, R) bool
+    frame: Tensor  # (B, R) int64
+    whole: Tensor  # (B, H)
+    row: Tensor  # (N,) int64 into B
+    grid: Tensor | None = None  # (B, C, H) encoded feature map
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __getitem__(self, index: Tensor) -> Scene:
+        return replace(self, row=self.row[index])
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """What a captioner looked at for one word: `attn` sums to 1; a captioner of K branches also shows each of them."""
+
+    attn: Tensor  # (N, R)
+    branches: Tensor | None = None  # (N, K, R)
+    words: Tensor | None = None  # (N, K) int64, the word that each branch would say
+
+    def picks(self, token: Tensor, frame: Tensor) -> Tensor:
+        """(N, R) bool: the regions whose union is the place of `token`, at most one per frame and agreeing branch.
+
+        One branch: the most attended region of each frame. K branches: that of every branch that says `token`;
+        where no branch does, the most attended one.
+        """
+        alone = _top(self.attn, frame)
+        if self.branches is None or self.words is None:
+            return alone
+        agrees = self.words == token[:, None]  # (N, K)
+        tops = torch.stack([_top(a, frame) for a in self.branches.unbind(1)], 1)  # (N, K, R)
+        voted = (tops & agrees[..., None]).any(1)
+        return torch.where(agrees.any(1, keepdim=True), voted, alone)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """N captions as a captioner scored or said them. Everything at or after PAD is 0 or False."""
+
+    tokens: Tensor  # (N, T) int64, words then EOS then PAD
+    logp: Tensor  # (N, T), log-probability of each token; differentiable
+    attn: Tensor  # (N, T, R), what was attended to say it; differentiable
+    guess: Tensor  # (N, T) int64, the likeliest word at each step (= tokens when decoding greedily)
+    picks: Tensor | None = None  # (N, T, R) bool, the regions whose union is the word's place; made by generation only
+    branches: tuple[Decoding, ...] = ()  # teacher forcing of K branches: one Decoding each
+
+    @property
+    def real(self) -> Tensor:
+        """(N, T) bool: the positions up to and including EOS."""
+        return self.tokens != PAD
+
+
+@dataclass(frozen=True)
+class Match:
+    """How well captions fit images: all pairs (B, N) and (B, N, T, R), or pairs by `image_of` (N,) and (N, T, R)."""
+
+    score: Tensor
+    attn: Tensor
+
+
+# ---------------------------------------------------------------- calling conventions
+
+
+class Captioner(Protocol):
+    """Anything that can be decoded. Teacher forcing, sampling and beam search are loops over `step`."""
+
+    def encode(self, regions: Regions) -> Scene: ...
+
+    def start(self, scene: Scene) -> Any:
+        """State before the first word: a tuple (possibly nested) of tensors whose first axis is N."""
+        ...
+
+    def step(self, token: Tensor, scene: Scene, state: Any) -> tuple[Tensor, Glimpse, Any]:
+        """(N,) previous words -> log-probabilities (N, V) of the next, what was looked at, the new state."""
+        ...
+
+
+class Attention(Protocol):
+    """Called as `attend(query, scene)`; `keys` is called once per image and put into the scene."""
+
+    def keys(self, memory: Tensor) -> Tensor: ...
+
+    def __call__(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
+        """(N, H) -> context (N, H), weights (N, R) that are exactly 0 on invalid regions."""
+        ...
+
+
+class RegionSource(Protocol):
+    """Image in, regions out. `fingerprint` names everything that the numbers depend on."""
+
+    fingerprint: Fingerprint
+
+    def __call__(self, image: Any) -> Regions: ...
+
+
+# ----------------------------------------------------------------
+
+
+def _pad(x: Tensor, length: int, value: float = 0, axis: int = 1) -> Tensor:
+    if x.shape[axis] == length:
+        return x
+    shape = list(x.shape)
+    shape[axis] = length - shape[axis]
+    return torch.cat([x, x.new_full(shape, value)], axis)
+
+
+def _top(attn: Tensor, frame: Tensor) -> Tensor:
+    """(N, R), (N, R) -> (N, R) bool: the heaviest region of each frame that has any weight."""
+    best = torch.zeros_like(attn, dtype=torch.bool)
+    for f in range(int(frame.max()) + 1):
+        here = attn.masked_fill(frame != f, -1.0)
+        heaviest, index = here.max(1, keepdim=True)
+        best.scatter_(1, index, best.gather(1, index) | (heaviest > 0))
+    return best
+
+
+Noun = TypeVar("Noun", Regions, Batch)
+
+
+def _map(noun: Noun, change: Callable[[Tensor], Tensor]) -> Noun:
+    """A copy of a dataclass with `change` applied to its tensors, and to those of the Regions inside."""
+    new: dict[str, Any] = {}
+    for f in fields(noun):
+        value = getattr(noun, f.name)
+        if isinstance(value, Tensor):
+            new[f.name] = change(value)
+        elif isinstance(value, Regions):
+            new[f.name] = _map(value, change)
+    return replace(noun, **new)

@@ -1,0 +1,209 @@
+"""The nouns that hold no tensor: what a dataset says, what a user gets. `tensors.py` has the others.
+
+Kept apart so that scoring and reading data need no torch. Boxes are xyxy in pixels of the media as stored on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from groundling.errors import DataError
+
+Box = tuple[float, float, float, float]
+Span = tuple[int, int]  # half open, [start, end)
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3  # the first four ids of every vocabulary
+
+
+# ---------------------------------------------------------------- what a dataset says
+
+
+@dataclass(frozen=True)
+class Caption:
+    """One sentence. `tokens` are the lower-cased words that models see; `spans` are their characters in `text`.
+
+    `tags` (Penn), `lemmas` and `chunks` (noun phrases, as token spans) are empty until `text.annotate` fills them.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    spans: tuple[Span, ...]
+    tags: tuple[str, ...] = ()
+    lemmas: tuple[str, ...] = ()
+    chunks: tuple[Span, ...] = ()
+
+    @property
+    def nouns(self) -> tuple[bool, ...]:
+        """Which tokens are nouns; all False before annotation."""
+        return tuple(t.startswith("NN") for t in self.tags) or (False,) * len(self.tokens)
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """The truth about one phrase of one caption: where it is. Boxes are empty when nothing was drawn."""
+
+    caption: int  # index into Example.captions
+    span: Span  # tokens of that caption
+    boxes: tuple[Box, ...] = ()
+    frames: tuple[int, ...] = ()  # frame of each box; empty for an image
+    kinds: tuple[str, ...] = ()  # people, clothing, scene, ... as the dataset names them
+    entity: str = ""  # phrases of one entity share it, across captions
+    label: str = ""  # single-word object class, if the phrase has one
+    head: int = -1  # the token that carries the label
+
+
+@dataclass(frozen=True)
+class Thing:
+    """An object that a dataset marks without a phrase (COCO instances)."""
+
+    label: str
+    box: Box
+
+
+@dataclass(frozen=True)
+class Example:
+    """One image, or one segment of a video, with what people said of it."""
+
+    id: str
+    media: str  # path of the image or video file; "" when only features exist
+    size: tuple[int, int]  # width, height of the media; (0, 0) when unknown
+    captions: tuple[Caption, ...] = ()
+    gold: tuple[Phrase, ...] = ()
+    things: tuple[Thing, ...] = ()
+    split: str = ""
+    segment: tuple[float, float] | None = None  # seconds, for a part of a video
+
+
+class Vocab(Protocol):
+    """Words and their ids; the first four are PAD, BOS, EOS, UNK."""
+
+    words: tuple[str, ...]
+
+    def __len__(self) -> int: ...
+
+    def encode(self, tokens: Sequence[str]) -> list[int]:
+        """Ids of the words, UNK for the unknown; no BOS, no EOS."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> list[str]:
+        """Words up to the first EOS; PAD and BOS are dropped."""
+        ...
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Who made these regions: name, version, parameters, SHA-256 of weights. Equal fingerprints, equal numbers."""
+
+    name: str
+    version: str
+    dim: int
+    parameters: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, str] = field(default_factory=dict)  # file name -> sha256
+    labels: tuple[str, ...] = ()  # names of the detector's classes
+
+
+# ---------------------------------------------------------------- what a user gets
+
+
+@dataclass(frozen=True)
+class Link:
+    """A word of a caption, tied to a place. `span` counts characters of the text."""
+
+    token: int
+    span: Span
+    box: Box
+    score: float  # 0 to 1, how sure the model is of the place
+    frame: int = 0
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where the attention of one word went: boxes with weights, heaviest first."""
+
+    token: int
+    boxes: tuple[Box, ...]
+    weights: tuple[float, ...]
+    frames: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class GroundedCaption:
+    """A caption that points; one JSON line."""
+
+    id: str
+    text: str
+    tokens: tuple[str, ...]
+    spans: tuple[Span, ...]  # characters of each token
+    links: tuple[Link, ...] = ()
+    looks: tuple[Look, ...] = ()
+    logp: float = 0.0  # of the whole caption
+    size: tuple[int, int] = (0, 0)  # width and height that the boxes refer to
+    media: str = ""
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(self.links)
+
+    def word(self, link: Link) -> str:
+        return self.text[slice(*link.span)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON: what one line of a captions file holds."""
+        row = asdict(self)
+        row["caption"] = row.pop("text")
+        for link, plain in zip(self.links, row["links"], strict=True):
+            plain["word"] = self.word(link)
+        return row
+
+    @staticmethod
+    def from_dict(row: Mapping[str, Any]) -> GroundedCaption:
+        """The inverse of `to_dict`; raises DataError with the field that is wrong."""
+        try:
+            return GroundedCaption(
+                id=str(row["id"]),
+                text=str(row["caption"]),
+                tokens=tuple(str(t) for t in row.get("tokens", ())),
+                spans=tuple(_span(s) for s in row.get("spans", ())),
+                links=tuple(
+                    Link(int(x["token"]), _span(x["span"]), _box(x["box"]), float(x["score"]), int(x.get("frame", 0)))
+                    for x in row.get("links", ())
+                ),
+                looks=tuple(
+                    Look(
+                        int(x["token"]),
+                        tuple(_box(b) for b in x["boxes"]),
+                        tuple(float(w) for w in x["weights"]),
+                        tuple(int(f) for f in x.get("frames", ())),
+                    )
+                    for x in row.get("looks", ())
+                ),
+                logp=float(row.get("logp", 0.0)),
+                size=_span(row.get("size", (0, 0))),
+                media=str(row.get("media", "")),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"not a grounded caption: {type(error).__name__}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number that can be argued with."""
+
+    name: str
+    value: float
+    n: int
+    signature: str  # f1_all|iou:.5|split:test|text:generated|v:0.1
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value:.4f} (n = {self.n}) [{self.signature}]"
+
+
+def _span(value: Any) -> Span:
+    start, end = value
+    return int(start), int(end)
+
+
+def _box(value: Any) -> Box:
+    left, top, right, bottom = (float(x) for x in value)
+    return left, top, right, bottom

@@ -1,0 +1,76 @@
+"""Geometry, padding and the nouns that decide what a word's place is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from groundling import boxes
+from groundling.errors import DataError
+from groundling.tensors import Glimpse, Regions
+from groundling.types import GroundedCaption, Link, Look
+
+
+def test_iou_of_boxes_that_share_a_third() -> None:
+    """(0,0,2,1) and (1,0,3,1) share area 1 of 3 in all."""
+    a, b = torch.tensor([[0.0, 0, 2, 1]]), torch.tensor([[1.0, 0, 3, 1], [5.0, 5, 6, 6]])
+    torch.testing.assert_close(boxes.iou(a, b), torch.tensor([[1 / 3, 0.0]]))
+
+
+def test_union_spans_the_chosen_boxes_and_is_nan_without_any() -> None:
+    two = torch.tensor([[0.0, 0, 1, 1], [4, 4, 5, 6], [9, 9, 10, 10]])
+    assert boxes.union(two, torch.tensor([True, True, False])).tolist() == [0, 0, 5, 6]
+    assert boxes.union(two, torch.zeros(3, dtype=torch.bool)).isnan().all()
+
+
+def test_nms_keeps_the_best_of_two_that_overlap() -> None:
+    b = torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 9], [20, 20, 30, 30]])
+    assert boxes.nms(b, torch.tensor([0.5, 0.9, 0.1]), 0.5).tolist() == [1, 2]
+
+
+def test_points_on_the_edge_are_outside() -> None:
+    inside = boxes.points_inside(torch.tensor([[1.0, 1], [0, 1]]), torch.tensor([[0.0, 0, 2, 2]]))
+    assert inside.tolist() == [[True], [False]]
+
+
+def test_stack_pads_regions_with_zeros_and_labels_with_minus_one() -> None:
+    one = Regions.of(
+        torch.ones(2, 3), torch.ones(2, 4), (8, 6), labels=torch.ones(2, 1).long(), scores=torch.ones(2, 1)
+    )
+    two = Regions.of(torch.ones(1, 3), torch.ones(1, 4), (4, 4))
+    both = Regions.stack([one, two])
+    assert both.valid.tolist() == [[True, True], [True, False]]
+    assert both.feats[1, 1].sum() == 0 and both.boxes[1, 1].sum() == 0
+    assert both.labels[1, 0].tolist() == [-1]
+    assert both.size.tolist() == [[8, 6], [4, 4]]
+
+
+def test_regions_refuse_boxes_of_another_shape() -> None:
+    with pytest.raises(ValueError, match=r"boxes must be \(B, R, 4\)"):
+        Regions.of(torch.ones(2, 3), torch.ones(2, 5), (8, 6))
+
+
+def test_one_branch_picks_the_heaviest_region_of_each_frame() -> None:
+    look = Glimpse(torch.tensor([[0.1, 0.4, 0.3, 0.2]]))
+    assert look.picks(torch.tensor([7]), torch.tensor([[0, 0, 1, 1]])).tolist() == [[False, True, True, False]]
+
+
+def test_branches_that_say_the_word_join_their_regions() -> None:
+    """Branches 0 and 2 say 7: regions 0 and 2. Nobody says 9: the heaviest of the mean."""
+    branches = torch.tensor([[[0.9, 0.1, 0], [0.1, 0.9, 0], [0, 0.3, 0.7]]])
+    look = Glimpse(branches.mean(1), branches, torch.tensor([[7, 8, 7]]))
+    frame = torch.zeros(1, 3, dtype=torch.int64)
+    assert look.picks(torch.tensor([7]), frame).tolist() == [[True, False, True]]
+    assert look.picks(torch.tensor([9]), frame).tolist() == [[False, True, False]]
+
+
+def test_a_grounded_caption_survives_json() -> None:
+    link = Link(1, (2, 5), (0, 0, 5, 5), 0.5)
+    said = GroundedCaption("7", "a dog", ("a", "dog"), ((0, 1), (2, 5)), (link,), (Look(1, ((0, 0, 5, 5),), (0.5,)),))
+    assert said.word(link) == "dog"
+    assert GroundedCaption.from_dict(said.to_dict()) == said
+
+
+def test_a_row_that_is_no_caption_is_named() -> None:
+    with pytest.raises(DataError, match="caption"):
+        GroundedCaption.from_dict({"id": "7"})
