@@ -1,0 +1,72 @@
+"""A caption and its boxes as one picture: coloured boxes on the image, the same colours under the words."""
+
+from __future__ import annotations
+
+from PIL import Image, ImageDraw, ImageFont
+
+from groundling.types import GroundedCaption, Link
+
+PALETTE = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008f8f", "#c71585", "#9a6324")
+WEAK = 0.2  # a link with less evidence is drawn dashed
+
+
+def colours(said: GroundedCaption) -> dict[int, str]:
+    """A colour for each grounded token, in order of appearance."""
+    tokens = dict.fromkeys(link.token for link in said.links)
+    return {token: PALETTE[i % len(PALETTE)] for i, token in enumerate(tokens)}
+
+
+def draw(image: Image.Image, said: GroundedCaption, frame: int = 0) -> Image.Image:
+    """The image with the boxes of one frame, and the caption below it, grounded words underlined in their colour.
+
+    Boxes are scaled from `said.size` to the image, so a larger or smaller copy of the picture will do.
+    """
+    scale = max(1.0, 640 / max(image.size))
+    picture = image.convert("RGB").resize((round(image.width * scale), round(image.height * scale)))
+    width, height = said.size if all(said.size) else image.size
+    sx, sy = picture.width / width, picture.height / height
+    colour = colours(said)
+    pen = ImageDraw.Draw(picture)
+    for link in said.links:
+        if link.frame == frame:
+            left, top, right, bottom = link.box
+            _rectangle(pen, (left * sx, top * sy, right * sx, bottom * sy), colour[link.token], link)
+    strip = _strip(said, picture.width, colour)
+    whole = Image.new("RGB", (picture.width, picture.height + strip.height), "white")
+    whole.paste(picture, (0, 0))
+    whole.paste(strip, (0, picture.height))
+    return whole
+
+
+def _rectangle(pen: ImageDraw.ImageDraw, box: tuple[float, float, float, float], colour: str, link: Link) -> None:
+    left, top, right, bottom = box
+    if link.score >= WEAK:
+        pen.rectangle((left, top, max(left, right), max(top, bottom)), outline=colour, width=4)
+        return
+    for x0, y0, x1, y1 in ((left, top, right, top), (left, bottom, right, bottom)):
+        for x in range(int(x0), int(x1), 12):
+            pen.line((x, y0, min(x + 6, x1), y1), fill=colour, width=3)
+    for x0, y0, x1, y1 in ((left, top, left, bottom), (right, top, right, bottom)):
+        for y in range(int(y0), int(y1), 12):
+            pen.line((x0, y, x1, min(y + 6, y1)), fill=colour, width=3)
+
+
+def _strip(said: GroundedCaption, width: int, colour: dict[int, str]) -> Image.Image:
+    """The caption, wrapped to `width`, each grounded word underlined."""
+    font = ImageFont.load_default(size=22)
+    margin, line, gap = 12, 34, font.getlength(" ")
+    places, x, y = [], float(margin), margin
+    for token, (start, end) in enumerate(said.spans):
+        word = said.text[start:end]
+        length = font.getlength(word)
+        if x + length > width - margin and x > margin:
+            x, y = float(margin), y + line
+        places.append((token, word, x, y, length))
+        x += length + gap
+    strip = Image.new("RGB", (width, y + line + margin // 2), "white")
+    pen = ImageDraw.Draw(strip)
+    for token, word, x, y, length in places:
+        pen.text((x, y), word, font=font, fill=colour.get(token, "#222222"))
+        if token in colour:
+            pen.line((x, y + 27, x + length, y + 27), fill=colour[token], width=3)
+    return strip

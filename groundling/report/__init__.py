@@ -1,0 +1,110 @@
+"""One self-contained HTML page: images, captions, and where each word looked. It needs no server and no network."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from groundling.types import Box, GroundedCaption
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What people said of an image and where it is; shown beside the captions."""
+
+    references: tuple[str, ...] = ()
+    phrases: tuple[tuple[str, tuple[Box, ...]], ...] = ()  # text of the phrase, its boxes in pixels of `said.size`
+
+
+@dataclass(frozen=True)
+class Item:
+    """One image of the page: its picture, and the caption of each system, None where a system has none."""
+
+    id: str
+    picture: Callable[[], Image.Image]
+    said: tuple[GroundedCaption | None, ...]
+    truth: Truth = Truth()
+    numbers: Mapping[str, float] = field(default_factory=dict)  # what the page can sort by
+
+
+def write(
+    path: Path,
+    items: Iterable[Item],
+    systems: Sequence[str],
+    *,
+    title: str = "groundling",
+    side: int = 400,
+    evaluation: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the page. `side` is the longest side of the embedded pictures; boxes keep their own pixels.
+
+    `evaluation` is `metrics.Evaluation.to_dict()`: scores, classes and errors get a view of their own.
+    """
+    rows = [_row(item, side) for item in items]
+    page = {"title": title, "systems": list(systems), "items": rows, "evaluation": evaluation}
+    here = files(__package__)
+    text = (here / "page.html").read_text(encoding="utf-8")
+    parts = {
+        "TITLE": html.escape(title),
+        "STYLE": (here / "page.css").read_text(encoding="utf-8"),
+        "SCRIPT": (here / "page.js").read_text(encoding="utf-8"),
+        # "<" is escaped, so no caption can close the element that holds it
+        "DATA": json.dumps(page, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
+    }
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], text), encoding="utf-8")
+    temporary.replace(path)
+
+
+def _row(item: Item, side: int) -> dict[str, Any]:
+    picture = item.picture()
+    known = next((s.size for s in item.said if s is not None and all(s.size)), picture.size)
+    return {
+        "id": item.id,
+        "size": list(known),
+        "picture": _embed(picture, side),
+        "said": [_said(s) for s in item.said],
+        "references": list(item.truth.references),
+        "phrases": [{"text": t, "boxes": _round(b)} for t, b in item.truth.phrases],
+        "numbers": {name: round(float(value), 4) for name, value in item.numbers.items()},
+    }
+
+
+def _said(said: GroundedCaption | None) -> dict[str, Any] | None:
+    if said is None:
+        return None
+    return {
+        "text": said.text,
+        "spans": [list(s) for s in said.spans],
+        "logp": round(said.logp, 3),
+        "links": [
+            {"token": x.token, "frame": x.frame, "score": round(x.score, 3), "box": _round([x.box])[0]}
+            for x in said.links
+        ],
+        "looks": [
+            {"token": x.token, "boxes": _round(x.boxes), "weights": [round(w, 3) for w in x.weights]}
+            for x in said.looks
+        ],
+    }
+
+
+def _round(boxes: Iterable[Box]) -> list[list[float]]:
+    return [[round(v, 1) for v in box] for box in boxes]
+
+
+def _embed(picture: Image.Image, side: int) -> str:
+    picture = picture.convert("RGB")
+    picture.thumbnail((side, side))
+    buffer = io.BytesIO()
+    picture.save(buffer, "WEBP", quality=72, method=2)
+    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -1,0 +1,277 @@
+"use strict";
+const PALETTE = ["#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008f8f", "#c71585", "#9a6324"];
+const WEAK = 0.2;
+const CHUNK = 48;
+const page = JSON.parse(document.getElementById("data").textContent);
+const byId = new Map(page.items.map((item) => [item.id, item]));
+const $ = (id) => document.getElementById(id);
+
+function make(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(props)) {
+    if (key === "class") node.className = value;
+    else if (key in node) node[key] = value;
+    else node.setAttribute(key, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+function rect(box, attributes) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  const [x0, y0, x1, y1] = box;
+  const place = { x: x0, y: y0, width: Math.max(0, x1 - x0), height: Math.max(0, y1 - y0) };
+  for (const [key, value] of Object.entries({ ...place, ...attributes })) node.setAttribute(key, value);
+  return node;
+}
+
+function canvas(item) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", `0 0 ${item.size[0]} ${item.size[1]}`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("aria-hidden", "true");
+  return svg;
+}
+
+// ---------------------------------------------------------------- one image with its captions
+
+function colours(said) {
+  const tokens = [...new Set(said.links.map((link) => link.token))];
+  return new Map(tokens.map((token, i) => [token, PALETTE[i % PALETTE.length]]));
+}
+
+/** Draw what one system says; `token` >= 0 lights up one word. */
+function paint(item, svg, system, token) {
+  const said = item.said[system];
+  svg.replaceChildren();
+  svg.classList.toggle("lit", token >= 0);
+  if ($("truth").checked) {
+    for (const phrase of item.phrases) for (const box of phrase.boxes) svg.append(rect(box, { class: "gold" }));
+  }
+  if (!said) return;
+  const colour = colours(said);
+  const look = token >= 0 && $("attention").checked ? said.looks.find((l) => l.token === token) : null;
+  if (look) {
+    const most = Math.max(...look.weights, 1e-6);
+    look.boxes.forEach((box, i) => {
+      const c = colour.get(token) || "#888888";
+      svg.append(rect(box, { class: "look", style: `stroke:${c};fill:${c};fill-opacity:${((0.6 * look.weights[i]) / most).toFixed(3)}` }));
+    });
+  }
+  for (const link of said.links) {
+    const kind = `box${link.token === token ? " on" : ""}${link.score < WEAK ? " weak" : ""}`;
+    svg.append(rect(link.box, { class: kind, style: `stroke:${colour.get(link.token)}` }));
+  }
+}
+
+function caption(item, system, light) {
+  const said = item.said[system];
+  const line = make("p", { class: "caption" });
+  if (page.systems.length > 1) line.append(make("span", { class: "system" }, page.systems[system]));
+  if (!said) { line.append(make("i", {}, "no caption")); return line; }
+  const colour = colours(said);
+  let end = 0;
+  said.spans.forEach(([from, to], token) => {
+    line.append(said.text.slice(end, from));
+    end = to;
+    const links = said.links.filter((link) => link.token === token);
+    const best = Math.max(0, ...links.map((link) => link.score));
+    const word = make("button", { type: "button", class: "word" }, said.text.slice(from, to));
+    if (links.length) {
+      word.classList.add("link");
+      word.classList.toggle("weak", best < WEAK);
+      word.style.setProperty("--c", colour.get(token));
+      word.title = `evidence ${best.toFixed(2)}${best < WEAK ? ": weak" : ""}`;
+    } else word.tabIndex = $("attention").checked ? 0 : -1;
+    word.addEventListener("mouseenter", () => light(system, token));
+    word.addEventListener("focus", () => light(system, token));
+    word.addEventListener("click", () => light(system, token));
+    word.addEventListener("mouseleave", () => light(system, -1));
+    word.addEventListener("blur", () => light(system, -1));
+    line.append(word);
+  });
+  line.append(said.text.slice(end));
+  return line;
+}
+
+function card(item) {
+  const svg = canvas(item);
+  const text = make("div", { class: "text" });
+  const light = (system, token) => paint(item, svg, system, token);
+  page.systems.forEach((_, system) => text.append(caption(item, system, light)));
+  const numbers = Object.entries(item.numbers).map(([name, value]) => `${name} ${value}`);
+  text.append(make("div", { class: "meta" }, [item.id, ...numbers].join(" · ")));
+  if ($("truth").checked && item.references.length) {
+    text.append(make("ul", { class: "refs" }, ...item.references.map((r) => make("li", {}, r))));
+  }
+  const [width, height] = item.size;
+  const picture = make("img", { src: item.picture, width, height, alt: item.said.find(Boolean)?.text ?? item.id, decoding: "async" });
+  light(0, -1);
+  return make("article", { "data-id": item.id }, make("figure", {}, picture, svg), text);
+}
+
+// ---------------------------------------------------------------- the list
+
+let shown = [];
+let drawn = 0;
+const sentinel = new IntersectionObserver((entries) => entries.some((e) => e.isIntersecting) && more(), { rootMargin: "1200px" });
+const tail = make("div");
+
+function more() {
+  const next = shown.slice(drawn, drawn + CHUNK);
+  drawn += next.length;
+  $("captions").append(...next.map(card), tail);
+  sentinel.unobserve(tail);
+  if (drawn < shown.length) sentinel.observe(tail);
+}
+
+function matches(item, words) {
+  const text = [item.id, ...item.said.map((s) => s?.text ?? ""), ...($("truth").checked ? item.references : [])].join(" ").toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+function refresh() {
+  const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const by = $("sort").value;
+  shown = page.items.filter((item) => matches(item, words));
+  if (by) shown.sort((a, b) => (b.numbers[by] ?? -Infinity) - (a.numbers[by] ?? -Infinity));
+  if ($("reverse").checked) shown.reverse();
+  $("count").textContent = `${shown.length} of ${page.items.length} images`;
+  $("captions").replaceChildren();
+  drawn = 0;
+  more();
+}
+
+function show(view) {
+  for (const tab of document.querySelectorAll("nav button")) tab.setAttribute("aria-selected", String(tab.dataset.view === view));
+  $("captions").hidden = view !== "captions";
+  $("evaluation").hidden = view !== "evaluation";
+  document.querySelector("form").hidden = view !== "captions";
+}
+
+/** From anywhere on the page to one image among the captions. */
+function go(id) {
+  show("captions");
+  $("find").value = id;
+  refresh();
+  document.querySelector("article")?.querySelector(".word")?.focus();
+}
+
+// ---------------------------------------------------------------- evaluation
+
+function table(head, rows) {
+  const body = make("tbody");
+  const fill = (sorted) => body.replaceChildren(...sorted.map((row) => make("tr", {}, ...row.map((cell) => {
+    const number = typeof cell === "number";
+    return make("td", { class: number ? "num" : "" }, cell instanceof Node ? cell : number ? String(Math.round(cell * 1e4) / 1e4) : cell ?? "–");
+  }))));
+  const header = make("tr", {}, ...head.map((name, i) => {
+    const button = make("button", { type: "button", title: "sort" }, name);
+    let up = false;
+    button.addEventListener("click", () => {
+      up = !up;
+      const key = (row) => (row[i] instanceof Node ? row[i].textContent : row[i]);
+      const order = (a, b) => (typeof key(a) === "number" || typeof key(b) === "number" ? (key(a) ?? -1) - (key(b) ?? -1) : String(key(a)).localeCompare(String(key(b))));
+      fill([...rows].sort((a, b) => (up ? -order(a, b) : order(a, b))));
+    });
+    return make("th", { class: typeof rows[0]?.[i] === "number" ? "num" : "" }, button);
+  }));
+  fill(rows);
+  return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, header), body));
+}
+
+function errorCard(error) {
+  const item = byId.get(error.id);
+  const text = make("div", { class: "text" }, make("b", {}, error.word), ` · ${error.kind}`);
+  const open = make("button", { type: "button", class: "word" }, error.id);
+  open.addEventListener("click", () => go(error.id));
+  text.append(make("div", { class: "meta" }, open));
+  if (!item) return make("article", {}, text);
+  const svg = canvas(item);
+  for (const box of error.truth ?? []) svg.append(rect(box, { class: "gold" }));
+  if (error.box) svg.append(rect(error.box, { class: "box", style: `stroke:${PALETTE[0]}` }));
+  const picture = make("img", { src: item.picture, width: item.size[0], height: item.size[1], alt: error.word, decoding: "async" });
+  return make("article", {}, make("figure", {}, picture, svg), text);
+}
+
+function errorsView(errors) {
+  const counts = new Map();
+  for (const error of errors) counts.set(error.kind, (counts.get(error.kind) ?? 0) + 1);
+  const list = make("div", { class: "errors" });
+  const button = make("button", { type: "button", class: "more" }, "more");
+  let kind = null;
+  let at = 0;
+  const chosen = () => errors.filter((e) => kind === null || e.kind === kind);
+  const next = () => {
+    const all = chosen();
+    list.append(...all.slice(at, at + 24).map(errorCard));
+    at += 24;
+    button.hidden = at >= all.length;
+  };
+  button.addEventListener("click", next);
+  const most = Math.max(...counts.values(), 1);
+  const bars = make("div", { class: "bars" });
+  for (const [name, count] of [...counts].sort((a, b) => b[1] - a[1])) {
+    const pick = make("button", { type: "button", "aria-pressed": "false" }, name);
+    pick.addEventListener("click", () => {
+      kind = kind === name ? null : name;
+      for (const other of bars.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other.textContent === kind));
+      list.replaceChildren();
+      at = 0;
+      next();
+    });
+    bars.append(pick, make("div", { class: "bar", style: `width:${(100 * count) / most}%` }), make("span", {}, `${count} (${((100 * count) / errors.length).toFixed(1)} %)`));
+  }
+  next();
+  return [bars, make("p", { class: "help" }, "Red: where the caption points. White dashes: the truth. Choose a kind to see only it; the id leads to the image."), list, button];
+}
+
+function evaluationView(evaluation) {
+  const section = $("evaluation");
+  section.append(make("h2", {}, "Scores"));
+  section.append(table(["score", "value", "n", "signature"], evaluation.scores.map((s) => [s.name, s.value, s.n, make("code", {}, s.signature)])));
+  if (evaluation.classes?.length) {
+    const columns = Object.keys(evaluation.classes[0]);
+    section.append(make("h2", {}, "Classes"), table(columns, evaluation.classes.map((row) => columns.map((c) => row[c]))));
+  }
+  if (evaluation.errors?.length) section.append(make("h2", {}, "Words and their places"), ...errorsView(evaluation.errors));
+}
+
+// ---------------------------------------------------------------- start
+
+function step(by) {
+  const cards = [...document.querySelectorAll("#captions article")];
+  const now = cards.findIndex((c) => c.classList.contains("here") || c.contains(document.activeElement));
+  const next = cards[Math.min(cards.length - 1, Math.max(0, now + by))];
+  cards[now]?.classList.remove("here");
+  if (!next) return;
+  next.classList.add("here");
+  next.scrollIntoView({ block: "nearest" });
+  (next.querySelector(".word.link") ?? next.querySelector(".word"))?.focus({ preventScroll: true });
+}
+
+function stepWord(by) {
+  const words = [...(document.activeElement?.closest("article")?.querySelectorAll(".word") ?? [])];
+  const next = words[words.indexOf(document.activeElement) + by];
+  next?.focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.target.matches("input[type=search], select") || event.ctrlKey || event.metaKey || event.altKey) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  const tick = (id) => { $(id).checked = !$(id).checked; $(id).dispatchEvent(new Event("change")); };
+  const keys = { j: () => step(1), k: () => step(-1), ArrowRight: () => stepWord(1), ArrowLeft: () => stepWord(-1), a: () => tick("attention"), t: () => tick("truth"), "/": () => $("find").focus() };
+  if (keys[event.key]) { keys[event.key](); event.preventDefault(); }
+});
+
+document.querySelector("h1").textContent = page.title;
+const numbers = [...new Set(page.items.flatMap((item) => Object.keys(item.numbers)))];
+$("sort").append(make("option", { value: "" }, "as given"), ...numbers.map((n) => make("option", { value: n }, n)));
+$("truth").closest("label").hidden = !page.items.some((item) => item.phrases.length || item.references.length);
+$("find").addEventListener("input", refresh);
+for (const id of ["sort", "reverse", "attention", "truth"]) $(id).addEventListener("change", refresh);
+for (const tab of document.querySelectorAll("nav button")) tab.addEventListener("click", () => show(tab.dataset.view));
+if (page.evaluation) { document.querySelector("nav").hidden = false; evaluationView(page.evaluation); }
+refresh();

@@ -1,0 +1,168 @@
+"""The page as a person uses it: pointing, tapping, keys, a phone's width. Needs Chromium and its driver."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from groundling.report import Item, Truth, write
+from groundling.types import GroundedCaption, Link, Look
+
+BOX, OTHER = (10.0, 20.0, 60.0, 90.0), (50.0, 10.0, 150.0, 80.0)
+EVIL = "</script><script>document.title='broken'</script>"
+
+
+def said(id: str, score: float = 0.9) -> GroundedCaption:
+    return GroundedCaption(
+        id,
+        "a dog and a ball",
+        ("a", "dog", "and", "a", "ball"),
+        ((0, 1), (2, 5), (6, 9), (10, 11), (12, 16)),
+        (Link(1, (2, 5), BOX, score), Link(4, (12, 16), OTHER, 0.1)),
+        (Look(1, (BOX, OTHER), (0.8, 0.1)),),
+        size=(160, 100),
+    )
+
+
+def items(n: int, systems: int = 1) -> list[Item]:
+    def picture() -> Image.Image:
+        return Image.new("RGB", (160, 100), "teal")
+
+    return [
+        Item(f"id{i}", picture, (said(f"id{i}"),) * systems, Truth(("the truth",), (("a dog", (BOX,)),)), {"cider": i})
+        for i in range(n)
+    ]
+
+
+def test_the_page_is_one_file_without_outside_addresses(tmp_path: Path) -> None:
+    write(tmp_path / "page.html", items(2), ["one"])
+    text = (tmp_path / "page.html").read_text()
+    assert "src=" not in text.split('id="data"')[0] and "data:image/webp" in text
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_no_caption_can_break_out_of_its_place(tmp_path: Path) -> None:
+    evil = GroundedCaption("x", EVIL, ("x",), ((0, len(EVIL)),), size=(160, 100))
+    item = Item("x", lambda: Image.new("RGB", (8, 8)), (evil,))
+    write(tmp_path / "page.html", [item], ["one"], title=EVIL)
+    text = (tmp_path / "page.html").read_text()
+    assert EVIL not in text and text.count("</script>") == 2
+
+
+pytestmark_browser = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (shutil.which("chromium") and shutil.which("chromedriver")), reason="no Chromium here"),
+]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(shutil.which("chromium"))
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--no-first-run",
+        "--window-size=1200,900",
+    ):
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+class TestInABrowser:
+    pytestmark = pytestmark_browser
+
+    def open(self, chromium: Any, path: Path, *args: Any, **kwargs: Any) -> Any:
+        write(path / "page.html", *args, **kwargs)
+        chromium.get((path / "page.html").as_uri())
+        return chromium
+
+    def find(self, page: Any, css: str) -> list[Any]:
+        return list(page.find_elements("css selector", css))
+
+    def test_pointing_at_a_word_lights_its_box(self, chromium: Any, tmp_path: Path) -> None:
+        from selenium.webdriver import ActionChains
+
+        page = self.open(chromium, tmp_path, items(1), ["one"])
+        assert len(self.find(page, "rect.box")) == 2 and not self.find(page, "rect.on")
+        words = self.find(page, ".word")
+        ActionChains(page).move_to_element(words[1]).perform()
+        (lit,) = self.find(page, "rect.box.on")
+        assert [lit.get_attribute(k) for k in ("x", "y", "width", "height")] == ["10", "20", "50", "70"]
+        assert len(self.find(page, ".word.weak")) == 1  # the ball: evidence 0.1
+
+    def test_attention_and_truth_are_drawn_on_demand(self, chromium: Any, tmp_path: Path) -> None:
+        page = self.open(chromium, tmp_path, items(1), ["one"])
+        page.find_element("css selector", "body").send_keys("a")
+        page.find_element("css selector", "body").send_keys("t")
+        self.find(page, ".word")[1].click()
+        assert len(self.find(page, "rect.look")) == 2
+        assert len(self.find(page, "rect.gold")) == 1
+        assert "the truth" in self.find(page, ".refs")[0].text
+
+    def test_keys_walk_from_image_to_image_and_word_to_word(self, chromium: Any, tmp_path: Path) -> None:
+        from selenium.webdriver import Keys
+
+        page = self.open(chromium, tmp_path, items(3), ["one"])
+        body = page.find_element("css selector", "body")
+        body.send_keys("j")
+        body.send_keys("j")
+        active = page.switch_to.active_element
+        assert active.text == "dog"
+        assert page.execute_script("return document.activeElement.closest('article').dataset.id") == "id1"
+        active.send_keys(Keys.ARROW_RIGHT)
+        assert page.switch_to.active_element.text == "and"
+
+    def test_find_and_sort(self, chromium: Any, tmp_path: Path) -> None:
+        from selenium.webdriver.support.ui import Select
+
+        page = self.open(chromium, tmp_path, items(12), ["one"])
+        Select(page.find_element("id", "sort")).select_by_visible_text("cider")
+        assert self.find(page, "article")[0].get_attribute("data-id") == "id11"
+        page.find_element("id", "find").send_keys("id7")
+        assert [a.get_attribute("data-id") for a in self.find(page, "article")] == ["id7"]
+
+    def test_two_systems_stand_side_by_side(self, chromium: Any, tmp_path: Path) -> None:
+        page = self.open(chromium, tmp_path, items(1, systems=2), ["plain", "grounded"])
+        assert [s.text for s in self.find(page, ".system")] == ["plain", "grounded"]
+
+    def test_a_thousand_images_open_at_once_and_fit_a_phone(self, chromium: Any, tmp_path: Path) -> None:
+        page = self.open(chromium, tmp_path, items(1000), ["one"])
+        assert len(self.find(page, "article")) < 1000  # drawn as one scrolls
+        assert page.find_element("id", "count").text == "1000 of 1000 images"
+        page.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True},
+        )
+        try:
+            wide = page.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= 360
+        finally:
+            page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    def test_an_error_leads_to_its_image(self, chromium: Any, tmp_path: Path) -> None:
+        evaluation = {
+            "scores": [{"name": "F1_all", "value": 0.25, "n": 2, "signature": "f1_all|iou:.5"}],
+            "classes": [{"class": "dog", "f1": 0.5, "count": 3}, {"class": "cat", "f1": 0.1, "count": 9}],
+            "errors": [{"id": "id1", "word": "dog", "kind": "partial", "box": BOX, "truth": [OTHER]}],
+        }
+        page = self.open(chromium, tmp_path, items(3), ["one"], evaluation=evaluation)
+        self.find(page, "nav button")[1].click()
+        section = page.find_element("id", "evaluation")
+        assert "F1_all" in section.text and "f1_all|iou:.5" in section.text and "partial" in section.text
+        assert len(self.find(page, ".errors rect")) == 2
+        self.find(page, ".errors .word")[0].click()
+        assert [a.get_attribute("data-id") for a in self.find(page, "#captions article")] == ["id1"]
