@@ -1,0 +1,144 @@
+"""Open an image file of unknown origin: an RGB image, or a DataError that names the file.
+
+A file is hostile until decoded. Everything is judged by its header first: only FORMATS are tried (none of them starts
+another program), no more than MAX_PIXELS are decoded, and a JPEG may not make us pass over its pixels more than
+MAX_SCANS times. So time and memory are bounded, whatever the bytes say.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, TiffImagePlugin, UnidentifiedImageError
+from PIL.TiffImagePlugin import IMAGELENGTH, IMAGEWIDTH
+
+from groundling.errors import DataError
+
+log = logging.getLogger(__name__)
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
+MAX_PIXELS = 89_478_485  # of the first frame: 256 MB as RGB, the size at which Pillow itself starts to warn
+MAX_SCANS = 100  # a progressive JPEG has about ten; a few bytes each can ask for thousands of passes over all pixels
+
+_TURNS = {  # EXIF orientation -> how to undo it
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def open_image(path: Path | str) -> Image.Image:
+    """The image as a viewer shows it: RGB, turned as its EXIF says, the first frame, white where it is transparent."""
+    with _header(Path(path)) as image:
+        turn = None if image.format == "TIFF" else _TURNS.get(_orientation(image))  # Pillow turns a TIFF by itself
+        image.load()
+        upright = image if turn is None else image.transpose(turn)
+        return _rgb(upright)
+
+
+def image_size(path: Path | str) -> tuple[int, int]:
+    """Width and height that `open_image` would give, from the header alone."""
+    with _header(Path(path)) as image:
+        width, height = image.size
+        if isinstance(image, TiffImagePlugin.TiffImageFile):  # Pillow has turned its size, or not, by version
+            width, height = image.tag_v2[IMAGEWIDTH], image.tag_v2[IMAGELENGTH]
+        return (height, width) if _orientation(image) >= 5 else (width, height)
+
+
+@contextmanager
+def _header(path: Path) -> Iterator[Image.Image]:
+    """The opened, undecoded image; whatever goes wrong inside the `with` becomes a DataError about this file."""
+    if not path.exists():
+        raise DataError(f"{path}: no such image file; check the path")
+    if not path.is_file():
+        raise DataError(f"{path}: not a file; give the path of an image")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty; fetch it again")
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="PIL")  # odd metadata is no reason to refuse or to print
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # we refuse below, with a better message
+            with Image.open(path, formats=_readable()) as image:
+                _check_size(path, image)
+                yield image
+    except DataError:
+        raise
+    except Image.DecompressionBombError as error:
+        raise DataError(f"{path}: too large ({error}); at most {MAX_PIXELS:,} pixels, make it smaller") from error
+    except UnidentifiedImageError as error:
+        raise DataError(f"{path}: not an image in a known format ({', '.join(FORMATS)}); convert it to PNG") from error
+    except Exception as error:  # decoders of damaged files raise nearly every type there is
+        raise DataError(
+            f"{path}: damaged or unreadable image ({error}); fetch it again or convert it to PNG"
+        ) from error
+
+
+@cache
+def _readable() -> tuple[str, ...]:
+    """FORMATS that this Pillow was built with."""
+    Image.init()
+    return tuple(f for f in FORMATS if f in Image.OPEN)
+
+
+def _check_size(path: Path, image: Image.Image) -> None:
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise DataError(f"{path}: {width} x {height} pixels, at most {MAX_PIXELS:,} are read; make it smaller")
+    if width < 1 or height < 1:
+        raise DataError(f"{path}: an image of {width} x {height} pixels; fetch it again")
+    if image.format in ("JPEG", "MPO"):
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            # compressed data never holds FF DA: a scan header is the only place where it can stand
+            scans = sum(1 for _ in re.finditer(b"\xff\xda", content))
+        if scans > MAX_SCANS:
+            raise DataError(f"{path}: a JPEG of {scans} scans, at most {MAX_SCANS} are read; convert it to PNG")
+
+
+def _orientation(image: Image.Image) -> int:
+    """1 to 8; 1 (upright) when the metadata says nothing or cannot be read."""
+    try:
+        exif = Image.Image.getexif(image)  # that of the base class: a PNG's own would decode all pixels first
+        turn = exif.get(ExifTags.Base.Orientation, 1)
+    except Exception as error:
+        log.warning("unreadable EXIF, taken as upright: %s", error)
+        return 1
+    return turn if turn in _TURNS else 1
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+        return Image.fromarray(_eight_bits(image)).convert("RGB")
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
+    return image.convert("RGB")
+
+
+def _eight_bits(image: Image.Image) -> NDArray[np.uint8]:
+    """Grey levels of more than 8 bits, scaled so that the largest value of their range becomes white.
+
+    The range is that of 16 bits, or 8 bits (or 0 to 1 for fractions) where nothing exceeds it, or up to the largest
+    value of the image where even 16 bits do not hold it.
+    """
+    levels = np.asarray(image).astype(np.float32)
+    levels = np.nan_to_num(levels, nan=0.0, posinf=0.0, neginf=0.0).clip(min=0)
+    top = float(levels.max())
+    if image.mode.startswith("I;16"):
+        white = 65535.0
+    else:
+        white = next((r for r in (1.0, 255.0, 65535.0) if top <= r and (r > 1 or image.mode == "F")), top)
+    scaled: NDArray[np.uint8] = np.floor(levels / white * 255 + 0.5).astype(np.uint8)
+    return scaled
