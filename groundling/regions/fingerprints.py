@@ -1,0 +1,73 @@
+"""Fingerprints of region sources as JSON, and the check that regions are those a model was trained on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from groundling.errors import DataError, RegionMismatch
+from groundling.types import Fingerprint
+
+
+def to_json(fingerprint: Fingerprint) -> dict[str, Any]:
+    """Plain JSON values; tuples among the parameters become lists."""
+    try:
+        plain = json.loads(json.dumps(asdict(fingerprint), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the parameters of region source {fingerprint.name!r} are not plain JSON: {error}") from error
+    return dict(plain)
+
+
+def from_json(row: Mapping[str, Any]) -> Fingerprint:
+    """The inverse of `to_json`; DataError names the field that is wrong."""
+    try:
+        return Fingerprint(
+            name=_text(row["name"]),
+            version=_text(row["version"]),
+            dim=_count(row["dim"]),
+            parameters={_text(k): v for k, v in row["parameters"].items()},
+            weights={_text(k): _text(v) for k, v in row["weights"].items()},
+            labels=tuple(_text(x) for x in row["labels"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"not a fingerprint of regions: {type(error).__name__}: {error}") from error
+
+
+def require(found: Fingerprint, expected: Fingerprint) -> None:
+    """RegionMismatch unless the two are equal; the message says what differs and how to make the right regions."""
+    have, want = to_json(found), to_json(expected)
+    if have == want:
+        return
+    told = "; ".join(_difference(name, have[name], want[name]) for name in want if have[name] != want[name])
+    raise RegionMismatch(f"these regions are not the expected ones: {told}. {_cure(expected)}")
+
+
+def _difference(name: str, have: Any, want: Any) -> str:
+    if isinstance(want, dict):
+        keys = sorted(k for k in have.keys() | want.keys() if have.get(k) != want.get(k))
+        return ", ".join(f"{name} {k}: {have.get(k, 'none')} instead of {want.get(k, 'none')}" for k in keys)
+    if isinstance(want, list):
+        return f"other {name} ({len(have)} instead of {len(want)})"
+    return f"{name}: {have} instead of {want}"
+
+
+def _cure(expected: Fingerprint) -> str:
+    sets = "".join(f" --set {k}={json.dumps(v)}" for k, v in sorted(to_json(expected)["parameters"].items()))
+    made = f"groundling regions extract DATA --source {expected.name}{sets} --out STORE"
+    return (
+        f"Make them with source {expected.name!r}, version {expected.version}: `{made}`, or import the same features."
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a string")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError(f"{value!r} is not a count")
+    return value

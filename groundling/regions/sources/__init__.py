@@ -1,0 +1,33 @@
+"""Region sources: image in, regions out. Adding one is adding a file here with `make(**parameters) -> RegionSource`.
+
+A module whose name begins with an underscore is a helper, not a source.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+from groundling.errors import GroundlingError
+from groundling.tensors import RegionSource
+
+
+def names() -> list[str]:
+    """The sources that exist; nothing is imported to find out."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+
+
+def source(name: str, **parameters: Any) -> RegionSource:
+    """The source called `name`, made with these parameters; only its own module is imported."""
+    if name not in names():
+        raise GroundlingError(f"unknown region source {name!r}; there are {', '.join(names())}")
+    make = importlib.import_module(f"{__name__}.{name}").make
+    try:
+        inspect.signature(make).bind(**parameters)
+    except TypeError as error:
+        takes = ", ".join(str(p) for p in inspect.signature(make).parameters.values()) or "no parameters"
+        raise GroundlingError(f"region source {name!r}: {error}; it takes {takes}") from error
+    made: RegionSource = make(**parameters)
+    return made
