@@ -1,0 +1,145 @@
+"""A data set, whatever its format on disk.
+
+Every reader is a module with `FORMAT` (its name), `LOOKS_FOR` (what it needs, in words), `claims(path) -> bool` and
+`read(path, problems) -> list[Example]`. Boxes are continuous: pixel i covers [i, i + 1), so the pixels 1 to 500 of a
+file that counts from 1, both included, are 0.0 to 500.0 here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import logging
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+
+from groundling.data.checks import Problems
+from groundling.errors import DataError
+from groundling.text.annotate import annotate
+from groundling.types import Example
+
+log = logging.getLogger(__name__)
+
+READERS = ("flickr30k_entities",)  # in order of being asked
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Examples with a name. `problems` are the items that were left out."""
+
+    name: str
+    root: Path
+    examples: tuple[Example, ...]
+    format: str = ""
+    problems: tuple[str, ...] = ()
+
+    @cached_property
+    def by_id(self) -> dict[str, Example]:
+        return {example.id: example for example in self.examples}
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits, in order of appearance."""
+        return tuple(dict.fromkeys(example.split for example in self.examples))
+
+    def split(self, name: str) -> Dataset:
+        """The examples of one split; DataError names those that there are."""
+        chosen = tuple(example for example in self.examples if example.split == name)
+        if not chosen:
+            raise DataError(f"unknown split {name!r}; {self.name} has {', '.join(self.splits) or 'no examples'}")
+        return replace(self, examples=chosen)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __iter__(self) -> Iterator[Example]:
+        return iter(self.examples)
+
+    def __getitem__(self, index: int) -> Example:
+        return self.examples[index]
+
+
+def load(
+    path: Path | str,
+    split: str | None = None,
+    *,
+    skip_bad: bool = False,
+    annotated: bool = True,
+    cache: Path | None = None,
+) -> Dataset:
+    """Read a data set of any known format, with tags, lemmas and noun phrases unless `annotated` is False.
+
+    A bad item is a DataError; with `skip_bad` it is left out, logged and listed in `problems`. Annotations are kept in
+    the folder `cache`: by default `.groundling` beside the data, or the user's cache folder where that is read-only.
+    A data set that names no splits is divided: a tenth of it, chosen by the hash of the ids, is `val`.
+    """
+    path = Path(path)
+    reader = find_reader(path)
+    problems = Problems(skip_bad)
+    examples = _unique(reader.read(path, problems), path, problems)
+    if not examples:
+        raise DataError(f"{path}: read as {reader.FORMAT}, it holds no usable example; looked for {reader.LOOKS_FOR}")
+    if not any(example.split for example in examples):
+        examples = _divided(examples)
+        log.info("%s names no splits: a tenth of its images, chosen by the hash of their ids, is val", path)
+    root = path if path.is_dir() else path.parent
+    dataset = Dataset(path.resolve().stem, root, tuple(examples), reader.FORMAT, tuple(problems.found))
+    if problems.found:
+        log.warning("%s: left out %d bad items; the first: %s", path, len(problems.found), problems.found[0])
+    if split is not None:
+        dataset = dataset.split(split)
+    if annotated:
+        dataset = _annotated(dataset, cache or cache_folder(root))
+    return dataset
+
+
+def find_reader(path: Path) -> ModuleType:
+    """The module that reads what is at `path`; DataError says what was looked for."""
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder")
+    modules = [importlib.import_module(f"groundling.data.{name}") for name in READERS]
+    for module in modules:
+        if module.claims(path):
+            return module
+    sought = "\n".join(f"  {module.FORMAT}: {module.LOOKS_FOR}" for module in modules)
+    raise DataError(f"{path}: no known data set is here; looked for\n{sought}")
+
+
+def cache_folder(root: Path) -> Path:
+    """`.groundling` beside the data where one can write, else a folder of its own in the user's cache."""
+    beside = root / ".groundling"
+    if os.access(beside if beside.is_dir() else root, os.W_OK):
+        return beside
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
+    return home / "groundling" / f"{root.resolve().name}-{name}"
+
+
+def _annotated(dataset: Dataset, folder: Path) -> Dataset:
+    captions = [caption for example in dataset for caption in example.captions]
+    tagged = iter(annotate(captions, folder / "annotations.json.gz"))
+    examples = (replace(e, captions=tuple(next(tagged) for _ in e.captions)) for e in dataset)
+    return replace(dataset, examples=tuple(examples))
+
+
+def _unique(examples: Sequence[Example], path: Path, problems: Problems) -> list[Example]:
+    """Without later examples of the same id, each of which is a problem."""
+    kept: dict[str, Example] = {}
+    for example in examples:
+        if example.id in kept:
+            problems.report(str(path), f"the id {example.id!r} appears more than once")
+        else:
+            kept[example.id] = example
+    return list(kept.values())
+
+
+def _divided(examples: Sequence[Example]) -> list[Example]:
+    """A tenth (at least one of two or more) becomes `val`, the rest `train`; the same for the same ids."""
+    ranked = sorted((example.id for example in examples), key=lambda id: hashlib.sha256(id.encode()).digest())
+    held = set(ranked[: math.ceil(len(ranked) / 10)]) if len(ranked) > 1 else set()
+    return [replace(example, split="val" if example.id in held else "train") for example in examples]

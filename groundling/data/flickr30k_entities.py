@@ -1,0 +1,246 @@
+"""Flickr30k Entities (Plummer et al., ICCV 2015): five captions an image, and the boxes of their noun phrases.
+
+On disk: `Sentences/ID.txt` with `[/EN#entity/kind phrase]` mark-up, `Annotations/ID.xml` with the boxes of each
+entity, both as folders or inside one zip; `train.txt`, `val.txt`, `test.txt` with one id a line; a folder of images.
+The XML counts pixels from 1, both ends included. An image smaller than its `<size>` gets its boxes scaled.
+
+An entity may have several boxes, and a box several entities. An entity without boxes was not drawn (`nobndbox`), is
+the whole view (`scene`), or has the id 0: not visual. Its phrases are kept, with no box.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
+
+from groundling.data.checks import Problems, checked_box, checked_caption, decode, parse_xml, read_text
+from groundling.errors import DataError
+from groundling.images import image_size
+from groundling.progress import track
+from groundling.types import Box, Caption, Example, Phrase, Span
+
+FORMAT = "Flickr30k Entities"
+LOOKS_FOR = "a folder with Sentences/*.txt and Annotations/*.xml, or a zip that holds them"
+
+SPLITS = ("train", "val", "test")
+IMAGES = ("images", "flickr30k-images", "flickr30k_images", "Images", "JPEGImages")
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
+MARK = re.compile(r"\[/EN#(\d+)/(\S+) ([^\[\]]*)\]")
+MAX_BYTES = 4_000_000  # of one member of a zip; the largest published one has 30,000
+
+Boxes = dict[str, list[Box]]
+
+
+def claims(path: Path) -> bool:
+    return _find(path) is not None
+
+
+def read(path: Path, problems: Problems) -> list[Example]:
+    files = _find(path)
+    assert files is not None, "read follows claims"
+    root = path if path.is_dir() else path.parent
+    images = _images(root)
+    with files:
+        split_of = _splits(root, files, problems)
+        known = track(split_of.items(), "reading Flickr30k Entities", total=len(split_of), quiet=len(split_of) < 2000)
+        examples = []
+        for id, split in known:
+            example = _example(id, split, files, images, problems)
+            if example is not None:
+                examples.append(example)
+        return examples
+
+
+def _example(id: str, split: str, files: Files, images: dict[str, Path] | None, problems: Problems) -> Example | None:
+    try:
+        media = "" if images is None else str(images[id])
+        drawn = parse_xml(files.text("Annotations", id), files.where("Annotations", id))
+        sentences = files.text("Sentences", id)
+        size = image_size(media) if media else None
+    except KeyError:
+        problems.report(f"{files.root}: image {id}", "listed in a split, but no image file has this name")
+        return None
+    except DataError as error:
+        problems.report(f"image {id}", str(error))
+        return None
+    drawn_size = _size(drawn, files.where("Annotations", id), problems)
+    if drawn_size is None:
+        return None
+    boxes = _boxes(drawn, drawn_size, size or drawn_size, files.where("Annotations", id), problems)
+    captions: list[Caption] = []
+    gold: list[Phrase] = []
+    for line, marked in enumerate(sentences.splitlines(), start=1):
+        text, marks = unmark(marked)
+        caption = checked_caption(text, f"{files.where('Sentences', id)}, line {line}", problems)
+        if caption is not None:
+            gold += _phrases(caption, len(captions), marks, boxes)
+            captions.append(caption)
+    if not captions:
+        problems.report(files.where("Sentences", id), "no caption")
+        return None
+    return Example(id, media, size or drawn_size, tuple(captions), tuple(gold), split=split)
+
+
+# ---------------------------------------------------------------- sentences
+
+
+def unmark(line: str) -> tuple[str, list[tuple[Span, str, tuple[str, ...]]]]:
+    """The text without mark-up, and (characters, entity, kinds) of each phrase in it."""
+    text, marks, end = "", [], 0
+    for found in MARK.finditer(line):
+        text += line[end : found.start()]
+        marks.append(((len(text), len(text) + len(found[3])), found[1], tuple(found[2].split("/"))))
+        text += found[3]
+        end = found.end()
+    return (text + line[end:]).rstrip(), marks
+
+
+def _phrases(
+    caption: Caption, index: int, marks: list[tuple[Span, str, tuple[str, ...]]], boxes: Boxes
+) -> Iterator[Phrase]:
+    starts = [start for start, _ in caption.spans]
+    for (left, right), entity, kinds in marks:
+        inside = [token for token, start in enumerate(starts) if left <= start < right]
+        if inside:
+            span = inside[0], inside[-1] + 1
+            yield Phrase(index, span, tuple(boxes.get(entity, ())), kinds=kinds, entity=entity)
+
+
+# ---------------------------------------------------------------- boxes
+
+
+def _size(drawn: ElementTree.Element, where: str, problems: Problems) -> tuple[int, int] | None:
+    try:
+        width, height = (int(drawn.findtext(f"size/{side}", "")) for side in ("width", "height"))
+    except ValueError:
+        width = height = 0
+    if width < 1 or height < 1:
+        problems.report(where, "no <size> with a <width> and a <height> of whole pixels")
+        return None
+    return width, height
+
+
+def _boxes(
+    drawn: ElementTree.Element, drawn_size: tuple[int, int], size: tuple[int, int], where: str, problems: Problems
+) -> Boxes:
+    """Boxes of each entity, in continuous pixels of the image as it is on disk."""
+    x, y = size[0] / drawn_size[0], size[1] / drawn_size[1]
+    boxes: Boxes = defaultdict(list)
+    for thing in drawn.iterfind("object"):
+        names = [name.text or "" for name in thing.iterfind("name")]
+        for corners in thing.iterfind("bndbox"):
+            place = f"{where}, entity {' '.join(names)}"
+            try:
+                left, top, right, bottom = (float(corners.findtext(k, "")) for k in ("xmin", "ymin", "xmax", "ymax"))
+            except ValueError:
+                problems.report(place, "a <bndbox> needs <xmin>, <ymin>, <xmax>, <ymax>, each a number")
+                continue
+            box = checked_box((left - 1, top - 1, right, bottom), drawn_size, place, problems)
+            if box is not None:
+                for name in names:
+                    boxes[name].append((box[0] * x, box[1] * y, box[2] * x, box[3] * y))
+    return boxes
+
+
+# ---------------------------------------------------------------- files
+
+
+@dataclass
+class Files:
+    """`Sentences` and `Annotations`, in a folder or in a zip, by id."""
+
+    root: Path
+    archive: ZipFile | None
+    members: dict[tuple[str, str], str]  # (Sentences or Annotations, id) -> path or name inside the zip
+
+    def ids(self) -> list[str]:
+        return [id for folder, id in self.members if folder == "Sentences"]
+
+    def where(self, folder: str, id: str) -> str:
+        return f"{self.root}/{self.members.get((folder, id), f'{folder}/{id}')}"
+
+    def text(self, folder: str, id: str) -> str:
+        name = self.members.get((folder, id))
+        if name is None:
+            raise DataError(f"{self.root}: there is no {folder}/{id}.{'txt' if folder == 'Sentences' else 'xml'}")
+        if self.archive is None:
+            return read_text(self.root / name)
+        try:
+            if self.archive.getinfo(name).file_size > MAX_BYTES:
+                raise DataError(f"{self.where(folder, id)}: more than {MAX_BYTES:,} bytes")
+            return decode(self.archive.read(name), self.where(folder, id))
+        except (BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+            raise DataError(f"{self.where(folder, id)}: the zip is damaged here ({error})") from error
+
+    def __enter__(self) -> Files:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.archive is not None:
+            self.archive.close()
+
+
+MEMBER = re.compile(r"(?:^|/)(Sentences)/([^/]+)\.txt$|(?:^|/)(Annotations)/([^/]+)\.xml$")
+
+
+def _find(path: Path) -> Files | None:
+    """The files at `path`: a zip, a folder with the two folders, or a folder with a zip."""
+    if path.is_file():
+        return _zipped(path) if path.suffix == ".zip" else None
+    for folder in (path, path / "annotations", path / "Annotations"):
+        if (folder / "Sentences").is_dir() and (folder / "Annotations").is_dir():
+            names = [f"Sentences/{p.name}" for p in (folder / "Sentences").glob("*.txt")]
+            names += [f"Annotations/{p.name}" for p in (folder / "Annotations").glob("*.xml")]
+            return Files(folder, None, _members(sorted(names)))
+    for archive in sorted(path.glob("*.zip")):
+        if (files := _zipped(archive)) is not None:
+            return files
+    return None
+
+
+def _zipped(path: Path) -> Files | None:
+    try:
+        archive = ZipFile(path)
+    except (BadZipFile, OSError):
+        return None
+    members = _members(archive.namelist())
+    if any(folder == "Sentences" for folder, _ in members):
+        return Files(path, archive, members)
+    archive.close()
+    return None
+
+
+def _members(names: list[str]) -> dict[tuple[str, str], str]:
+    found = {}
+    for name in names:
+        if match := MEMBER.search(name):
+            found[match[1] or match[3], match[2] or match[4]] = name
+    return found
+
+
+def _splits(root: Path, files: Files, problems: Problems) -> dict[str, str]:
+    """Split of each id, from the lists; every id with no split where there are no lists."""
+    split_of: dict[str, str] = {}
+    lists = [(name, root / f"{name}.txt") for name in SPLITS]
+    for name, path in lists:
+        if path.is_file():
+            for line, id in enumerate(read_text(path).split("\n"), start=1):
+                id = id.strip()
+                if id in split_of:
+                    problems.report(f"{path}, line {line}", f"the id {id!r} is listed twice")
+                elif id:
+                    split_of[id] = name
+    return split_of or dict.fromkeys(files.ids(), "")
+
+
+def _images(root: Path) -> dict[str, Path] | None:
+    """Image files by their name without suffix; None where there is no folder of images."""
+    for folder in (root / name for name in IMAGES):
+        if folder.is_dir():
+            return {path.stem: path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES}
+    return None

