@@ -132,12 +132,21 @@ class Scene:
     whole: Tensor  # (B, H)
     row: Tensor  # (N,) int64 into B
     grid: Tensor | None = None  # (B, C, H) encoded feature map
+    grid_keys: Tensor | None = None  # (B, C, A)
 
     def __len__(self) -> int:
         return len(self.row)
 
     def __getitem__(self, index: Tensor) -> Scene:
         return replace(self, row=self.row[index])
+
+    def of_grid(self) -> Scene:
+        """The same rows looking at the feature map instead of the regions."""
+        if self.grid is None or self.grid_keys is None:
+            raise ValueError("this captioner looks at feature maps, but its regions have none (regions.grid)")
+        everywhere = torch.ones_like(self.grid[..., 0], dtype=torch.bool)
+        still = torch.zeros_like(everywhere, dtype=torch.int64)
+        return replace(self, memory=self.grid, keys=self.grid_keys, valid=everywhere, frame=still)
 
 
 @dataclass(frozen=True)
@@ -147,6 +156,9 @@ class Glimpse:
     attn: Tensor  # (N, R)
     branches: Tensor | None = None  # (N, K, R)
     words: Tensor | None = None  # (N, K) int64, the word that each branch would say
+
+    def __getitem__(self, index: Tensor) -> Glimpse:
+        return _map(self, lambda x: x[index])
 
     def picks(self, token: Tensor, frame: Tensor) -> Tensor:
         """(N, R) bool: the regions whose union is the place of `token`, at most one per frame and agreeing branch.
@@ -244,7 +256,7 @@ def _top(attn: Tensor, frame: Tensor) -> Tensor:
     return best
 
 
-Noun = TypeVar("Noun", Regions, Batch)
+Noun = TypeVar("Noun", Regions, Batch, Glimpse)
 
 
 def _map(noun: Noun, change: Callable[[Tensor], Tensor]) -> Noun:
