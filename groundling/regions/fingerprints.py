@@ -10,6 +10,8 @@ from typing import Any
 from groundling.errors import DataError, RegionMismatch
 from groundling.types import Fingerprint
 
+IMPORTED = "imported"  # the version of features that were made elsewhere
+
 
 def to_json(fingerprint: Fingerprint) -> dict[str, Any]:
     """Plain JSON values; tuples among the parameters become lists."""
@@ -54,11 +56,11 @@ def _difference(name: str, have: Any, want: Any) -> str:
 
 
 def _cure(expected: Fingerprint) -> str:
+    if expected.version == IMPORTED:
+        return f"Import the right ones: `groundling regions import SOURCE --name {expected.name} --out STORE`."
     sets = "".join(f" --set {k}={json.dumps(v)}" for k, v in sorted(to_json(expected)["parameters"].items()))
     made = f"groundling regions extract DATA --source {expected.name}{sets} --out STORE"
-    return (
-        f"Make them with source {expected.name!r}, version {expected.version}: `{made}`, or import the same features."
-    )
+    return f"Make the right ones with version {expected.version} of the source: `{made}`."
 
 
 def _text(value: Any) -> str:

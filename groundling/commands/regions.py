@@ -1,0 +1,283 @@
+"""`groundling regions`: make, import, describe and verify region stores."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from groundling.errors import DataError, GroundlingError
+
+if TYPE_CHECKING:
+    from groundling.regions.extract import Job
+
+ANNOTATIONS = {".json", ".jsonl", ".csv", ".tsv", ".xml", ".zip", ".p"}  # a folder without any holds images alone
+SHOWN = 20  # problems that are listed one by one
+
+DESCRIPTION = """\
+Make, import, describe and verify region stores.
+
+A region store is one folder that holds, for every image, the boxes that a model may look at and their features. Make
+one from images with `extract`, or from features that others extracted with `import`. Both go on where they were
+stopped when the same command is run again, and readers never see a store that is not finished."""
+
+EPILOG = """\
+examples:
+  groundling regions extract photos/ --source photos --out photos.regions
+  groundling regions extract scenes/ --source scenes --out scenes.regions --workers 2
+  groundling regions import trainval_36.tsv --name butd36 --out coco.regions
+  groundling regions info coco.regions
+  groundling regions check coco.regions"""
+
+EXTRACT = """\
+Regions of images -> a store.
+
+IMAGES is a data set that groundling reads (`groundling doctor IMAGES` tells), or a folder of image files: then an id is
+the file's name without its ending, or its path below the folder where names repeat. The same images give the same
+bytes, whatever --workers is. An image that cannot be read is named and left out; the command then ends with code 1,
+or with 0 under --skip-bad."""
+
+IMPORT = """\
+Features that others extracted -> a store.
+
+Formats, found out from the files unless --format is given:
+  tsv     bottom-up attention, one image per line, base64: 6 columns; the 10 columns of LXMERT; or as line 1 names them
+  arrays  a folder of ID.npz with features and boxes inside; NAME_att beside NAME_box (and NAME_fc) of
+          self-critical.pytorch; features/ID.npy beside boxes/ID.npy
+  hdf5    a group per image; ID_features and ID_boxes, ...; or tables over all images with their ids
+  gvd     Grounded Video Description: dic_*.json, the .h5 file of detections, a folder of ID.npy
+Boxes are left, top, right, bottom in pixels, or in fractions of the image when none exceeds 1. Give sources that were
+extracted in the same way the same --name: a model accepts the regions of the name it was trained on."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    verb = _verb(verbs, "extract", "regions of images", EXTRACT)
+    verb.add_argument("images", type=Path, metavar="IMAGES", help="a data set, or a folder of image files")
+    verb.add_argument("--source", required=True, help="what finds the regions: scenes, photos, onnx, ...")
+    verb.add_argument("--out", required=True, type=Path, metavar="STORE", help="folder to write")
+    verb.add_argument("--split", help="only this split of the data set")
+    verb.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the source; may be repeated"
+    )
+    verb.add_argument(
+        "--workers", type=_positive, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)"
+    )
+    verb.add_argument("--skip-bad", action="store_true", help="end with code 0 even if images were left out")
+
+    verb = _verb(verbs, "import", "features that others extracted", IMPORT)
+    verb.add_argument("sources", nargs="+", type=Path, metavar="SOURCE", help="files or folders of features")
+    verb.add_argument("--out", required=True, type=Path, metavar="STORE", help="folder to write")
+    verb.add_argument("--format", default="auto", help="auto, tsv, arrays, hdf5 or gvd (default: auto)")
+    verb.add_argument("--name", help="what these regions are called (default: the name of the first source)")
+    verb.add_argument("--labels", type=Path, metavar="FILE", help="names of the detector's classes, one per line")
+    verb.add_argument("--images", type=Path, metavar="FOLDER", help="look up image sizes here where they are missing")
+    verb.add_argument("--size", type=_size, metavar="WxH", help="size of every image whose size is missing")
+    verb.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read instead of stopping")
+
+    verb = _verb(verbs, "info", "what a store holds", "What a store holds and how it was made.")
+    verb.add_argument("store", type=Path, metavar="STORE")
+    verb.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+
+    verb = _verb(
+        verbs, "check", "verify a store", "Read everything and compare checksums; code 1 if anything is damaged."
+    )
+    verb.add_argument("store", type=Path, metavar="STORE")
+
+
+def run(args: argparse.Namespace) -> int:
+    verbs: dict[str, Callable[[argparse.Namespace], int]] = {
+        "extract": _extract,
+        "import": _import,
+        "info": _info,
+        "check": _check,
+    }
+    return verbs[args.verb](args)
+
+
+# ---------------------------------------------------------------- verbs
+
+
+def _extract(args: argparse.Namespace) -> int:
+    from groundling.progress import track
+    from groundling.regions.extract import extract
+
+    jobs = _jobs(args.images, args.split)
+    parameters = dict(_parameter(text) for text in args.set)
+    added, problems = 0, []
+    try:
+        with closing(extract(jobs, args.source, parameters, args.out, args.workers)) as steps:
+            for step in track(steps, f"regions of {args.images}", len(jobs)):
+                added += step.added
+                if step.problem is not None:
+                    problems.append(f"{step.id}: {step.problem}")
+    except KeyboardInterrupt:
+        _say(f"stopped. {args.out} keeps the {added} images of this run; the same command goes on from there.")
+        raise
+    print(f"{args.out}: {len(jobs) - len(problems)} images, {added} of them new")
+    _list(problems, "left out")
+    return 1 if problems and not args.skip_bad else 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    from groundling.regions import importers
+
+    name = args.name or args.sources[0].name.split(".")[0]
+    labels = args.labels.read_text("utf-8").splitlines() if args.labels else ()
+    size_of = _sizes(args.images, args.size)
+    added, there, problems = 0, 0, []
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    try:
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            for path in args.sources:
+                bar = progress.add_task(str(path), total=1.0)
+                source = importers.entries(path, args.format)
+                steps = importers.copy(source, args.out, name, labels=labels, size_of=size_of, skip_bad=args.skip_bad)
+                with closing(steps):
+                    for step in steps:
+                        progress.update(bar, completed=step.share)
+                        added += step.added
+                        there += not step.added and step.problem is None
+                        if step.problem is not None:
+                            problems.append(step.problem)
+    except KeyboardInterrupt:
+        _say(f"stopped. {args.out} keeps the {added} images of this run; the same command goes on from there.")
+        raise
+    print(f"{args.out}: {added} images added as {name!r}; {there} were there before or came twice")
+    _list(problems, "left out")
+    return 0
+
+
+def _info(args: argparse.Namespace) -> int:
+    from groundling.regions.fingerprints import to_json
+    from groundling.regions.store import Store
+
+    store = Store.open(args.store)
+    told: dict[str, Any] = {
+        "images": len(store),
+        "regions": store.regions,
+        "regions per image": round(store.regions / max(len(store), 1), 1),
+        "bytes": sum(file.stat().st_size for file in args.store.iterdir()),
+        "labels per region": store.layout.labels,
+        "whole": store.layout.whole,
+        "grid": list(store.layout.grid),
+        "fingerprint": to_json(store.fingerprint),
+        "first ids": store.ids[:5],
+    }
+    if args.json:
+        print(json.dumps(told, indent=2, ensure_ascii=False))
+        return 0
+    made = told.pop("fingerprint")
+    made["labels"] = f"{len(made['labels'])} classes"
+    for key, value in {**told, **{f"made by: {key}": value for key, value in made.items()}}.items():
+        print(f"{key:24} {value:,}" if isinstance(value, int) else f"{key:24} {value}")
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    from groundling.progress import track
+    from groundling.regions.store import Store
+
+    store = Store.open(args.store)
+    problems = [problem for _, problem in track(store.check(), f"checking {args.store}", len(store)) if problem]
+    print(f"{args.store}: {len(store)} images, {len(problems)} damaged")
+    for problem in problems:
+        _say(problem)
+    return 1 if problems else 0
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _jobs(path: Path, split: str | None) -> list[Job]:
+    """The images of a data set, or those of a folder that holds nothing else."""
+    from groundling.regions.extract import Job, images_below
+
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder")
+    if path.is_dir() and not any(file.suffix.lower() in ANNOTATIONS for file in path.rglob("*")):
+        if split is not None:
+            raise GroundlingError(f"{path} is a folder of images without annotations: it has no split {split!r}")
+        return images_below(path)
+    from groundling.data.dataset import load
+
+    examples = load(path, split, annotated=False)
+    missing = [example.id for example in examples if not example.media]
+    if missing:
+        raise DataError(f"{path}: {len(missing)} examples have no image file, such as {missing[0]!r}")
+    return [Job(example.id, Path(example.media)) for example in examples]
+
+
+def _sizes(folder: Path | None, size: tuple[float, float] | None) -> Callable[[str], tuple[float, float] | None]:
+    """How to find the size of an image by its id: by its file, whose name is the id or ends with its number."""
+    if folder is None:
+        return lambda id: size
+    from groundling.images import image_size
+    from groundling.regions.extract import images_below
+
+    files = {job.path.stem: job.path for job in images_below(folder)}
+    numbers = {int(tail): path for stem, path in files.items() if (tail := stem.rpartition("_")[2]).isdecimal()}
+
+    def find(id: str) -> tuple[float, float] | None:
+        path = files.get(id) or (numbers.get(int(id)) if id.isdecimal() else None)
+        return size if path is None else image_size(path)
+
+    return find
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.isidentifier():
+        raise GroundlingError(f"--set {text}: expected KEY=VALUE")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+    return int(text)
+
+
+def _size(text: str) -> tuple[float, float]:
+    width, x, height = text.partition("x")
+    if not (x and width.isdecimal() and height.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT, such as 640x480")
+    return float(width), float(height)
+
+
+def _verb(verbs: Any, name: str, line: str, description: str) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = verbs.add_parser(
+        name,
+        help=line,
+        description=description,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return made
+
+
+def _list(problems: Iterable[str], what: str) -> None:
+    problems = list(problems)
+    for problem in problems[:SHOWN]:
+        _say(f"{what}: {problem}")
+    if len(problems) > SHOWN:
+        _say(f"... and {len(problems) - SHOWN} more")
+    if problems:
+        _say(f"{len(problems)} images {what}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

@@ -1,0 +1,109 @@
+"""Folders of NumPy files, one or two per image.
+
+- `ID.npz` with features and boxes inside, under any of the names in `raw.NAMES` (x, bbox, num_bbox, image_w, ...);
+- `NAME_att/ID.npz` (or .npy) beside `NAME_box/ID.npy` and perhaps `NAME_fc/ID.npy`, as self-critical.pytorch has them;
+- `features/ID.npy` beside `boxes/ID.npy`.
+The id is the path of the file below its folder, without the ending. Pickled arrays are refused.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from groundling.errors import DataError
+from groundling.regions.importers.raw import MAX_BYTES, NAMES, Array, Entry, Raw, named
+
+FORMAT = "arrays"
+LOOKS_FOR = "a folder of ID.npz, or NAME_att beside NAME_box, or features beside boxes"
+
+
+def claims(path: Path) -> bool:
+    return path.is_dir() and (_pair(path) is not None or _any(path, ".npz"))
+
+
+def entries(path: Path) -> Iterator[Entry]:
+    pair = _pair(path)
+    folder, boxes = pair or (path, None)
+    files = sorted(file for file in folder.rglob("*") if file.suffix in (".npz", ".npy"))
+    for number, file in enumerate(files, 1):
+        id = file.relative_to(folder).with_suffix("").as_posix()
+        load = partial(_one, file) if boxes is None else partial(_two, file, boxes / f"{id}.npy", _whole(folder, id))
+        yield Entry(id, str(file), number / len(files), load)
+
+
+def _any(folder: Path, *suffixes: str) -> bool:
+    return any(file.suffix in suffixes for file in folder.rglob("*"))
+
+
+def _pair(path: Path) -> tuple[Path, Path] | None:
+    """The folder of features and the folder of boxes, when there are two."""
+    if path.name.endswith("_att"):
+        box = path.with_name(path.name.removesuffix("_att") + "_box")
+        return (path, box) if box.is_dir() else None
+    pairs = [pair for folder in path.glob("*_att") if (pair := _pair(folder))]
+    pairs += [
+        (path / feats, path / boxes)
+        for feats in NAMES["feats"]
+        for boxes in NAMES["boxes"]
+        if (path / feats).is_dir() and (path / boxes).is_dir()
+    ]
+    if len(pairs) > 1:
+        raise DataError(
+            f"{path} holds several sets of regions ({', '.join(str(p[0]) for p in pairs)}); give one of them"
+        )
+    return pairs[0] if pairs else None
+
+
+def _whole(folder: Path, id: str) -> Path | None:
+    if not folder.name.endswith("_att"):
+        return None
+    file = folder.with_name(folder.name.removesuffix("_att") + "_fc") / f"{id}.npy"
+    return file if file.exists() else None
+
+
+def _one(file: Path) -> Raw:
+    if file.suffix == ".npy":
+        raise DataError(f"{file}: features without boxes; expected {LOOKS_FOR}")
+    return named(_npz(file), str(file))
+
+
+def _two(file: Path, boxes: Path, whole: Path | None) -> Raw:
+    if not boxes.exists():
+        raise DataError(f"{file}: its boxes are missing, {boxes}")
+    arrays = _npz(file) if file.suffix == ".npz" else {"features": npy(file)}
+    more = {} if whole is None else {"fc": npy(whole)}
+    return named({**arrays, "boxes": npy(boxes), **more}, str(file))
+
+
+def npy(file: Path) -> Array:
+    """One array; DataError names the file, whatever is wrong with it."""
+    try:
+        array = np.load(file, allow_pickle=False)
+    except MemoryError as error:
+        raise DataError(f"{file}: says that it needs more memory than there is; it is damaged") from error
+    except Exception as error:  # parsers of damaged files raise nearly every type there is
+        raise DataError(f"{file}: not a readable array: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{file}: an archive under the name of a single array; call it .npz")
+    return array
+
+
+def _npz(file: Path) -> dict[str, Array]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MAX_BYTES:
+            raise DataError(f"{file}: {size:,} bytes when unpacked, at most {MAX_BYTES:,} are read")
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except DataError:
+        raise
+    except MemoryError as error:
+        raise DataError(f"{file}: says that it needs more memory than there is; it is damaged") from error
+    except Exception as error:
+        raise DataError(f"{file}: not a readable archive of arrays: {error}") from error

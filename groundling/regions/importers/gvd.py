@@ -1,0 +1,115 @@
+"""The layout of Grounded Video Description (Zhou et al. 2019): a folder with
+
+- `dic_*.json`: `images` (or `videos`), whose `id` is the id of each row below;
+- one .h5 file with `dets_labels`: for images (N, R, 6), rows of x1 y1 x2 y2 class score; for video (N, R, 7), rows of
+  x1 y1 x2 y2 frame class score, or (N, F, R, 6); and `nms_num` (images) or `dets_num` (video), how many rows are real;
+- a folder of features, `ID.npy`: (R, D), for video (F, R, D).
+Class 0 is the background: labels here count from the class after it. Boxes of videos are in frames 720 pixels wide,
+whose height is not recorded unless the file has `hw`: then the size is 720 x 720, by which the authors divide.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groundling.errors import DataError
+from groundling.regions.importers.arrays import npy
+from groundling.regions.importers.hdf5 import opened, read
+from groundling.regions.importers.raw import Array, Entry, Raw, Size
+
+FORMAT = "gvd"
+LOOKS_FOR = "a folder with dic_*.json, an .h5 file of detections (dets_labels) and a folder of ID.npy"
+
+VIDEO: Size = (720.0, 720.0)
+
+
+def claims(path: Path) -> bool:
+    return path.is_dir() and any(path.glob("dic_*.json")) and any(path.glob("*.h5"))
+
+
+def entries(path: Path) -> Iterator[Entry]:
+    ids, video = _ids(_only(path, "dic_*.json"))
+    detections = _only(path, "*.h5")
+    with opened(detections) as file:
+        if "dets_labels" not in file:
+            raise DataError(f"{detections}: has no dets_labels; expected {LOOKS_FOR}")
+        if len(file["dets_labels"]) != len(ids):
+            raise DataError(
+                f"{detections}: {len(file['dets_labels'])} rows for {len(ids)} ids; are they of one release?"
+            )
+        folder = _features(path, ids)
+        for row, id in enumerate(ids):
+            load = partial(_load, file, detections, row, folder / f"{id}.npy", video)
+            yield Entry(id, f"{detections}, row {row} ({id})", (row + 1) / len(ids), load)
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    found = sorted(folder.glob(pattern))
+    if len(found) != 1:
+        raise DataError(f"{folder}: {len(found)} files match {pattern}, one is expected")
+    return found[0]
+
+
+def _ids(path: Path) -> tuple[list[str], bool]:
+    """Ids in the order of the detections, and whether they are of video segments."""
+    try:
+        plain = json.loads(path.read_text("utf-8"))
+        video = "videos" in plain
+        return [str(row["id"]) for row in plain["videos" if video else "images"]], video
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(
+            f"{path}: needs a list of images or videos with ids: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _features(path: Path, ids: list[str]) -> Path:
+    """The folder that has the features; some segments of the release have none."""
+    for folder in sorted(folder for folder in path.iterdir() if folder.is_dir()):
+        if any((folder / f"{id}.npy").exists() for id in ids[:100]):
+            return folder
+    raise DataError(f"{path}: no folder below it holds features such as {ids[0] if ids else 'ID'}.npy")
+
+
+def _load(file: Any, detections: Path, row: int, features: Path, video: bool) -> Raw:
+    where = f"{detections}, row {row}"
+    if not features.exists():
+        raise DataError(f"{where}: its features are missing, {features}")
+    table, counts, feats = _rows(file, where, row, "dets_num" if video else "nms_num", npy(features))
+    size = _size(file, where, row) if "hw" in file else VIDEO if video else None
+    frame = np.repeat(np.arange(len(counts)), counts) if len(counts) > 1 else None
+    if table.shape[1] == 7:
+        frame = table[:, 4]
+    return Raw(feats, table[:, :4], size, frame, labels=table[:, -2] - 1, scores=table[:, -1])
+
+
+def _rows(file: Any, where: str, row: int, name: str, feats: Array) -> tuple[Array, Array, Array]:
+    """The real detections (R, 6 or 7), how many in each frame (all in one for 7), and their features (R, D)."""
+    if name not in file:
+        raise DataError(f"{where}: the file has no {name}")
+    table, counts = read(file["dets_labels"], where, row), np.atleast_1d(read(file[name], where, row)).astype(np.int64)
+    if feats.ndim not in (2, 3) or not feats.size:
+        raise DataError(f"{where}: features {feats.shape}; (R, D) or (F, R, D) is expected")
+    if table.ndim == 2:  # one list
+        table, feats = table[None], feats.reshape(1, -1, feats.shape[-1])
+    if table.ndim != 3 or table.shape[2] not in (6, 7) or counts.shape != (len(table),) or feats.ndim != 3:
+        raise DataError(
+            f"{where}: detections {table.shape}, counts {counts.shape} and features {feats.shape} do not fit"
+        )
+    counts = counts[: len(feats)]  # features end with the last frame of a short segment
+    if counts.sum() < 1 or counts.min() < 0 or counts.max() > min(table.shape[1], feats.shape[1]):
+        raise DataError(f"{where}: {counts.tolist()} detections, {table.shape[1]} rows, {feats.shape[1]} features")
+    if table.shape[2] == 7 and counts[0] != feats.shape[1]:
+        raise DataError(f"{where}: {counts[0]} detections for {feats.shape[1]} features")
+    real = [(rows[:n], vectors[:n]) for rows, vectors, n in zip(table, feats, counts, strict=False)]
+    return np.concatenate([a for a, _ in real]), counts, np.concatenate([b for _, b in real])
+
+
+def _size(file: Any, where: str, row: int) -> Size:
+    height, width = read(file["hw"], where, row).reshape(-1)[:2]
+    return float(width), float(height)
