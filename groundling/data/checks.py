@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 import math
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from groundling.errors import DataError
 from groundling.text.words import caption
 from groundling.types import Box, Caption
 
 SLACK = 1.0  # pixels that a box may reach beyond its image, as rounding does; it is then cut
+
+T = TypeVar("T")
+KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number"}
+
+
+class BadItem(DataError):
+    """One bad item of a data set, where bad items are not to be left out."""
 
 
 @dataclass
@@ -24,30 +32,50 @@ class Problems:
     skip: bool = False
     found: list[str] = field(default_factory=list)
 
-    def report(self, where: str, what: str) -> None:
-        """`where` names the file, line or id; `what` says what is wrong with it and what would be right."""
+    def report(self, message: str) -> None:
+        """`message` names the file, line or id, what is wrong there, and what would be right."""
         if not self.skip:
-            raise DataError(f"{where}: {what}; correct it, or leave such items out with --skip-bad (skip_bad=True)")
-        self.found.append(f"{where}: {what}")
+            raise BadItem(f"{message}; correct it, or leave such items out with --skip-bad (skip_bad=True)")
+        self.found.append(message)
+
+    @contextmanager
+    def item(self) -> Iterator[None]:
+        """A DataError inside is the problem of one item, not of the whole file."""
+        try:
+            yield
+        except BadItem:
+            raise
+        except DataError as error:
+            self.report(str(error))
 
 
-def read_text(path: Path, encoding: str = "utf-8-sig") -> str:
+# ---------------------------------------------------------------- files
+
+
+def read_text(path: Path) -> str:
     """The text of a file; DataError where it is absent or not UTF-8."""
     try:
-        content = path.read_bytes()
+        return decode(path.read_bytes(), str(path))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    return decode(content, str(path), encoding)
 
 
-def decode(content: bytes, where: str, encoding: str = "utf-8-sig") -> str:
+def decode(content: bytes, where: str) -> str:
     try:
-        return content.decode(encoding)
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{where}, line {line}: not UTF-8 (byte {content[error.start]:#04x}); save it as UTF-8"
-        ) from error
+        byte = content[error.start]
+        raise DataError(f"{where}, line {line}: not UTF-8 (byte {byte:#04x}); save the file as UTF-8") from error
+
+
+def head(path: Path, size: int = 1 << 20) -> str:
+    """The beginning of a file as text, for guessing what it is; empty where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(size).decode("utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def parse_json(text: str, where: str) -> Any:
@@ -55,11 +83,14 @@ def parse_json(text: str, where: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise DataError(
-            f"{where}, line {error.lineno}: not JSON ({error.msg}, column {error.colno}); is the file complete?"
-        ) from error
+        place = f"line {error.lineno}, column {error.colno}"
+        raise DataError(f"{where}, {place}: not JSON ({error.msg}); is the file complete?") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: not JSON that can be read ({error})") from error
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
 
 
 def read_json(path: Path) -> Any:
@@ -77,38 +108,72 @@ def parse_xml(text: str, where: str) -> ElementTree.Element:
         raise DataError(f"{where}, line {line}: not XML ({error}); is the file complete?") from error
 
 
-def checked_caption(text: str, where: str, problems: Problems) -> Caption | None:
-    """The caption, or None (reported) where there is no word in it."""
+# ---------------------------------------------------------------- values
+
+
+def expect(value: Any, kind: type[T], where: str) -> T:
+    """The value, which must be of this kind; a whole number is a number, a truth value is not."""
+    if kind is float and type(value) is int:
+        value = _float(value, where)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        shown = repr(value)
+        raise DataError(f"{where}: expected {KINDS[kind]}, got {shown if len(shown) < 60 else shown[:57] + '...'}")
+    return value
+
+
+def get(row: Any, key: str, kind: type[T], where: str) -> T:
+    """The value of a key of a JSON object, of this kind."""
+    if key not in expect(row, dict, where):
+        raise DataError(f"{where}: the key {key!r} is missing; there are {', '.join(sorted(map(str, row)))[:100]}")
+    return expect(row[key], kind, f"{where}: {key}")
+
+
+def identity(row: Any, key: str, where: str) -> str:
+    """An id, which some files write as a number and others as a string."""
+    value = expect(row, dict, where).get(key)
+    if type(value) is int:
+        return str(value)
+    return get(row, key, str, where)
+
+
+def numbers(value: Any, count: int, where: str) -> tuple[float, ...]:
+    """So many numbers from a JSON list."""
+    row = expect(value, list, where)
+    if len(row) != count:
+        raise DataError(f"{where}: expected {count} numbers, got {len(row)}")
+    return tuple(expect(x, float, where) for x in row)
+
+
+def _float(value: int, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise DataError(f"{where}: a number of {len(str(value))} digits") from error
+
+
+def checked_caption(text: str, where: str) -> Caption:
+    """The caption; DataError where there is no word in it."""
     found = caption(text)
     if not found.tokens:
-        problems.report(where, "empty caption" if not text.strip() else f"no word in the caption {text[:40]!r}")
-        return None
+        raise DataError(f"{where}: " + (f"no word in the caption {text[:40]!r}" if text.strip() else "empty caption"))
     return found
 
 
-def checked_box(corners: Sequence[float], size: tuple[int, int], where: str, problems: Problems) -> Box | None:
-    """The box cut to its image, or None (reported) where it is not finite, inverted, empty or outside the image.
+def checked_box(corners: Sequence[float], size: tuple[int, int], where: str) -> Box:
+    """The box cut to its image; DataError where it is not finite, inverted, empty or outside the image.
 
     A size of (0, 0) is unknown and nothing is outside it.
     """
     left, top, right, bottom = corners
-    shown = f"box ({left:g}, {top:g}, {right:g}, {bottom:g})"
-    if not all(map(math.isfinite, corners)):
-        problems.report(where, f"{shown} is not finite")
-        return None
-    if right <= left or bottom <= top:
-        problems.report(where, f"{shown} is inverted or empty: right must exceed left, bottom must exceed top")
-        return None
     width, height = size if size != (0, 0) else (math.inf, math.inf)
-    if left < -SLACK or top < -SLACK or right > width + SLACK or bottom > height + SLACK:
-        problems.report(where, f"{shown} reaches beyond the image of {width:g} x {height:g} pixels")
-        return None
-    cut = max(left, 0.0), max(top, 0.0), min(right, width), min(bottom, height)
-    if cut[2] <= cut[0] or cut[3] <= cut[1]:
-        problems.report(where, f"{shown} lies beside the image of {width:g} x {height:g} pixels")
-        return None
-    return cut
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+    if not all(map(math.isfinite, corners)):
+        wrong = "is not finite"
+    elif right <= left or bottom <= top:
+        wrong = "is inverted or empty: right must exceed left, bottom must exceed top"
+    elif left < -SLACK or top < -SLACK or right > width + SLACK or bottom > height + SLACK:
+        wrong = f"reaches beyond the image of {width:g} x {height:g} pixels"
+    elif right <= 0 or bottom <= 0 or left >= width or top >= height:
+        wrong = f"lies beside the image of {width:g} x {height:g} pixels"
+    else:
+        return max(left, 0.0), max(top, 0.0), min(right, width), min(bottom, height)
+    raise DataError(f"{where}: the box ({left:g}, {top:g}, {right:g}, {bottom:g}) {wrong}")

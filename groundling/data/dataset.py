@@ -7,18 +7,20 @@ file that counts from 1, both included, are 0.0 to 500.0 here.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib
 import logging
-import math
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 
 from groundling.data.checks import Problems
+from groundling.data.splits import held_out
 from groundling.errors import DataError
 from groundling.text.annotate import annotate
 from groundling.types import Example
@@ -81,21 +83,20 @@ def load(
     path = Path(path)
     reader = find_reader(path)
     problems = Problems(skip_bad)
-    examples = _unique(reader.read(path, problems), path, problems)
-    if not examples:
-        raise DataError(f"{path}: read as {reader.FORMAT}, it holds no usable example; looked for {reader.LOOKS_FOR}")
-    if not any(example.split for example in examples):
-        examples = _divided(examples)
-        log.info("%s names no splits: a tenth of its images, chosen by the hash of their ids, is val", path)
     root = path if path.is_dir() else path.parent
-    dataset = Dataset(path.resolve().stem, root, tuple(examples), reader.FORMAT, tuple(problems.found))
-    if problems.found:
-        log.warning("%s: left out %d bad items; the first: %s", path, len(problems.found), problems.found[0])
-    if split is not None:
-        dataset = dataset.split(split)
-    if annotated:
-        dataset = _annotated(dataset, cache or cache_folder(root))
-    return dataset
+    with _collector_paused():
+        examples = _unique(reader.read(path, problems), path, problems)
+        if not examples:
+            raise DataError(f"{path}: no usable example, read as {reader.FORMAT}: {reader.LOOKS_FOR}")
+        if not any(example.split for example in examples):
+            examples = _divided(examples)
+            log.info("%s names no splits: a tenth of its images, chosen by the hash of their ids, is val", path)
+        if problems.found:
+            log.warning("%s: left out %d bad items; the first: %s", path, len(problems.found), problems.found[0])
+        dataset = Dataset(path.resolve().stem, root, tuple(examples), reader.FORMAT, tuple(problems.found))
+        if split is not None:
+            dataset = dataset.split(split)
+        return _annotated(dataset, cache or cache_folder(root)) if annotated else dataset
 
 
 def find_reader(path: Path) -> ModuleType:
@@ -120,6 +121,18 @@ def cache_folder(root: Path) -> Path:
     return home / "groundling" / f"{root.resolve().name}-{name}"
 
 
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Millions of small tuples are made here and none is garbage: looking for it would take a quarter of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _annotated(dataset: Dataset, folder: Path) -> Dataset:
     captions = [caption for example in dataset for caption in example.captions]
     tagged = iter(annotate(captions, folder / "annotations.json.gz"))
@@ -132,14 +145,13 @@ def _unique(examples: Sequence[Example], path: Path, problems: Problems) -> list
     kept: dict[str, Example] = {}
     for example in examples:
         if example.id in kept:
-            problems.report(str(path), f"the id {example.id!r} appears more than once")
+            problems.report(f"{path}: the id {example.id!r} appears more than once; give each image its own")
         else:
             kept[example.id] = example
     return list(kept.values())
 
 
 def _divided(examples: Sequence[Example]) -> list[Example]:
-    """A tenth (at least one of two or more) becomes `val`, the rest `train`; the same for the same ids."""
-    ranked = sorted((example.id for example in examples), key=lambda id: hashlib.sha256(id.encode()).digest())
-    held = set(ranked[: math.ceil(len(ranked) / 10)]) if len(ranked) > 1 else set()
+    """A tenth (at least one of two or more) becomes `val`, the rest `train`."""
+    held = held_out((example.id for example in examples), (len(examples) + 9) // 10 if len(examples) > 1 else 0)
     return [replace(example, split="val" if example.id in held else "train") for example in examples]

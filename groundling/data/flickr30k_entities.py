@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from groundling.data.checks import Problems, checked_box, checked_caption, decode, parse_xml, read_text
+from groundling.data.pictures import Pictures
 from groundling.errors import DataError
 from groundling.images import image_size
 from groundling.progress import track
@@ -28,10 +30,9 @@ FORMAT = "Flickr30k Entities"
 LOOKS_FOR = "a folder with Sentences/*.txt and Annotations/*.xml, or a zip that holds them"
 
 SPLITS = ("train", "val", "test")
-IMAGES = ("images", "flickr30k-images", "flickr30k_images", "Images", "JPEGImages")
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 MARK = re.compile(r"\[/EN#(\d+)/(\S+) ([^\[\]]*)\]")
 MAX_BYTES = 4_000_000  # of one member of a zip; the largest published one has 30,000
+MAX_SIDE = 1_000_000  # pixels
 
 Boxes = dict[str, list[Box]]
 
@@ -44,46 +45,35 @@ def read(path: Path, problems: Problems) -> list[Example]:
     files = _find(path)
     assert files is not None, "read follows claims"
     root = path if path.is_dir() else path.parent
-    images = _images(root)
+    pictures = Pictures(root)
+    examples = []
     with files:
         split_of = _splits(root, files, problems)
         known = track(split_of.items(), "reading Flickr30k Entities", total=len(split_of), quiet=len(split_of) < 2000)
-        examples = []
         for id, split in known:
-            example = _example(id, split, files, images, problems)
-            if example is not None:
-                examples.append(example)
-        return examples
+            with problems.item():
+                examples.append(_example(id, split, files, pictures, problems))
+    return examples
 
 
-def _example(id: str, split: str, files: Files, images: dict[str, Path] | None, problems: Problems) -> Example | None:
-    try:
-        media = "" if images is None else str(images[id])
-        drawn = parse_xml(files.text("Annotations", id), files.where("Annotations", id))
-        sentences = files.text("Sentences", id)
-        size = image_size(media) if media else None
-    except KeyError:
-        problems.report(f"{files.root}: image {id}", "listed in a split, but no image file has this name")
-        return None
-    except DataError as error:
-        problems.report(f"image {id}", str(error))
-        return None
-    drawn_size = _size(drawn, files.where("Annotations", id), problems)
-    if drawn_size is None:
-        return None
-    boxes = _boxes(drawn, drawn_size, size or drawn_size, files.where("Annotations", id), problems)
+def _example(id: str, split: str, files: Files, pictures: Pictures, problems: Problems) -> Example:
+    drawn = parse_xml(files.text("Annotations", id), files.where("Annotations", id))
+    drawn_size = _size(drawn, files.where("Annotations", id))
+    media = str(pictures.by_stem(id)) if pictures else ""
+    size = image_size(media) if media else drawn_size
+    boxes = _boxes(drawn, drawn_size, size, files.where("Annotations", id), problems)
     captions: list[Caption] = []
     gold: list[Phrase] = []
-    for line, marked in enumerate(sentences.splitlines(), start=1):
+    where = files.where("Sentences", id)
+    for line, marked in enumerate(files.text("Sentences", id).splitlines(), start=1):
         text, marks = unmark(marked)
-        caption = checked_caption(text, f"{files.where('Sentences', id)}, line {line}", problems)
-        if caption is not None:
+        with problems.item():
+            caption = checked_caption(text, f"{where}, line {line}")
             gold += _phrases(caption, len(captions), marks, boxes)
             captions.append(caption)
     if not captions:
-        problems.report(files.where("Sentences", id), "no caption")
-        return None
-    return Example(id, media, size or drawn_size, tuple(captions), tuple(gold), split=split)
+        raise DataError(f"{where}: no caption; there should be one a line")
+    return Example(id, media, size, tuple(captions), tuple(gold), split=split)
 
 
 # ---------------------------------------------------------------- sentences
@@ -105,23 +95,21 @@ def _phrases(
 ) -> Iterator[Phrase]:
     starts = [start for start, _ in caption.spans]
     for (left, right), entity, kinds in marks:
-        inside = [token for token, start in enumerate(starts) if left <= start < right]
-        if inside:
-            span = inside[0], inside[-1] + 1
-            yield Phrase(index, span, tuple(boxes.get(entity, ())), kinds=kinds, entity=entity)
+        first, last = bisect_left(starts, left), bisect_left(starts, right)
+        if first < last:  # a phrase of punctuation alone has no word to stand for it
+            yield Phrase(index, (first, last), tuple(boxes.get(entity, ())), kinds=kinds, entity=entity)
 
 
 # ---------------------------------------------------------------- boxes
 
 
-def _size(drawn: ElementTree.Element, where: str, problems: Problems) -> tuple[int, int] | None:
+def _size(drawn: ElementTree.Element, where: str) -> tuple[int, int]:
     try:
         width, height = (int(drawn.findtext(f"size/{side}", "")) for side in ("width", "height"))
     except ValueError:
         width = height = 0
-    if width < 1 or height < 1:
-        problems.report(where, "no <size> with a <width> and a <height> of whole pixels")
-        return None
+    if min(width, height) < 1 or max(width, height) > MAX_SIDE:
+        raise DataError(f"{where}: no <size> with a <width> and a <height> of whole pixels; add it")
     return width, height
 
 
@@ -134,17 +122,19 @@ def _boxes(
     for thing in drawn.iterfind("object"):
         names = [name.text or "" for name in thing.iterfind("name")]
         for corners in thing.iterfind("bndbox"):
-            place = f"{where}, entity {' '.join(names)}"
-            try:
-                left, top, right, bottom = (float(corners.findtext(k, "")) for k in ("xmin", "ymin", "xmax", "ymax"))
-            except ValueError:
-                problems.report(place, "a <bndbox> needs <xmin>, <ymin>, <xmax>, <ymax>, each a number")
-                continue
-            box = checked_box((left - 1, top - 1, right, bottom), drawn_size, place, problems)
-            if box is not None:
+            with problems.item():
+                left, top, right, bottom = _box(corners, drawn_size, f"{where}, entity {' '.join(names)}")
                 for name in names:
-                    boxes[name].append((box[0] * x, box[1] * y, box[2] * x, box[3] * y))
+                    boxes[name].append((left * x, top * y, right * x, bottom * y))
     return boxes
+
+
+def _box(corners: ElementTree.Element, drawn_size: tuple[int, int], where: str) -> Box:
+    try:
+        left, top, right, bottom = (float(corners.findtext(side, "")) for side in ("xmin", "ymin", "xmax", "ymax"))
+    except ValueError as error:
+        raise DataError(f"{where}: a <bndbox> needs <xmin>, <ymin>, <xmax>, <ymax>, each a number") from error
+    return checked_box((left - 1, top - 1, right, bottom), drawn_size, where)
 
 
 # ---------------------------------------------------------------- files
@@ -232,15 +222,7 @@ def _splits(root: Path, files: Files, problems: Problems) -> dict[str, str]:
             for line, id in enumerate(read_text(path).split("\n"), start=1):
                 id = id.strip()
                 if id in split_of:
-                    problems.report(f"{path}, line {line}", f"the id {id!r} is listed twice")
+                    problems.report(f"{path}, line {line}: the id {id!r} is listed twice")
                 elif id:
                     split_of[id] = name
     return split_of or dict.fromkeys(files.ids(), "")
-
-
-def _images(root: Path) -> dict[str, Path] | None:
-    """Image files by their name without suffix; None where there is no folder of images."""
-    for folder in (root / name for name in IMAGES):
-        if folder.is_dir():
-            return {path.stem: path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES}
-    return None

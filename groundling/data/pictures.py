@@ -1,0 +1,69 @@
+"""Where the images of a data set are: beside its files, or in one of the folders that people use."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from groundling.errors import DataError
+from groundling.images import image_size
+
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif"}
+FOLDERS = re.compile(
+    r"(.*[-_])?(images?|imgs|pictures|photos|jpegimages|mscoco)|(train|val|test)(20)?\d\d|.*_dataset", re.I
+)
+DEPTH = 4
+
+
+class Pictures:
+    """Image files under a folder, found by path, by name or by name without suffix.
+
+    Only the folder itself and subfolders whose names speak of images are searched, so that a table of captions in a
+    home folder does not make us walk through all of it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._by_name: dict[str, list[Path]] = {}
+        self._by_stem: dict[str, list[Path]] = {}
+        self._index(root, DEPTH)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def by_name(self, name: str) -> Path:
+        """The file at this path, relative to the root or absolute, else the one that has this file name."""
+        if "\0" not in name and (path := self.root / name).is_file():
+            return path
+        return self._only(self._by_name, name.replace("\\", "/").rsplit("/", 1)[-1])
+
+    def by_stem(self, stem: str) -> Path:
+        """The file whose name without suffix is `stem`."""
+        return self._only(self._by_stem, stem)
+
+    def media(self, name: str) -> tuple[str, tuple[int, int]]:
+        """Path and size of an image by its name; ("", (0, 0)) where the data set came without any images."""
+        if not self:
+            return "", (0, 0)
+        path = self.by_name(name)
+        return str(path), image_size(path)
+
+    def _only(self, known: dict[str, list[Path]], name: str) -> Path:
+        found = known.get(name, [])
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise DataError(f"image {name}: {len(found)} files have this name, {found[0]} and {found[1]}; keep one")
+        raise DataError(f"image {name}: no such file in {self.root} or its image folders; add it")
+
+    def _index(self, folder: Path, depth: int) -> None:
+        try:
+            entries = sorted(folder.iterdir())
+        except OSError as error:
+            raise DataError(f"{folder}: cannot be read ({error.strerror or error})") from error
+        for entry in entries:
+            if entry.suffix.lower() in SUFFIXES:
+                self._by_name.setdefault(entry.name, []).append(entry)
+                self._by_stem.setdefault(entry.stem, []).append(entry)
+            elif depth and (depth < DEPTH or FOLDERS.fullmatch(entry.name)) and entry.is_dir():
+                self._index(entry, depth - 1)
