@@ -326,9 +326,11 @@ class Writer:
                 self._end = end
         self.done = set(self._ids)
         self._compare_with_index()
-        if size > self._end:
+        if not self._ids:  # the first image decides about the layout, and so about the head
+            self._layout, self._end = None, 0
+        elif size > self._end:
             log.warning("%s: dropped %d bytes of an image that was not written to its end", name, size - self._end)
-            os.ftruncate(self._file, self._end)
+        os.ftruncate(self._file, self._end)
         self._synced = self._end
 
     def _compare_with_index(self) -> None:
@@ -340,7 +342,7 @@ class Writer:
         except DataError as error:
             log.warning("%s; it will be written again", error)
             return
-        if index.bytes > self._end:
+        if len(index) > len(self._ids):
             lost = index.id(len(self._ids))
             raise DataError(
                 f"image {lost!r} of the region store {self.path} is damaged: delete the store, make it again"
@@ -399,6 +401,8 @@ def _mapped(path: Path) -> memoryview:
 
 def _header(file: int, offset: int, size: int, layout: Layout) -> Header | None:
     """The header of the record at `offset`; None unless it is whole and its body ends before `size`."""
+    if offset >= size:
+        return None
     header = records.parse_record(os.pread(file, RECORD.size + records.ID_MAX, offset))
     if header is None or offset + header.length + layout.body(header.count) > size:
         return None
