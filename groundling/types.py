@@ -79,7 +79,8 @@ class Example:
 class Vocab(Protocol):
     """Words and their ids; the first four are PAD, BOS, EOS, UNK."""
 
-    words: tuple[str, ...]
+    @property
+    def words(self) -> tuple[str, ...]: ...
 
     def __len__(self) -> int: ...
 

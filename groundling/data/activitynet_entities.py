@@ -1,0 +1,58 @@
+"""ActivityNet-Entities (Zhou et al., CVPR 2019): segments of videos, one sentence each, boxes in ten frames of it.
+
+On disk: `anet_entities_cleaned_class_thresh50_*.json` (words with classes and boxes), `split_ids_anet_entities.json`,
+and, where it is there, `anet_entities_*.json` (noun phrases), of which only the size of the frames is taken: 720 pixels
+wide, boxes refer to it. Videos, if any, are in `videos/VIDEO.*`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from groundling.data import official
+from groundling.data.checks import Problems, expect, get, head, read_json
+from groundling.types import Example
+
+FORMAT = "ActivityNet-Entities"
+LOOKS_FOR = "anet_entities_cleaned_class_*.json (segments with process_clss, frame_ind) and split_ids_*.json beside it"
+VIDEOS = {".mp4", ".mkv", ".webm", ".avi", ".mov"}
+
+
+def claims(path: Path) -> bool:
+    files = _files(path)
+    return bool(files) and '"process_idx"' in (start := head(files[0])) and '"segments"' in start
+
+
+def read(path: Path, problems: Problems) -> list[Example]:
+    files = _files(path)
+    root = files[0].parent
+    split_of: dict[str, str] = {}
+    for splits in sorted(root.glob("split_ids_*.json")):
+        split_of |= official.read_splits(read_json(splits), str(splits))
+    videos = {file.stem: str(file) for file in root.glob("videos/*") if file.suffix.lower() in VIDEOS}
+    sizes = _sizes(root)
+    examples = []
+    for file in files:
+        for example in official.video_examples(read_json(file), split_of, str(file), problems):
+            video = example.id.rpartition("_segment_")[0]
+            examples.append(replace(example, media=videos.get(video, ""), size=sizes.get(video, (0, 0))))
+    return examples
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path] if path.suffix == ".json" else []
+    return sorted(file for file in path.glob("anet_entities_cleaned_class*.json") if "skeleton" not in file.name)
+
+
+def _sizes(root: Path) -> dict[str, tuple[int, int]]:
+    """Width and height of the frames of each video, from the files of noun phrases."""
+    sizes = {}
+    for file in sorted(root.glob("anet_entities_*.json")):
+        if "cleaned" not in file.name:
+            for video, row in get(read_json(file), "database", dict, str(file)).items():
+                where = f"{file}: {video}"
+                width, height = (get(row, side, float, where) for side in ("rwidth", "rheight"))
+                sizes[expect(video, str, where)] = int(width), int(height)
+    return sizes
