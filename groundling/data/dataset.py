@@ -27,7 +27,16 @@ from groundling.types import Example
 
 log = logging.getLogger(__name__)
 
-READERS = ("flickr30k_entities",)  # in order of being asked
+READERS = (  # in order of being asked
+    "flickr30k_entities",
+    "flickr30k_reference",
+    "activitynet_entities",
+    "karpathy",
+    "refcoco",
+    "instapic",
+    "coco",
+    "folder",
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,10 @@ def load(
             log.info("%s names no splits: a tenth of its images, chosen by the hash of their ids, is val", path)
         if problems.found:
             log.warning("%s: left out %d bad items; the first: %s", path, len(problems.found), problems.found[0])
-        dataset = Dataset(path.resolve().stem, root, tuple(examples), reader.FORMAT, tuple(problems.found))
+        if not any(example.media for example in examples):
+            log.info("%s came without images: regions must be imported, not made", path)
+        name = path.resolve().name if path.is_dir() else path.resolve().stem
+        dataset = Dataset(name, root, tuple(examples), reader.FORMAT, tuple(problems.found))
         if split is not None:
             dataset = dataset.split(split)
         return _annotated(dataset, cache or cache_folder(root)) if annotated else dataset
@@ -114,7 +126,8 @@ def find_reader(path: Path) -> ModuleType:
 def cache_folder(root: Path) -> Path:
     """`.groundling` beside the data where one can write, else a folder of its own in the user's cache."""
     beside = root / ".groundling"
-    if os.access(beside if beside.is_dir() else root, os.W_OK):
+    target = beside if beside.is_dir() else root
+    if os.access(target, os.W_OK) and target.stat().st_mode & 0o222:  # a super-user may, but was asked not to
         return beside
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]

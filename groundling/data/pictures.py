@@ -33,9 +33,7 @@ class Pictures:
 
     def by_name(self, name: str) -> Path:
         """The file at this path, relative to the root or absolute, else the one that has this file name."""
-        if "\0" not in name and (path := self.root / name).is_file():
-            return path
-        return self._only(self._by_name, name.replace("\\", "/").rsplit("/", 1)[-1])
+        return self._at(name) or self._only(self._by_name, name.replace("\\", "/").rsplit("/", 1)[-1])
 
     def by_stem(self, stem: str) -> Path:
         """The file whose name without suffix is `stem`."""
@@ -43,10 +41,16 @@ class Pictures:
 
     def media(self, name: str) -> tuple[str, tuple[int, int]]:
         """Path and size of an image by its name; ("", (0, 0)) where the data set came without any images."""
-        if not self:
+        if not self and not self._at(name):
             return "", (0, 0)
         path = self.by_name(name)
         return str(path), image_size(path)
+
+    def _at(self, name: str) -> Path | None:
+        try:
+            return path if (path := self.root / name).is_file() else None
+        except (OSError, ValueError):  # a name that no file can have
+            return None
 
     def _only(self, known: dict[str, list[Path]], name: str) -> Path:
         found = known.get(name, [])

@@ -1,0 +1,117 @@
+"""ReferItGame and the RefCOCO family: expressions that single out one object of an image.
+
+On disk: `refs(SOMEBODY).p` with the expressions and `instances.json` with the boxes. The references are pickles, read
+by an unpickler that builds lists, dictionaries, strings and numbers and refuses everything else. Each image is an
+example, each expression a caption and, as a whole, a phrase with the box of its object.
+
+Where a split divides the objects of one image (RefCOCOg of Google), the image is an example in each, with the id
+`IMAGE-SPLIT`.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from groundling.data.checks import Problems, checked_caption, expect, get, head, identity, read_json
+from groundling.data.coco import Sizes, category_names, corners, image_rows, known_image, located
+from groundling.data.pictures import Pictures
+from groundling.errors import DataError
+from groundling.types import Box, Caption, Example, Phrase
+
+FORMAT = "RefCOCO"
+LOOKS_FOR = "a folder with refs(...).p and instances.json, or one such .p file"
+
+
+class PlainUnpickler(pickle.Unpickler):
+    """Builds plain containers, strings and numbers. A pickle that names a class or a function is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise pickle.UnpicklingError("it refers to objects outside of it")
+
+
+def claims(path: Path) -> bool:
+    file = _file(path)
+    return file is not None and (file.parent / "instances.json").is_file()
+
+
+def read(path: Path, problems: Problems) -> list[Example]:
+    file = _file(path)
+    assert file is not None, "read follows claims"
+    instances = file.parent / "instances.json"
+    content = read_json(instances)
+    names, sizes = image_rows(content, str(instances))
+    labels = category_names(content, str(instances))
+    places = _places(content, sizes, str(instances), problems)
+    found: dict[tuple[str, str], list[tuple[Caption, Phrase]]] = defaultdict(list)
+    for number, ref in enumerate(expect(plain(file), list, str(file))):
+        with problems.item():
+            where = f"{file}: reference {ref.get('ref_id', number) if isinstance(ref, dict) else number}"
+            key = known_image(ref, names, where), get(ref, "split", str, where)
+            found[key] += _expressions(ref, places, labels, where, problems)
+    pictures = Pictures(file.parent)
+    splits_of: dict[str, set[str]] = defaultdict(set)
+    for id, split in found:
+        splits_of[id].add(split)
+    examples = []
+    for (id, split), said in found.items():
+        with problems.item():
+            media, size = located(pictures, names[id], sizes[id])
+            captions = tuple(caption for caption, _ in said)
+            gold = tuple(Phrase(i, p.span, p.boxes, kinds=p.kinds, entity=p.entity) for i, (_, p) in enumerate(said))
+            own = id if len(splits_of[id]) == 1 else f"{id}-{split}"
+            examples.append(Example(own, media, size, captions, gold, split=split))
+    return examples
+
+
+def plain(path: Path) -> Any:
+    """What a pickle of plain data holds; DataError for any other pickle."""
+    try:
+        content = path.read_bytes()
+        return PlainUnpickler(io.BytesIO(content), encoding="utf-8").load()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except Exception as error:  # damaged pickles raise nearly every type there is
+        raise DataError(f"{path}: not a pickle of plain data ({type(error).__name__}: {error}); get it anew") from error
+
+
+def _expressions(
+    ref: Any, places: dict[str, tuple[Box, str]], labels: dict[str, str], where: str, problems: Problems
+) -> list[tuple[Caption, Phrase]]:
+    ann = identity(ref, "ann_id", where)
+    if ann not in places:
+        raise DataError(f"{where}: its object {ann} is not among the annotations of instances.json, or has no good box")
+    box, category = places[ann]
+    said = []
+    for i, sentence in enumerate(get(ref, "sentences", list, where)):
+        with problems.item():
+            text = get(sentence, "sent" if "sent" in expect(sentence, dict, where) else "raw", str, where)
+            caption = checked_caption(text, f"{where}, sentence {i}")
+            kinds = (labels[category],) if category in labels else ()
+            whole = Phrase(0, (0, len(caption.tokens)), (box,), kinds=kinds, entity=identity(ref, "ref_id", where))
+            said.append((caption, whole))
+    return said
+
+
+def _places(content: Any, sizes: Sizes, where: str, problems: Problems) -> dict[str, tuple[Box, str]]:
+    """Box and category of each object."""
+    places = {}
+    for number, row in enumerate(get(content, "annotations", list, where)):
+        with problems.item():
+            id = identity(row, "id", f"{where}: annotation {number}")
+            place = f"{where}: annotation {id}"
+            image = identity(row, "image_id", place)
+            places[id] = corners(row, sizes.get(image, (0, 0)), place), identity(row, "category_id", place)
+    return places
+
+
+def _file(path: Path) -> Path | None:
+    if path.is_file():
+        return path if path.suffix == ".p" and head(path, 2) else None
+    return next(iter(sorted(path.glob("refs(*).p"))), None)
