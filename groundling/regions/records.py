@@ -165,14 +165,13 @@ def parse_record(start: bytes) -> Header | None:
 def parse_front(front: memoryview, r: int, layout: Layout) -> dict[str, NDArray[Any]]:
     """The arrays that precede the region features of a body."""
     n = layout.labels
-    shapes = {"boxes": ("<f4", (r, 4)), "frame": ("<i4", (r,)), "labels": ("<i4", (r, n)), "scores": ("<f4", (r, n))}
-    arrays: dict[str, NDArray[Any]] = {}
-    at = 0
-    for name, (kind, shape) in (shapes | {"whole": ("<f2", (layout.whole,))}).items():
-        count = int(np.prod(shape))
-        arrays[name] = np.frombuffer(front, kind, count, at).reshape(shape)
-        at += arrays[name].nbytes
-    return arrays
+    return {
+        "boxes": np.frombuffer(front, "<f4", 4 * r).reshape(r, 4),
+        "frame": np.frombuffer(front, "<i4", r, 16 * r),
+        "labels": np.frombuffer(front, "<i4", r * n, 20 * r).reshape(r, n),
+        "scores": np.frombuffer(front, "<f4", r * n, (20 + 4 * n) * r).reshape(r, n),
+        "whole": np.frombuffer(front, "<f2", layout.whole, (20 + 8 * n) * r),
+    }
 
 
 def _name(id: str) -> bytes:

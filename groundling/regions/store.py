@@ -132,19 +132,20 @@ class Store:
             self._verify(row)
         counts = [int(self._index.counts[row]) for row in rows]
         keeps = counts if limit is None else [min(count, limit) for count in counts]
-        arrays = _empty(len(rows), max(keeps), self.layout)
+        b, r, layout = len(rows), max(keeps), self.layout
+        arrays, feats = _empty(b, r, layout), torch.empty(b, r, layout.dim)
+        half = np.empty((r, layout.dim), np.float16)  # one image at a time: stays in the cache
         for i, (row, count, keep) in enumerate(zip(rows, counts, keeps, strict=True)):
-            header, front = self._read(row, count, arrays["feats"][i, :keep], arrays["grid"][i])
+            header, front = self._read(row, count, half[:keep], arrays["grid"][i])
+            feats[i, :keep].copy_(torch.from_numpy(half[:keep]))
+            if keep < r:
+                feats[i, keep:] = 0
             arrays["size"][i], arrays["valid"][i, :keep], arrays["whole"][i] = header.size, True, front.pop("whole")
             for name, values in front.items():
                 arrays[name][i, :keep] = values[:keep]
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        for name in ("feats", "whole", "grid"):
-            tensors[name] = tensors[name].float()
-        absent = {
-            name: None for name, size in (("whole", self.layout.whole), ("grid", self.layout.grid[0])) if not size
-        }
-        return Regions(**(tensors | absent))  # type: ignore[arg-type]
+        whole, grid = tensors.pop("whole").float(), tensors.pop("grid").float()
+        return Regions(feats, **tensors, whole=whole if layout.whole else None, grid=grid if layout.grid[0] else None)
 
     def check(self) -> Iterator[tuple[str, str | None]]:
         """Reads everything again; yields each id with None, or with what is wrong with it."""
@@ -377,9 +378,8 @@ class Writer:
 
 
 def _empty(b: int, r: int, layout: Layout) -> dict[str, NDArray[Any]]:
-    """The arrays of B images without any region yet."""
+    """The arrays of B images without any region yet, but for the features."""
     return {
-        "feats": np.zeros((b, r, layout.dim), np.float16),
         "boxes": np.zeros((b, r, 4), np.float32),
         "valid": np.zeros((b, r), np.bool_),
         "frame": np.zeros((b, r), np.int64),
