@@ -16,6 +16,7 @@ The same seed gives the same files, however many workers draw them.
 EPILOG = """\
 examples:
   groundling scenes scenes --images 2000 --seed 1
+  groundling scenes scenes --images 2000 --seed 1 --recall   # and measure the built-in regions
 
 what is written:
   OUT/images/ID.png        the pictures
@@ -44,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, metavar="K", help="processes (default: cores)"
     )
+    parser.add_argument(
+        "--recall", action="store_true", help="then tell how many boxes of the val split the regions of `scenes` find"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -63,3 +67,15 @@ def run(args: argparse.Namespace) -> None:
     for _ in track(drawn, "drawing", args.images):
         pass
     print(f"{args.images} scenes in {args.out}")
+    if args.recall:
+        print(_recall(args.out))
+
+
+def _recall(out: Path) -> str:
+    from groundling.data.dataset import load
+    from groundling.data.scenes.recall import recall
+    from groundling.progress import track
+    from groundling.regions.sources import source
+
+    val = load(out, "val", annotated=False)
+    return f"val: {recall(source('scenes'), track(val, 'regions', len(val)))}"

@@ -23,7 +23,7 @@ def water(pen: Pen, name: str, rng: Random) -> None:
     for _ in range(26 if name == "beach" else 70):
         x, y = rng.uniform(-10, WIDTH), rng.uniform(HORIZON + 2, bottom - 2)
         long = 3 + (y - HORIZON) / 8 + rng.uniform(0, 5)
-        pen.limb([(x, y), (x + long, y - 1), (x + 2 * long, y)], 1, (178, 214, 228), edge=1)
+        pen.limb([(x, y), (x + long, y - 1), (x + 2 * long, y)], 1, (118, 184, 208), edge=1)
     if name == "beach":
         for x in range(-8, WIDTH, 13):
             pen.ellipse(x + rng.uniform(0, 6), bottom, 9, 1.8, (240, 246, 246), edge=1)
@@ -80,7 +80,7 @@ def _field(pen: Pen, rng: Random) -> None:
     _hills(pen, rng, (150, 160, 104), 30)
     _bands(pen, HORIZON, HEIGHT, (206, 192, 110), (188, 166, 82))
     for x in range(-160, WIDTH + 161, 32):
-        pen.limb([(128 + (x - 128) * 0.3, HORIZON + 3), (x, HEIGHT + 2)], 1.2, (168, 146, 74), edge=1)
+        pen.limb([(128 + (x - 128) * 0.3, HORIZON + 3), (x, HEIGHT + 2)], 1.2, (188, 170, 90), edge=1)
     _blades(pen, rng, 90, (172, 150, 70))
 
 
@@ -116,11 +116,11 @@ def _street(pen: Pen, rng: Random) -> None:
         for wx in range(1, int(wide // 13) + 1):
             for wy in range(int((HORIZON - top) // 20)):
                 left, up = x + wx * wide / (wide // 13 + 1) - 3.5, top + 7 + wy * 19
-                pen.box(left, up, left + 7, up + 10, (128, 146, 164), edge=0.85)
+                pen.box(left, up, left + 7, up + 10, blend(wall, (120, 140, 164), 0.5), edge=1)
         x += wide
     _bands(pen, HORIZON + 6, 122, (196, 192, 186), (184, 180, 174))
     for x in range(-20, WIDTH + 20, 24):
-        pen.limb([(x, HORIZON + 7), (128 + (x - 128) * 1.25, 122)], 0.9, (166, 162, 158), edge=1)
+        pen.limb([(x, HORIZON + 7), (128 + (x - 128) * 1.25, 122)], 0.9, (179, 175, 170), edge=1)
     _bands(pen, 122, HEIGHT, (124, 124, 128), (108, 108, 114))
     for x in range(-30, WIDTH, 56):
         pen.polygon([(x + 6, 151), (x + 34, 151), (x + 30, 155), (x, 155)], (226, 220, 190), edge=1)

@@ -1,4 +1,4 @@
-"""Things. What is held has its grip at (0, 0); what stands has its foot there."""
+"""Things. What is held has its grip at (0, 0); what stands has its foot there. Strings are nobody's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DARK = (45, 42, 45)
 
 
 def balloon(pen: Pen, rgb: RGB) -> None:
-    pen.limb([(0, 0), (1, -18), (0, -32)], 0.9, DARK, edge=1)
+    pen.of(0).limb([(0, 0), (1, -18), (0, -32)], 0.9, DARK, edge=1)
     pen.polygon([(-2.5, -30), (2.5, -30), (0, -34)], rgb)
     pen.ellipse(0, -47, 12.5, 15, rgb)
     pen.ellipse(-4, -52, 3, 4.5, shade(rgb, 1.45), edge=1)
@@ -27,7 +27,7 @@ def umbrella(pen: Pen, rgb: RGB) -> None:
 
 
 def kite(pen: Pen, rgb: RGB) -> None:
-    pen.limb([(0, 0), (14, -18), (34, -34)], 0.8, (240, 240, 240), edge=1)
+    pen.of(0).limb([(0, 0), (14, -18), (34, -34)], 0.8, (240, 240, 240), edge=1)
     pen.polygon([(34, -66), (50, -48), (34, -26), (18, -48)], rgb)
     pen.polygon([(34, -66), (50, -48), (34, -48)], shade(rgb, 1.35), edge=1)
     pen.limb([(34, -26), (30, -18), (36, -11)], 1.3, rgb, edge=1)
@@ -46,11 +46,12 @@ def book(pen: Pen, rgb: RGB) -> None:
 
 
 def flower(pen: Pen, rgb: RGB) -> None:
-    pen.limb([(0, 8), (0, -12)], 1.8, (50, 130, 55), edge=1)
-    pen.ellipse(4, -2, 4, 2, (50, 130, 55))
-    for x, y in ((-5, -16), (5, -16), (-3.5, -22), (3.5, -22), (0, -12)):
-        pen.ellipse(x, y, 4.2, 4.2, rgb)
-    pen.ellipse(0, -17.5, 3.2, 3.2, (250, 210, 60))
+    pen.limb([(0, 8), (0, -14)], 3.4, (50, 130, 55))
+    pen.ellipse(5, -1, 5.5, 3, (50, 130, 55))
+    pen.ellipse(-5, 2, 5.5, 3, (50, 130, 55))
+    for x, y in ((-7, -18), (7, -18), (-4.5, -26), (4.5, -26), (0, -13)):
+        pen.ellipse(x, y, 5.6, 5.6, rgb)
+    pen.ellipse(0, -20, 4.2, 4.2, (250, 210, 60))
 
 
 def camera(pen: Pen, rgb: RGB) -> None:
@@ -184,7 +185,7 @@ def castle(pen: Pen, rgb: RGB) -> None:
 
 
 def sign(pen: Pen, rgb: RGB) -> None:
-    pen.limb([(0, 0), (0, -58)], 3, (150, 152, 156))
+    pen.limb([(0, 0), (0, -58)], 5, (150, 152, 156))
     pen.polygon([(-14, -64), (-6, -76), (6, -76), (14, -64), (6, -52), (-6, -52)], rgb)
     pen.box(-9, -66, 9, -62, (248, 248, 244), edge=1)
 

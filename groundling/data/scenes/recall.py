@@ -1,0 +1,38 @@
+"""How many of the boxes that phrases speak of does a region source find?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from groundling.boxes import iou
+from groundling.images import open_image
+from groundling.tensors import RegionSource
+from groundling.types import Example
+
+
+@dataclass(frozen=True)
+class Recall:
+    found: int
+    boxes: int
+    images: int
+    regions: float  # mean number of an image
+
+    def __str__(self) -> str:
+        share, how = self.found / max(1, self.boxes), f"{self.images} images, {self.regions:.1f} regions each"
+        return f"recall@0.5 = {share:.4f} (n = {self.boxes} boxes of {how})"
+
+
+def recall(source: RegionSource, examples: Iterable[Example], threshold: float = 0.5) -> Recall:
+    """A box is found when a region has IoU > threshold with it; boxes of several phrases count once."""
+    found = boxes = images = regions = 0
+    for example in examples:
+        made = source(open_image(example.media))
+        gold = sorted({(phrase.entity, box) for phrase in example.gold for box in phrase.boxes})
+        images, regions, boxes = images + 1, regions + made.boxes.shape[1], boxes + len(gold)
+        if gold:
+            best = iou(torch.tensor([box for _, box in gold]), made.boxes[0]).amax(1)
+            found += int((best > threshold).sum())
+    return Recall(found, boxes, images, regions / max(1, images))
