@@ -162,14 +162,16 @@ def checked_caption(text: str, where: str) -> Caption:
 def checked_box(corners: Sequence[float], size: tuple[int, int], where: str) -> Box:
     """The box cut to its image; DataError where it is not finite, inverted, empty or outside the image.
 
-    A size of (0, 0) is unknown and nothing is outside it.
+    A size of (0, 0) is unknown: nothing is outside it and nothing is cut.
     """
     left, top, right, bottom = corners
-    width, height = size if size != (0, 0) else (math.inf, math.inf)
+    width, height = size
     if not all(map(math.isfinite, corners)):
         wrong = "is not finite"
     elif right <= left or bottom <= top:
         wrong = "is inverted or empty: right must exceed left, bottom must exceed top"
+    elif size == (0, 0):
+        return left, top, right, bottom
     elif left < -SLACK or top < -SLACK or right > width + SLACK or bottom > height + SLACK:
         wrong = f"reaches beyond the image of {width:g} x {height:g} pixels"
     elif right <= 0 or bottom <= 0 or left >= width or top >= height:

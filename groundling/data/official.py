@@ -103,7 +103,7 @@ def _image_phrases(said: Any, caption: Caption, index: int, where: str, problems
     for token, name, corners in zip(*columns, strict=True):
         with problems.item():
             head = _token(token, caption, where)
-            box = from_inclusive(numbers(corners, 4, where), f"{where}, word {head}")
+            box = checked_box(from_inclusive(numbers(corners, 4, where)), (0, 0), f"{where}, word {head}")
             label = expect(name, str, where)
             phrases.append(Phrase(index, (head, head + 1), (box,), label=label, head=head))
     return phrases
@@ -119,7 +119,8 @@ def _video_phrases(said: Any, caption: Caption, where: str, problems: Problems) 
         raise DataError(f"{where}: process_bnd_box, frame_ind, process_idx and process_clss differ in length")
     for i, (tokens, classes) in enumerate(zip(words, names, strict=False)):
         with problems.item():
-            box = from_inclusive(numbers(places[i], 4, where), f"{where}, box {i}") if places else None
+            place = f"{where}, box {i}"
+            box = checked_box(from_inclusive(numbers(places[i], 4, place)), (0, 0), place) if places else None
             for token, name in zip(expect(tokens, list, where), expect(classes, list, where), strict=False):
                 head = _token(token, caption, where)
                 labels.setdefault(head, expect(name, str, where))
@@ -141,9 +142,9 @@ def _token(value: Any, caption: Caption, where: str) -> int:
     return index
 
 
-def from_inclusive(corners: Sequence[float], where: str) -> Box:
+def from_inclusive(corners: Sequence[float]) -> Box:
     left, top, right, bottom = corners
-    return checked_box((left, top, right + 1, bottom + 1), (0, 0), where)
+    return left, top, right + 1, bottom + 1
 
 
 # ---------------------------------------------------------------- references out
@@ -266,15 +267,19 @@ def video_submission(captions: Iterable[GroundedCaption], class_of: Mapping[str,
     """One row for each segment; a word has one box in each of the ten frames, of one pixel where it has none."""
     results: dict[str, Any] = {}
     for caption in captions:
-        words: dict[int, dict[int, Box]] = {}
+        words: list[tuple[int, dict[int, Box]]] = []  # token, box of each frame; a token may be grounded twice
         for link in caption.links:
             if caption.tokens[link.token] in class_of:
-                words.setdefault(link.token, {})[link.frame] = link.box
+                open_rows = (boxes for token, boxes in words if token == link.token and link.frame not in boxes)
+                boxes = next(open_rows, None)
+                if boxes is None:
+                    words.append((link.token, boxes := {}))
+                boxes[link.frame] = link.box
         row = {
-            "clss": [class_of[caption.tokens[token]] for token in words],
-            "idx_in_sent": list(words),
+            "clss": [class_of[caption.tokens[token]] for token, _ in words],
+            "idx_in_sent": [token for token, _ in words],
             "bbox_for_all_frames": [
-                [to_inclusive(boxes[f]) if f in boxes else NOWHERE for f in range(FRAMES)] for boxes in words.values()
+                [to_inclusive(boxes[f]) if f in boxes else NOWHERE for f in range(FRAMES)] for _, boxes in words
             ],
         }
         video, number = _video(caption.id)
@@ -317,6 +322,6 @@ def _grounded(id: str, row: Any, boxes: list[Any], where: str) -> GroundedCaptio
     for place, row_of_boxes in zip(places, boxes, strict=True):
         for frame, corners in enumerate(expect(row_of_boxes, list, where)):
             if corners != NOWHERE:
-                box = from_inclusive(numbers(corners, 4, where), f"{where}, word {place}")
+                box = from_inclusive(numbers(corners, 4, where))
                 links.append(Link(place, said.spans[place], box, 1.0, frame))
     return GroundedCaption(id, said.text, said.tokens, said.spans, tuple(links))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from groundling.errors import DataError
 from groundling.images import image_size
@@ -32,8 +32,13 @@ class Pictures:
         return len(self._by_name)
 
     def by_name(self, name: str) -> Path:
-        """The file at this path, relative to the root or absolute, else the one that has this file name."""
-        return self._at(name) or self._only(self._by_name, name.replace("\\", "/").rsplit("/", 1)[-1])
+        """The file at this path, relative to the root or absolute, else the one that has this file name.
+
+        A name without the suffix of an image is looked for among the names without theirs.
+        """
+        last = PurePosixPath(name.replace("\\", "/")).name
+        known = self._by_name if PurePosixPath(last).suffix.lower() in SUFFIXES else self._by_stem
+        return self._at(name) or self._only(known, last)
 
     def by_stem(self, stem: str) -> Path:
         """The file whose name without suffix is `stem`."""

@@ -54,7 +54,8 @@ def read(path: Path, problems: Problems) -> list[Example]:
         with problems.item():
             where = f"{file}: reference {ref.get('ref_id', number) if isinstance(ref, dict) else number}"
             key = known_image(ref, names, where), get(ref, "split", str, where)
-            found[key] += _expressions(ref, places, labels, where, problems)
+            said = _expressions(ref, places, labels, where, problems)
+            found[key] += said
     pictures = Pictures(file.parent)
     splits_of: dict[str, set[str]] = defaultdict(set)
     for id, split in found:
@@ -62,6 +63,8 @@ def read(path: Path, problems: Problems) -> list[Example]:
     examples = []
     for (id, split), said in found.items():
         with problems.item():
+            if not said:
+                raise DataError(f"{file}: image {id} has no expression")
             media, size = located(pictures, names[id], sizes[id])
             captions = tuple(caption for caption, _ in said)
             gold = tuple(Phrase(i, p.span, p.boxes, kinds=p.kinds, entity=p.entity) for i, (_, p) in enumerate(said))
