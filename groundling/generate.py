@@ -67,7 +67,7 @@ def _decode(captioner: Captioner, scene: Scene, length: int, choose: Callable[[T
         if not len(going):
             break
         if len(going) < len(rows):
-            rows, token, scene, state = rows[going], token[going], scene[going], _pick(state, going)
+            rows, token, scene, state = rows[going], token[going], _narrow(scene[going]), _pick(state, going)
     where = torch.cat([rows * len(steps) + t for t, (rows, *_) in enumerate(steps)])
     tokens, logp, attn, guess, picks = (
         _spread(torch.cat(x), where, n, len(steps)) for x in list(zip(*steps, strict=True))[1:]
@@ -169,7 +169,9 @@ class _Beams:
         self.words = torch.cat([self.words[parent], word[:, None]], 1)
         self.path = torch.cat([self.path[parent], parent[:, None]], 1)
         self.logps = torch.cat([self.logps[parent], may[parent, word][:, None]], 1)
-        self.scene, self.state = self.scene[parent], _pick(self.state, parent)
+        self.state = _pick(self.state, parent)
+        if len(parent) != len(self.scene):  # a beam never leaves its row, so only their number can change
+            self.scene = self.scene[parent]
 
     def finish(self, t: int) -> None:
         """Set aside what ended, then drop the rows that are decided."""
@@ -195,7 +197,8 @@ class _Beams:
         beams = (going[:, None] * self.each + torch.arange(self.each, device=going.device)).flatten()
         self.rows = self.rows[going]
         self.words, self.path, self.logps = self.words[beams], self.path[beams], self.logps[beams]
-        self.total, self.scene, self.state = self.total[beams], self.scene[beams], _pick(self.state, beams)
+        self.total, self.state = self.total[beams], _pick(self.state, beams)
+        self.scene = _narrow(self.scene[beams])
 
     def result(self) -> Decoding:
         tokens = self.best_words[:, : max(1, int((self.best_words != PAD).sum(1).max()))]
@@ -328,6 +331,11 @@ def _dropout_off(captioner: Captioner) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+def _narrow(scene: Scene) -> Scene:
+    """Without the images that no row looks at any more: one copy here saves one at every step."""
+    return scene.only(torch.bincount(scene.row).nonzero().squeeze(1))
 
 
 def _pick(state: Any, index: Tensor) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -77,6 +78,11 @@ class Regions:
     def __getitem__(self, index: slice | Tensor) -> Regions:
         return _map(self, lambda x: x[index])
 
+    def first(self, limit: int) -> Regions:
+        """Only the first so many regions of each image: sources put the most telling ones first."""
+        names = ("feats", "boxes", "valid", "frame", "labels", "scores")
+        return replace(self, **{name: getattr(self, name)[:, :limit] for name in names})
+
     def to(self, device: torch.device | str) -> Regions:
         return _map(self, lambda x: x.to(device, non_blocking=True))
 
@@ -121,8 +127,8 @@ class Batch:
 class Scene:
     """B encoded images, and which of them each of N rows looks at. Indexing picks rows and copies nothing.
 
-    `keys` is what the attention made of `memory` once, before the first word. `row` must stay grouped by image where
-    speed matters: then broadcasting replaces the copy of an image's regions for each of its captions or beams.
+    `keys` is what the attention made of `memory` once, before the first word. Attentions see the rows of one image side
+    by side (`fold`), so that broadcasting replaces a copy of the image's regions for each of its captions or beams.
     """
 
     memory: Tensor  # (B, R, H)
@@ -140,6 +146,13 @@ class Scene:
     def __getitem__(self, index: Tensor) -> Scene:
         return replace(self, row=self.row[index])
 
+    def only(self, images: Tensor) -> Scene:
+        """The same rows, with a copy of these images and no others, in this order."""
+        place = torch.empty(len(self.memory), dtype=torch.int64, device=images.device)
+        place[images] = torch.arange(len(images), device=images.device)
+        row = place[self.row]
+        return replace(_map(self, lambda x: x if x is self.row else x.index_select(0, images)), row=row)
+
     def of_grid(self) -> Scene:
         """The same rows looking at the feature map instead of the regions."""
         if self.grid is None or self.grid_keys is None:
@@ -147,6 +160,30 @@ class Scene:
         everywhere = torch.ones_like(self.grid[..., 0], dtype=torch.bool)
         still = torch.zeros_like(everywhere, dtype=torch.int64)
         return replace(self, memory=self.grid, keys=self.grid_keys, valid=everywhere, frame=still)
+
+    @cached_property
+    def _folds(self) -> tuple[int, int, Tensor | None]:
+        """b, g, slot: rows look at the first b images, at most g at each; row n is slot[n] of all b * g (None: n)."""
+        count = torch.bincount(self.row)
+        b, g = len(count), int(count.max()) if len(count) else 0
+        if b * g == len(self.row) and bool((self.row[1:] >= self.row[:-1]).all()):
+            return b, g, None
+        order = self.row.argsort(stable=True)
+        rank = torch.empty_like(order)
+        rank[order] = torch.arange(len(order), device=order.device) - (count.cumsum(0) - count)[self.row[order]]
+        return b, g, self.row * g + rank
+
+    def fold(self, x: Tensor) -> Tensor:
+        """(N, ·) -> (b, g, ·): the rows of one image side by side, for the first b images; 0 where there is none."""
+        b, g, slot = self._folds
+        if slot is not None:
+            x = x.new_zeros(b * g, x.shape[1]).index_copy(0, slot, x)
+        return x.view(b, g, x.shape[1])
+
+    def unfold(self, x: Tensor) -> Tensor:
+        """(b, g, ·) -> (N, ·), the inverse of `fold`."""
+        slot = self._folds[2]
+        return x.flatten(0, 1) if slot is None else x.flatten(0, 1).index_select(0, slot)
 
 
 @dataclass(frozen=True)
@@ -256,7 +293,7 @@ def _top(attn: Tensor, frame: Tensor) -> Tensor:
     return best
 
 
-Noun = TypeVar("Noun", Regions, Batch, Glimpse)
+Noun = TypeVar("Noun", Regions, Batch, Scene, Glimpse)
 
 
 def _map(noun: Noun, change: Callable[[Tensor], Tensor]) -> Noun:

@@ -11,7 +11,7 @@ from groundling.tensors import Scene
 class Additive(nn.Module):
     """z_i = wᵀ tanh(W_v v_i + W_h h), β = softmax(z), v̂ = Σ β_i v_i  (Zhou et al. 2020, eq. 11 and 12).
 
-    W_v v_i is made once per image (`keys`). Rows that look at the same image share its keys by broadcasting.
+    W_v v_i is made once per image (`keys`), and rows that look at the same image share it by broadcasting.
     """
 
     def __init__(self, hidden: int, size: int) -> None:
@@ -25,10 +25,11 @@ class Additive(nn.Module):
         return keys
 
     def forward(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
-        q = self.of_query(query)
-        z = self.weigh(torch.tanh(scene.keys[scene.row] + q[:, None])).squeeze(-1)  # (N, R)
-        weights = masked_softmax(z, scene.valid[scene.row])
-        return torch.einsum("nr,nrh->nh", weights, scene.memory[scene.row]), weights
+        q = scene.fold(self.of_query(query))  # (b, g, A)
+        b = len(q)
+        z = self.weigh(torch.tanh(scene.keys[:b, None] + q[:, :, None])).squeeze(-1)  # (b, g, R)
+        weights = masked_softmax(z, scene.valid[:b, None])
+        return scene.unfold(weights @ scene.memory[:b]), scene.unfold(weights)
 
 
 def masked_softmax(z: Tensor, valid: Tensor) -> Tensor:

@@ -12,23 +12,29 @@ e = Dropout(ReLU(W_e y)), and h2 is dropped out before W_o, as in the code that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from groundling.models.packed import Packing, Unrolled, log_likelihood
 from groundling.tensors import Attention, Decoding, Glimpse, Regions, Scene
 from groundling.types import PAD
 
+Gates = Callable[[Tensor], Tensor]  # inputs (N, ·) -> gates (N, 4H)
 
-class State(NamedTuple):
-    """Both LSTMs, and the part of the attention LSTM's gates that is the same at every step."""
 
-    h1: Tensor  # (N, H)
+class Cells(NamedTuple):
+    """Hidden and cell states of both LSTMs, each (N, H)."""
+
+    h1: Tensor
     c1: Tensor
     h2: Tensor
     c2: Tensor
-    still: Tensor  # (N, 4H), W v̄ + b
+
+
+State = tuple[Cells, Tensor]  # and (N, 4H) the part of the attention LSTM's gates that never changes: W v̄ + b
 
 
 class UpDown(nn.Module):
@@ -78,38 +84,37 @@ class UpDown(nn.Module):
 
     def start(self, scene: Scene) -> State:
         still = self.whole_gates(scene.whole)[scene.row]
-        zero = still.new_zeros(len(scene), still.shape[1] // 4)
-        return State(zero, zero, zero, zero, still)
+        return self.silence(still), still
 
     def step(self, token: Tensor, scene: Scene, state: State) -> tuple[Tensor, Glimpse, State]:
-        state = self.listen(self.hear(token) + state.still, state)
-        context, weights = self.look(state.h1, scene)
-        state = self.speak(context, state)
-        return self.logits(self.dropout(state.h2)).log_softmax(-1), Glimpse(weights), state
+        cells, still = state
+        heard = self.hear(token) + still
+        weights, cells = self.advance(cells, scene, lambda x: heard + self.attention_gates(x), self.language_gates)
+        return self.logits(self.dropout(cells.h2)).log_softmax(-1), Glimpse(weights), (cells, still)
+
+    def silence(self, gates: Tensor) -> Cells:
+        """The state before any word, for as many rows as `gates` (N, 4H) has."""
+        zero = gates.new_zeros(len(gates), gates.shape[1] // 4)
+        return Cells(zero, zero, zero, zero)
 
     def hear(self, token: Tensor) -> Tensor:
         """Words (...) -> their part of the attention LSTM's gates (..., 4H)."""
         gates: Tensor = self.word_gates(self.dropout(self.embed(token).relu()))
         return gates
 
-    def listen(self, heard: Tensor, state: State) -> State:
-        """Eq. 10, given the gates of word and image."""
-        gates = heard + self.attention_gates(torch.cat([state.h2, state.h1], 1))
-        h1, c1 = cell(gates, state.c1)
-        return state._replace(h1=h1, c1=c1)
+    def advance(self, cells: Cells, scene: Scene, attention: Gates, language: Gates) -> tuple[Tensor, Cells]:
+        """Eq. 10 to 13, the gates given as functions of their inputs -> attention weights (N, R) and the new state."""
+        h1, c1 = cell(attention(torch.cat([cells.h2, cells.h1], 1)), cells.c1)
+        context, weights = self.look(h1, scene)
+        h2, c2 = cell(language(torch.cat([context, h1, cells.h2], 1)), cells.c2)
+        return weights, Cells(h1, c1, h2, c2)
 
     def look(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
-        """Eq. 11, and the feature map where there is one."""
+        """Eq. 11, and the feature map where there is one: context (N, H), weights (N, R)."""
         context, weights = self.attend(query, scene)
         if self.attend_grid is not None:
             context = context + self.attend_grid(query, scene.of_grid())[0]
         return context, weights
-
-    def speak(self, context: Tensor, state: State) -> State:
-        """Eq. 13. `context` may come from elsewhere: another attention, regions that a localizer found."""
-        gates = self.language_gates(torch.cat([context, state.h1, state.h2], 1))
-        h2, c2 = cell(gates, state.c2)
-        return state._replace(h2=h2, c2=c2)
 
     # ---------------------------------------------------------------- teacher forcing
 
@@ -126,27 +131,44 @@ class UpDown(nn.Module):
         Scheduled sampling: with probability `sampling`, a word after the first is drawn from the captioner itself
         instead of `inputs`.
         """
-        state = self.start(scene)
-        logps: list[Tensor] = []
-        attns: list[Tensor] = []
-        token = inputs[:, 0]
-        for t in range(inputs.shape[1]):
-            if t:
-                token = inputs[:, t]
-                if sampling:
-                    chance = torch.rand(len(token), generator=generator, device=token.device) < sampling
-                    drawn = logps[-1].detach().exp().multinomial(1, generator=generator).squeeze(1)
-                    token = torch.where(chance, drawn, token)
-            logp, glimpse, state = self.step(token, scene, state)
-            logps.append(logp)
-            attns.append(glimpse.attn)
-        logp, attn, real = torch.stack(logps, 1), torch.stack(attns, 1), targets != PAD
+        packing = Packing.of(targets != PAD, scene.row, len(scene.memory))
+        scene = scene.only(packing.images)
+        base = self.whole_gates(scene.whole)[scene.row[torch.cat(packing.rows)]]  # (M, 4H)
+        if not sampling:
+            base = base + self.hear(packing.pack(inputs))
+        attention = Unrolled(self.attention_gates.weight, base, packing.counts)
+        language = Unrolled(self.language_gates.weight, self.language_gates.bias.expand_as(base), packing.counts)
+        cells = self.silence(base[: len(packing.rows[0])])
+        heard: Tensor | None = None  # when the words are not known beforehand
+
+        def listen(x: Tensor) -> Tensor:
+            return attention(x) if heard is None else attention(x) + heard
+
+        said, attns = [], []
+        for t, (rows, stays) in enumerate(zip(packing.rows, packing.stays, strict=True)):
+            if len(stays) < len(cells.h1):
+                cells = Cells(*(x[stays] for x in cells))
+            if sampling:
+                word = self.slip(inputs[rows, t], cells.h2, sampling, generator) if t else inputs[rows, t]
+                heard = self.hear(word)
+            weights, cells = self.advance(cells, scene[rows], listen, language)
+            said.append(cells.h2)
+            attns.append(weights)
+        logits = self.logits(self.dropout(torch.cat(said)))
+        logp, guess = log_likelihood(logits, packing.pack(targets))
         return Decoding(
             tokens=targets,
-            logp=logp.gather(2, targets[..., None]).squeeze(2).masked_fill(~real, 0),
-            attn=attn * real[..., None],
-            guess=logp.argmax(2).masked_fill(~real, PAD),
+            logp=packing.unpack(logp),
+            attn=packing.unpack(torch.cat(attns)),
+            guess=packing.unpack(guess),
         )
+
+    @torch.no_grad()
+    def slip(self, word: Tensor, h2: Tensor, probability: float, generator: torch.Generator | None) -> Tensor:
+        """Words (N,), some of them replaced by what the captioner would have said after h2 (N, H)."""
+        slips = torch.rand(len(word), generator=generator, device=word.device) < probability
+        own = self.logits(self.dropout(h2[slips])).softmax(-1).multinomial(1, generator=generator)
+        return word.index_put((slips,), own.squeeze(1))
 
 
 def cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:

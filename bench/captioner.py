@@ -1,0 +1,197 @@
+"""How much faster is the captioner than its plain formulation? Same weights, same results, interleaved rounds.
+
+    python bench/captioner.py              # 64 images, 36 regions of 2048, vocabulary 7,000, hidden 512
+    python bench/captioner.py --rounds 3   # quicker, noisier
+
+Every case is first checked (losses, gradients, captions and log-probabilities agree within 1e-5), then timed in turns,
+so that a busy machine slows both alike. The table gives medians and the median of the rounds' ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).parent))
+from reference_captioner import Reference  # noqa: E402
+
+from groundling import generate  # noqa: E402
+from groundling.models.attention import Additive  # noqa: E402
+from groundling.models.encoders import Plain  # noqa: E402
+from groundling.models.updown import UpDown  # noqa: E402
+from groundling.tensors import Regions  # noqa: E402
+from groundling.types import BOS, EOS, PAD  # noqa: E402
+
+BATCH, REGIONS, FEATURE, VOCAB, HIDDEN, LENGTH = 64, 36, 2048, 7000, 512, 17  # 16 words and EOS
+
+# Words per caption, of 1,000: the shape of Flickr30k captions (mean about 12) cut at 16 as the papers do.
+WORDS = {5: 15, 6: 37, 7: 65, 8: 92, 9: 109, 10: 115, 11: 108, 12: 96, 13: 81, 14: 67, 15: 54, 16: 161}
+
+
+def captions(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Inputs and targets (n, T) of natural length: BOS words, words EOS."""
+    weights = torch.tensor(list(WORDS.values()), dtype=torch.float)
+    lengths = torch.tensor(list(WORDS))[weights.multinomial(n, replacement=True, generator=generator)]
+    tokens = torch.randint(4, VOCAB, (n, int(lengths.max()) + 2), generator=generator)
+    place = torch.arange(tokens.shape[1])
+    tokens[:, 0] = BOS
+    tokens[place == lengths[:, None] + 1] = EOS
+    tokens[place > lengths[:, None] + 1] = PAD
+    return tokens[:, :-1], tokens[:, 1:]
+
+
+def regions(n: int, generator: torch.Generator) -> Regions:
+    feats = torch.rand(n, REGIONS, FEATURE, generator=generator)
+    corners = torch.rand(n, REGIONS, 4, generator=generator) * 250
+    corners[..., 2:] += corners[..., :2]
+    return Regions.stack([Regions.of(f, b, (500, 500)) for f, b in zip(feats, corners, strict=True)])
+
+
+@torch.no_grad()
+def captioner() -> UpDown:
+    """Random weights that speak: varied words, and captions of natural length.
+
+    One unit of the language LSTM is made a clock (it adds a tenth at every step), and EOS listens to it, so that
+    captions end around the eleventh word, some sooner and some later, as trained ones do.
+    """
+    torch.manual_seed(0)
+    model = UpDown(VOCAB, Plain(FEATURE, HIDDEN), Additive(HIDDEN, HIDDEN), HIDDEN, HIDDEN)
+    for layer in (model.word_gates, model.attention_gates, model.language_gates):
+        layer.weight.mul_(2.5)
+    model.logits.weight.mul_(12)
+    clock = [gate * HIDDEN for gate in range(4)]  # the first unit's rows among i, f, g, o
+    model.language_gates.weight[clock] = 0
+    model.language_gates.bias[clock] = torch.tensor([10, 10, torch.atanh(torch.tensor(0.1)), 10])
+    model.logits.weight[:, 0] = 0
+    model.logits.weight[EOS, 0] = 20
+    model.logits.bias[EOS] = -20 * torch.tanh(torch.tensor(1.15)) + 6
+    return model
+
+
+def cross_entropy(model: UpDown, seen: Regions, image_of: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
+    said = model(model.encode(seen)[image_of], inputs, targets)
+    return -said.logp.sum() / said.real.sum()
+
+
+@torch.no_grad()
+def close(name: str, ours: Tensor, theirs: Tensor) -> None:
+    difference = float((ours - theirs).abs().max() / theirs.abs().max().clamp(min=1))
+    if not difference < 1e-5:
+        raise SystemExit(f"{name}: the two formulations differ by {difference:.1e}")
+
+
+def check_training(ours: UpDown, plain: Reference, batch: tuple[Regions, Tensor, Tensor, Tensor]) -> None:
+    for model in (ours, plain):
+        model.eval().zero_grad()
+    mine, theirs = cross_entropy(ours, *batch), plain(*batch)
+    close("loss", mine, theirs)
+    mine.backward()
+    theirs.backward()
+    h = HIDDEN
+    assert isinstance(ours.attend, Additive)
+    for name, a, b in (
+        ("features", ours.encoder.embed[0].weight, plain.feature.weight),  # type: ignore[index,union-attr]
+        ("words", ours.embed.weight, plain.embed.weight),
+        ("keys", ours.attend.of_memory.weight, plain.project_region.weight),
+        ("queries", ours.attend.of_query.weight, plain.project_hidden.weight),
+        ("weigh", ours.attend.weigh.weight, plain.weigh.weight),
+        ("logits", ours.logits.weight, plain.logits.weight),
+    ):
+        assert a.grad is not None and b.grad is not None
+        close(f"gradient of {name}", a.grad / b.grad.norm(), b.grad / b.grad.norm())
+    for name, a, b in (
+        ("attention LSTM", ours.attention_gates.weight.grad[:, h:], plain.attention_lstm.weight_hh.grad),  # type: ignore[index]
+        ("language LSTM", ours.language_gates.weight.grad[:, 2 * h :], plain.language_lstm.weight_hh.grad),  # type: ignore[index]
+    ):
+        assert b is not None
+        close(f"gradient of {name}", a / b.norm(), b / b.norm())
+
+
+def check_captions(name: str, said: generate.Decoding, words: list[list[int]], logp: Tensor) -> str:
+    mine = [[w for w in row if w != PAD] for row in said.tokens.tolist()]
+    if mine != words:
+        raise SystemExit(f"{name}: {sum(a != b for a, b in zip(mine, words, strict=True))} captions differ")
+    close(name, said.logp.sum(1), logp)
+    lengths = [len(row) for row in mine]
+    return f"{name}: captions of {min(lengths)} to {max(lengths)} tokens, {statistics.mean(lengths):.1f} on average"
+
+
+def timed(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return 1000 * (time.perf_counter() - start)
+
+
+def compare(name: str, goal: float, rounds: int, plain: Callable[[], object], ours: Callable[[], object]) -> None:
+    pairs = []
+    for i in range(rounds + 1):
+        pair = (timed(plain), timed(ours)) if i % 2 else (timed(ours), timed(plain))[::-1]
+        if i:  # the first round warms up
+            pairs.append(pair)
+    ratio = statistics.median(a / b for a, b in pairs)
+    times = [statistics.median(column) for column in zip(*pairs, strict=True)]
+    print(f"{name:34}{times[0]:12.0f}{times[1]:12.0f}{ratio:9.2f}x{goal:8.1f}x", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7, help="timed rounds of each case (default 7)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="torch threads")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    generator = torch.Generator().manual_seed(1)
+    ours = captioner()
+    plain = Reference(ours)
+    seen = regions(BATCH, generator)
+    alone = (seen, torch.arange(BATCH), *captions(BATCH, generator))
+    few = seen[: BATCH // 4]
+    grouped = (few, torch.arange(len(few)).repeat_interleave(5), *captions(5 * len(few), generator))
+
+    for batch in (alone, grouped):
+        check_training(ours, plain, batch)
+    ours.eval()
+    plain.eval()
+    words, logp = plain.greedy(seen, LENGTH)
+    spoken = [[w for w in row if w != PAD] for row in words.tolist()]
+    print(check_captions("greedy", generate.greedy(ours, ours.encode(seen), LENGTH), spoken, logp.sum(1)))
+    for width in (3, 5):
+        found, totals = plain.beam(seen, LENGTH, width)
+        said = generate.beam(ours, ours.encode(seen), LENGTH, width=width)
+        print(check_captions(f"beam {width}", said, found, torch.tensor(totals)))
+
+    def step(model: UpDown | Reference, batch: tuple[Regions, Tensor, Tensor, Tensor]) -> None:
+        model.train().zero_grad()
+        (cross_entropy(model, *batch) if isinstance(model, UpDown) else model(*batch)).backward()
+
+    print(f"\nmilliseconds, {args.threads} threads  {'plain':>12}{'ours':>12}{'ratio':>10}{'goal':>9}")
+    for name, batch in (("cross-entropy, 64 x 1 captions", alone), ("cross-entropy, 16 x 5 captions", grouped)):
+        compare(name, 1.5, args.rounds, lambda b=batch: step(plain, b), lambda b=batch: step(ours, b))  # type: ignore[misc]
+    ours.eval()
+    plain.eval()
+    with torch.no_grad():
+        compare(
+            "greedy, 64 images",
+            1.4,
+            args.rounds,
+            lambda: plain.greedy(seen, LENGTH),
+            lambda: generate.greedy(ours, ours.encode(seen), LENGTH),
+        )
+        for width, goal in ((3, 4.0), (5, 5.0)):
+            compare(
+                f"beam {width}, 64 images",
+                goal,
+                args.rounds,
+                lambda w=width: plain.beam(seen, LENGTH, w),  # type: ignore[misc]
+                lambda w=width: generate.beam(ours, ours.encode(seen), LENGTH, width=w),  # type: ignore[misc]
+            )
+
+
+if __name__ == "__main__":
+    main()
