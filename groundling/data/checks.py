@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from groundling.text.words import caption
 from groundling.types import Box, Caption
 
 SLACK = 1.0  # pixels that a box may reach beyond its image, as rounding does; it is then cut
+
+HALF = re.compile(r"\\u[dD][89a-fA-F]")  # JSON's way to write the halves of a character, paired or not
 
 T = TypeVar("T")
 KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number"}
@@ -79,9 +82,12 @@ def head(path: Path, size: int = 1 << 20) -> str:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """JSON as the standard has it (no NaN), not deeper than the interpreter can follow."""
+    """JSON as the standard has it (no NaN, no half characters), not deeper than the interpreter can follow."""
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_no_constant)
+        if HALF.search(text):
+            whole_characters(value)
+        return value
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise DataError(f"{where}, {place}: not JSON ({error.msg}); is the file complete?") from error
@@ -91,6 +97,11 @@ def parse_json(text: str, where: str) -> Any:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def whole_characters(value: Any) -> None:
+    """UnicodeEncodeError, a ValueError, where a string holds a surrogate: half a character, which no file can."""
+    json.dumps(value, ensure_ascii=False).encode()
 
 
 def read_json(path: Path) -> Any:

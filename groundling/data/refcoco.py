@@ -16,7 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from groundling.data.checks import Problems, checked_caption, expect, get, head, identity, read_json
+from groundling.data.checks import Problems, checked_caption, expect, get, head, identity, read_json, whole_characters
 from groundling.data.coco import Sizes, category_names, corners, image_rows, known_image, located
 from groundling.data.pictures import Pictures
 from groundling.errors import DataError
@@ -77,7 +77,9 @@ def plain(path: Path) -> Any:
     """What a pickle of plain data holds; DataError for any other pickle."""
     try:
         content = path.read_bytes()
-        return PlainUnpickler(io.BytesIO(content), encoding="utf-8").load()
+        value = PlainUnpickler(io.BytesIO(content), encoding="utf-8").load()
+        whole_characters(value)
+        return value
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     except Exception as error:  # damaged pickles raise nearly every type there is
