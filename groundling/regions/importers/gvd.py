@@ -20,7 +20,7 @@ import numpy as np
 
 from groundling.errors import DataError
 from groundling.regions.importers.arrays import npy
-from groundling.regions.importers.hdf5 import opened, read
+from groundling.regions.importers.hdf5 import guarded, opened, read
 from groundling.regions.importers.raw import Array, Entry, Raw, Size
 
 FORMAT = "gvd"
@@ -36,7 +36,7 @@ def claims(path: Path) -> bool:
 def entries(path: Path) -> Iterator[Entry]:
     ids, video = _ids(_only(path, "dic_*.json"))
     detections = _only(path, "*.h5")
-    with opened(detections) as file:
+    with opened(detections) as file, guarded(str(detections)):
         if "dets_labels" not in file:
             raise DataError(f"{detections}: has no dets_labels; expected {LOOKS_FOR}")
         if len(file["dets_labels"]) != len(ids):
@@ -80,8 +80,9 @@ def _load(file: Any, detections: Path, row: int, features: Path, video: bool) ->
     where = f"{detections}, row {row}"
     if not features.exists():
         raise DataError(f"{where}: its features are missing, {features}")
-    table, counts, feats = _rows(file, where, row, "dets_num" if video else "nms_num", npy(features))
-    size = _size(file, where, row) if "hw" in file else VIDEO if video else None
+    with guarded(where):
+        table, counts, feats = _rows(file, where, row, "dets_num" if video else "nms_num", npy(features))
+        size = _size(file, where, row) if "hw" in file else VIDEO if video else None
     frame = np.repeat(np.arange(len(counts)), counts) if len(counts) > 1 else None
     if table.shape[1] == 7:
         frame = table[:, 4]

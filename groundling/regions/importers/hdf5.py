@@ -8,12 +8,16 @@ Files without ids inside (ids in a pickle beside it) cannot be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from groundling.errors import DataError, MissingExtra
+import numpy as np
+
+from groundling.errors import DataError, GroundlingError, MissingExtra
 from groundling.regions.importers.raw import MAX_BYTES, NAMES, Array, Entry, Raw, named
 
 FORMAT = "hdf5"
@@ -31,91 +35,72 @@ def claims(path: Path) -> bool:
 
 
 def entries(path: Path) -> Iterator[Entry]:
-    with opened(path) as file:
-        names = list(file)
+    with opened(path) as file, guarded(str(path)):
+        names = [str(name, "utf-8", "replace") if isinstance(name, bytes) else name for name in file]
         ids = next((name for name in IDS if name in file), None)
         if ids is not None:
-            found = _tables(path, file, ids)
-        elif any(_is_group(file, name) for name in names[:1]):
-            found = ((id, partial(_group, path, file, id)) for id in names)
+            found, total = _tables(path, file, ids), len(file[ids])
+        elif names and hasattr(file[names[0]], "keys"):
+            found, total = ((id, partial(_group, path, file, id)) for id in names), len(names)
         else:
-            found = _datasets(path, file, names)
-        total = len(file[ids]) if ids is not None else len(names)
+            members = [name.removesuffix("_features") for name in names if name.endswith("_features")]
+            if not members:
+                raise DataError(f"{path}: expected {LOOKS_FOR}; has {', '.join(names[:5]) or 'nothing'}")
+            found, total = ((id, partial(_datasets, path, file, id)) for id in members), len(members)
         for number, (id, load) in enumerate(found, 1):
-            yield Entry(id, f"{path}, {id}", min(number / total, 1.0), load)
+            yield Entry(id, f"{path}, {id}", number / total, load)
+
+
+@contextmanager
+def guarded(where: str) -> Iterator[None]:
+    """HDF5 reports damage anywhere and in many types: all of them become a DataError with a name."""
+    try:
+        yield
+    except GroundlingError:
+        raise
+    except Exception as error:
+        raise DataError(f"{where}: unreadable: {type(error).__name__}: {error}") from error
 
 
 def opened(path: Path) -> Any:
-    """The file, to be used in `with`; DataError names it when it cannot be opened."""
+    """The file, to be used in `with`."""
     try:
         import h5py
     except ImportError as error:
         raise MissingExtra("HDF5 files need h5py: pip install 'groundling[hdf5]'") from error
-    try:
+    with guarded(str(path)):
         return h5py.File(path, "r")
-    except Exception as error:
-        raise DataError(f"{path}: not a readable HDF5 file: {error}") from error
 
 
 def read(dataset: Any, where: str, row: int | None = None) -> Array:
     """A dataset, or one row of it, after a look at its size."""
-    import numpy as np
-
-    try:
-        shape = dataset.shape if row is None else dataset.shape[1:]
-        if int(np.prod(shape)) * dataset.dtype.itemsize > MAX_BYTES:
-            raise DataError(f"{where}: {shape} numbers for one image are more than {MAX_BYTES:,} bytes")
-        return np.asarray(dataset[()] if row is None else dataset[row])
-    except DataError:
-        raise
-    except Exception as error:  # HDF5 reports damage in many types
-        raise DataError(f"{where}: unreadable: {error}") from error
-
-
-def _is_group(file: Any, name: str) -> bool:
-    import h5py
-
-    return isinstance(_member(file, name, name), h5py.Group)
-
-
-def _member(file: Any, name: str, where: str) -> Any:
-    try:
-        return file[name]
-    except Exception as error:
-        raise DataError(f"{where}: unreadable: {error}") from error
+    shape = dataset.shape if row is None else dataset.shape[1:]
+    if math.prod(shape) * dataset.dtype.itemsize > MAX_BYTES:
+        raise DataError(f"{where}: {shape} numbers for one image are more than {MAX_BYTES:,} bytes")
+    return np.asarray(dataset[()] if row is None else dataset[row])
 
 
 def _group(path: Path, file: Any, id: str) -> Raw:
-    where = f"{path}, {id}"
-    group = _member(file, id, where)
-    if not hasattr(group, "keys"):
-        raise DataError(f"{where}: a dataset among groups; expected {LOOKS_FOR}")
-    arrays = {name: read(_member(group, name, where), where) for name in group if _known(name)}
-    return named({**dict(group.attrs), **arrays}, where)
+    with guarded(where := f"{path}, {id}"):
+        group = file[id]
+        if not hasattr(group, "keys"):
+            raise DataError(f"{where}: a dataset among groups; expected {LOOKS_FOR}")
+        arrays = {name: read(group[name], where) for name in group if _known(name)}
+        return named({**dict(group.attrs), **arrays}, where)
 
 
-def _datasets(path: Path, file: Any, names: list[str]) -> Iterator[tuple[str, Any]]:
-    ids = [name.removesuffix("_features") for name in names if name.endswith("_features")]
-    if not ids:
-        shown = ", ".join(names[:5]) or "nothing"
-        raise DataError(f"{path}: expected {LOOKS_FOR}; has {shown}")
-    kinds = [kind for group in NAMES.values() for kind in group]
-    for id in ids:
-        members = {kind: f"{id}_{kind}" for kind in kinds if f"{id}_{kind}" in file}
-        yield id, partial(_joined, path, file, id, members)
+def _datasets(path: Path, file: Any, id: str) -> Raw:
+    with guarded(where := f"{path}, {id}"):
+        kinds = [kind for names in NAMES.values() for kind in names if f"{id}_{kind}" in file]
+        return named({kind: read(file[f"{id}_{kind}"], where) for kind in kinds}, where)
 
 
-def _joined(path: Path, file: Any, id: str, members: Mapping[str, str]) -> Raw:
-    where = f"{path}, {id}"
-    return named({kind: read(_member(file, name, where), where) for kind, name in members.items()}, where)
-
-
-def _tables(path: Path, file: Any, ids: str) -> Iterator[tuple[str, Any]]:
+def _tables(path: Path, file: Any, ids: str) -> Iterator[tuple[str, Callable[[], Raw]]]:
     tables = {name: file[name] for name in file if _known(name)}
     length = len(file[ids])
     short = [name for name, table in tables.items() if len(table) != length]
     if short:
-        raise DataError(f"{path}: {short[0]} has {len(file[short[0]])} rows, {ids} has {length}")
+        raise DataError(f"{path}: {short[0]} has {len(tables[short[0]])} rows, {ids} has {length}")
     for row in range(length):
         id = read(file[ids], str(path), row).item()
         name = id.decode("utf-8", "replace") if isinstance(id, bytes) else str(id)
@@ -123,8 +108,8 @@ def _tables(path: Path, file: Any, ids: str) -> Iterator[tuple[str, Any]]:
 
 
 def _row(path: Path, tables: Mapping[str, Any], row: int, id: str) -> Raw:
-    where = f"{path}, {id}"
-    return named({name: read(table, where, row) for name, table in tables.items()}, where)
+    with guarded(where := f"{path}, {id}"):
+        return named({name: read(table, where, row) for name, table in tables.items()}, where)
 
 
 def _known(name: str) -> bool:
