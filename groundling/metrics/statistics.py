@@ -20,6 +20,37 @@ from groundling.types import Score
 Array = NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """A matrix that is mostly zero, held as its other entries: hits per class, where an item shows few classes.
+
+    It answers what `Statistics` asks of an array: the sum over rows, `weights @ matrix`, and `np.asarray`.
+    """
+
+    row: NDArray[np.intp]  # (z,)
+    column: NDArray[np.intp]  # (z,)
+    value: Array  # (z,); entries of the same place add up
+    shape: tuple[int, int]
+
+    __array_ufunc__ = None  # numpy then leaves `weights @ matrix` to __rmatmul__
+
+    def sum(self, axis: int = 0) -> Array:
+        assert axis == 0
+        return np.asarray(np.bincount(self.column, self.value, minlength=self.shape[1]), np.float64)
+
+    def __rmatmul__(self, weights: Array) -> Array:
+        """(S, n) @ (n, s) -> (S, s), one row at a time: memory stays at S * s however many items there are."""
+        out = np.empty((len(weights), self.shape[1]))
+        for sums, weight in zip(out, weights, strict=True):
+            sums[:] = np.bincount(self.column, self.value * weight[self.row], minlength=self.shape[1])
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        dense = np.zeros(self.shape)
+        np.add.at(dense, (self.row, self.column), self.value)
+        return dense if dtype is None else dense.astype(dtype)
+
+
 @dataclass(frozen=True)
 class Statistics:
     """One metric on n items: `score = combine(sum over items of values)`."""
@@ -27,7 +58,7 @@ class Statistics:
     name: str
     signature: str
     ids: tuple[str, ...]  # n
-    values: Array  # (n, s)
+    values: Array | Sparse  # (n, s)
     combine: Callable[[Array], Array]  # (..., s) sums -> (...) scores; must accept leading axes
 
     def score(self) -> Score:
@@ -39,7 +70,7 @@ class Statistics:
 
     def per_item(self) -> Array:
         """(n,) the score of each item alone."""
-        return self.combine(self.values)
+        return self.combine(np.asarray(self.values))
 
 
 def mean_statistics(name: str, signature: str, ids: tuple[str, ...], values: Array) -> Statistics:

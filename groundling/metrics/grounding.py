@@ -1,0 +1,343 @@
+"""Are the words of a caption tied to the right places? What the image and the video evaluator have in common.
+
+A reference `Sentence` has annotated words, each with a class and boxes; a `Pointing` is what a system said of it: words
+with classes and one box in each frame. On generated sentences the system chose the words itself, so there are two
+questions: is what it points at right (precision), and what of the reference did it find (recall)? Two ways to count:
+"all" blames words that the reference does not have and the ones it has alone, "loc" looks only at shared words.
+On given (ground-truth) sentences the words are the same and there is one question.
+
+Every judged word is an entry of `Entries`. Class averages and per-sentence averages are functions of sums over items
+(images, or segments of videos), so `Grounding.statistics` gives all of them to the bootstrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groundling.metrics.overlap import Boxes, iou
+from groundling.metrics.statistics import Array, Sparse, Statistics, signature
+
+Ints = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Word:
+    """An annotated word of a reference."""
+
+    index: int  # its place among the tokens
+    label: str  # its class
+    rows: tuple[int, ...]  # its boxes, in Sentence.boxes
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One reference caption of an image, or the caption of one segment of a video."""
+
+    item: str  # the image or segment
+    tokens: tuple[str, ...]
+    words: tuple[Word, ...]
+    boxes: Boxes  # (n, 4)
+    frames: Ints  # (n,), 0 for an image
+    targets: Mapping[str, Word]  # class -> the word that a prediction of this class is compared with: the first
+
+
+@dataclass(frozen=True)
+class Pointing:
+    """What a system points at in one sentence."""
+
+    labels: tuple[str, ...]
+    indices: tuple[int, ...]  # the words' places in the system's sentence
+    boxes: Boxes  # (words, frames, 4)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Judged words. A word is a hit where its best overlap exceeds the threshold."""
+
+    sentence: Ints
+    label: Ints
+    shared: NDArray[np.bool_]  # counts in "loc" also
+    overlap: NDArray[np.float32]  # best of its pairs of boxes; -1 without any
+
+    def hits(self, threshold: float) -> NDArray[np.bool_]:
+        return np.asarray(self.overlap > np.float32(threshold))
+
+    def tally(self, threshold: float, labels: Sequence[str], loc: bool) -> dict[str, tuple[int, int]]:
+        """class -> (hits, words) for every class that has a word."""
+        keep = self.shared if loc else np.ones_like(self.shared)
+        count = np.bincount(self.label[keep], minlength=len(labels))
+        hits = np.bincount(self.label[keep & self.hits(threshold)], minlength=len(labels))
+        return {name: (int(hits[i]), int(count[i])) for i, name in enumerate(labels) if count[i]}
+
+
+class _Docket:
+    """Collects the words to judge and the pairs of boxes that decide; all overlaps are then computed at once."""
+
+    def __init__(self, sentences: Sequence[Sentence], pointings: Sequence[Pointing | None]) -> None:
+        self.offsets = np.cumsum([0, *(len(s.boxes) for s in sentences)])
+        self.truth = _concatenated([s.boxes for s in sentences], (0, 4))
+        self.frames = np.concatenate([np.zeros(0, np.intp), *(s.frames for s in sentences)])
+        spoken = {id(p): p for p in pointings if p is not None}
+        self.predicted = _concatenated([p.boxes for p in spoken.values()], (0, 1, 4))
+        starts = np.cumsum([0, *(len(p.boxes) for p in spoken.values())])
+        self.start = dict(zip(spoken, starts.tolist(), strict=False))
+        self.words: list[tuple[int, int, bool]] = []
+        self.pairs: list[tuple[int, int, int]] = []
+
+    def add(self, sentence: int, label: int, shared: bool) -> None:
+        self.words.append((sentence, label, shared))
+
+    def compare(self, pointing: Pointing, k: int, word: Word) -> None:
+        """The word added last is a hit if the k-th thing pointed at overlaps a box of `word`."""
+        entry, start = len(self.words) - 1, self.start[id(pointing)] + k
+        offset = int(self.offsets[self.words[entry][0]])
+        for row in word.rows:
+            self.pairs.append((entry, start, offset + row))
+
+    def entries(self) -> Entries:
+        words = np.array(self.words, np.intp).reshape(-1, 3)
+        entry, k, m = np.array(self.pairs, np.intp).reshape(-1, 3).T
+        seen = (self.frames[m] >= 0) & (self.frames[m] < self.predicted.shape[1])
+        entry, k, m = entry[seen], k[seen], m[seen]
+        overlap = np.full(len(words), -1, np.float32)
+        np.fmax.at(overlap, entry, iou(self.predicted[k, self.frames[m]], self.truth[m]))
+        return Entries(words[:, 0], words[:, 1], words[:, 2].astype(bool), overlap)
+
+
+@dataclass(frozen=True)
+class Grounding:
+    """Everything that the scores of generated sentences are made of."""
+
+    items: tuple[str, ...]
+    labels: tuple[str, ...]
+    threshold: float
+    item_of: Ints  # (sentences,)
+    scored: NDArray[
+        np.bool_
+    ]  # (sentences,) annotated, and said something about: those that per-sentence scores average
+    precision: Entries
+    recall: Entries
+    present: Ints  # (z, 2) item, class: the classes of each sentence that something was said about
+    submitted: Ints  # (items,) how many sentences the system handed in for each item
+    extra: int  # and for no item here: they lower per-sentence scores
+    fields: Mapping[str, Any] = field(default_factory=dict)  # for signatures: dataset, split, lemmatiser
+
+    @cached_property
+    def _class_rows(self) -> Sparse:
+        """(items, 7 C): for each class hits, words, shared words of precision; the same of recall; is it present?"""
+        names = np.unique(self.present[:, 1])
+        column_of = np.full(len(self.labels) + 1, -1)
+        column_of[names] = np.arange(len(names))
+        blocks = [(self.present[:, 0], self.present[:, 1], 6)]
+        for entries, first in ((self.precision, 0), (self.recall, 3)):
+            item, hits = self.item_of[entries.sentence], entries.hits(self.threshold)
+            for keep, block in ((hits, first), (np.ones_like(hits), first + 1), (entries.shared, first + 2)):
+                blocks.append((item[keep], entries.label[keep], block))
+        rows, columns = [], []
+        for item, label, block in blocks:  # a class that is nowhere present scores 0 and is not counted: left out
+            known = column_of[label] >= 0
+            rows.append(item[known])
+            columns.append(column_of[label[known]] + block * len(names))
+        row, column = np.concatenate(rows), np.concatenate(columns)
+        return Sparse(row, column, np.ones(len(row)), (len(self.items), 7 * len(names)))
+
+    @cached_property
+    def _sentence_rows(self) -> Array:
+        """(items, 8): sums of precision, recall, F1 over its sentences and their number, in "all" and then in "loc"."""
+        blocks = []
+        for loc in (False, True):
+            hits_p, n_p = self._per_sentence(self.precision, loc)
+            hits_r, n_r = self._per_sentence(self.recall, loc)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                p, r = np.where(n_p > 0, hits_p / n_p, 0.0), np.where(n_r > 0, hits_r / n_r, 0.0)
+                f = np.where(p + r > 0, 2 * p * r / (p + r), 0.0)
+            skipped = self.scored & (n_r == 0)
+            counted = self.scored & ~skipped
+            for value in (p, r, f):
+                blocks.append(np.bincount(self.item_of, value * counted, minlength=len(self.items)))
+            blocks.append(self.submitted - np.bincount(self.item_of, skipped, minlength=len(self.items)))
+        return np.stack(blocks, axis=1)
+
+    def _per_sentence(self, entries: Entries, loc: bool) -> tuple[Array, Array]:
+        keep = entries.shared if loc else np.ones_like(entries.shared)
+        n = len(self.item_of)
+        hits = np.bincount(entries.sentence[keep], entries.hits(self.threshold)[keep], minlength=n)
+        return hits.astype(float), np.bincount(entries.sentence[keep], minlength=n).astype(float)
+
+    def statistics(self) -> dict[str, dict[str, Statistics]]:
+        """{"all": {"precision": ..., "recall": ..., "f1": ..., "precision_per_sent": ..., ...}, "loc": {...}}"""
+        made: dict[str, dict[str, Statistics]] = {}
+        for m, mode in enumerate(("all", "loc")):
+            rules: dict[str, tuple[Array | Sparse, Callable[[Array], Array]]] = {
+                "precision": (self._class_rows, partial(_class_average, hits=0, count=1 + m)),
+                "recall": (self._class_rows, partial(_class_average, hits=3, count=4 + m)),
+                "f1": (self._class_rows, partial(_class_f1, mode=m)),
+                "precision_per_sent": (self._sentence_rows, partial(_sentence_average, column=4 * m, extra=self.extra)),
+                "recall_per_sent": (
+                    self._sentence_rows,
+                    partial(_sentence_average, column=4 * m + 1, extra=self.extra),
+                ),
+                "f1_per_sent": (self._sentence_rows, partial(_sentence_average, column=4 * m + 2, extra=self.extra)),
+            }
+            made[mode] = {
+                name: Statistics(f"{name}_{mode}", self._signature(f"{name}_{mode}"), self.items, values, combine)
+                for name, (values, combine) in rules.items()
+            }
+        return made
+
+    def _signature(self, name: str) -> str:
+        return signature(name, **{"iou": f"{self.threshold:g}", "text": "generated", **self.fields})
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """The scores alone, named as the official evaluators name them."""
+        classes = len(np.unique(self.present[:, 1]))
+        return {
+            mode: {name: s.score().value for name, s in group.items()} | {"num_classes": classes}
+            for mode, group in self.statistics().items()
+        }
+
+
+@dataclass(frozen=True)
+class GivenGrounding:
+    """Everything that the accuracy on given (ground-truth) sentences is made of."""
+
+    items: tuple[str, ...]
+    labels: tuple[str, ...]
+    threshold: float
+    item_of: Ints
+    words: Entries
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def statistics(self) -> dict[str, Statistics]:
+        item, hits, c = self.item_of[self.words.sentence], self.words.hits(self.threshold), len(self.labels)
+        row = np.concatenate([item[hits], item])
+        column = np.concatenate([self.words.label[hits], self.words.label + c])
+        values = Sparse(row, column, np.ones(len(row)), (len(self.items), 2 * c))
+        name = signature("accuracy", **{"iou": f"{self.threshold:g}", "text": "given", **self.fields})
+        return {"accuracy": Statistics("accuracy", name, self.items, values, _accuracy)}
+
+    def to_dict(self) -> dict[str, float]:
+        return {name: s.score().value for name, s in self.statistics().items()}
+
+
+def judge_generated(
+    sentences: Sequence[Sentence],
+    pointings: Sequence[Pointing | None],
+    lemma: Callable[[str], str],
+    threshold: float,
+    handed_in: Mapping[str, int],
+    fields: Mapping[str, Any],
+) -> Grounding:
+    """Judge what a system points at in its own sentences; `pointings[i]` is what it said of `sentences[i]`, or None.
+
+    Precision, per predicted word: the class is annotated -> compared with the first word of that class; the class is
+    the lemma of a word that nobody annotated -> excused; else wrong, in "all" only.
+    Recall, per annotated word: nothing was said -> miss; the class was said -> its first box is compared; else a miss,
+    in "all" only. `handed_in` counts the system's sentences by item, those without a reference included.
+    """
+    lemma = cache(lemma)
+    labels, items = _Numbers(), _Numbers()
+    said, asked = _Docket(sentences, pointings), _Docket(sentences, pointings)
+    present = []
+    for s, (sentence, pointing) in enumerate(zip(sentences, pointings, strict=True)):
+        item = items[sentence.item]
+        if pointing is not None:
+            present += [(item, labels[name]) for name in sentence.targets]
+            excused: set[str] | None = None
+            for k, name in enumerate(pointing.labels):
+                if name in sentence.targets:
+                    said.add(s, labels[name], shared=True)
+                    said.compare(pointing, k, sentence.targets[name])
+                    continue
+                if excused is None:
+                    excused = _unannotated_lemmas(sentence, lemma)
+                if lemma(name) not in excused:
+                    said.add(s, labels[name], shared=False)
+        first = {} if pointing is None else {name: k for k, name in reversed(list(enumerate(pointing.labels)))}
+        for word in sentence.words:
+            asked.add(s, labels[word.label], shared=pointing is None or word.label in first)
+            if pointing is not None and word.label in first:
+                asked.compare(pointing, first[word.label], word)
+    counted = np.array([handed_in.get(item, 0) for item in items], np.intp)
+    return Grounding(
+        items=tuple(items),
+        labels=tuple(labels),
+        threshold=threshold,
+        item_of=np.array([items[s.item] for s in sentences], np.intp),
+        scored=np.array([len(s.boxes) > 0 and p is not None for s, p in zip(sentences, pointings, strict=True)], bool),
+        precision=said.entries(),
+        recall=asked.entries(),
+        present=np.array(present, np.intp).reshape(-1, 2),
+        submitted=counted,
+        extra=sum(handed_in.values()) - int(counted.sum()),
+        fields=fields,
+    )
+
+
+def judge_given(
+    sentences: Sequence[Sentence], pointings: Sequence[Pointing | None], threshold: float, fields: Mapping[str, Any]
+) -> GivenGrounding:
+    """Judge what a system points at in the reference's own words; a word that it leaves out is a miss."""
+    labels, items = _Numbers(), _Numbers()
+    docket = _Docket(sentences, pointings)
+    for s, (sentence, pointing) in enumerate(zip(sentences, pointings, strict=True)):
+        for word in sentence.words:
+            docket.add(s, labels[word.label], shared=True)
+            if pointing is not None and word.index in pointing.indices:
+                docket.compare(pointing, pointing.indices.index(word.index), word)
+    item_of = np.array([items[s.item] for s in sentences], np.intp)
+    return GivenGrounding(tuple(items), tuple(labels), threshold, item_of, docket.entries(), fields)
+
+
+def _unannotated_lemmas(sentence: Sentence, lemma: Callable[[str], str]) -> set[str]:
+    annotated = {word.index for word in sentence.words}
+    return {lemma(token) for i, token in enumerate(sentence.tokens) if token and i not in annotated}
+
+
+def _block(sums: Array, i: int) -> Array:
+    c = sums.shape[-1] // 7
+    return sums[..., i * c : (i + 1) * c]
+
+
+def _class_average(sums: Array, hits: int, count: int) -> Array:
+    """Sum over classes of hits / words, divided by the number of classes that are present."""
+    n = _block(sums, count)
+    ratio = np.divide(_block(sums, hits), n, out=np.zeros_like(n), where=n > 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(ratio.sum(-1) / (_block(sums, 6) > 0).sum(-1))
+
+
+def _class_f1(sums: Array, mode: int) -> Array:
+    p, r = _class_average(sums, hits=0, count=1 + mode), _class_average(sums, hits=3, count=4 + mode)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(2 * p * r / (p + r))
+
+
+def _sentence_average(sums: Array, column: int, extra: int) -> Array:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(sums[..., column] / (sums[..., column - column % 4 + 3] + extra))
+
+
+def _accuracy(sums: Array) -> Array:
+    hits, n = np.split(sums, 2, axis=-1)
+    ratio = np.divide(hits, n, out=np.zeros_like(n), where=n > 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(ratio.sum(-1) / (n > 0).sum(-1))
+
+
+class _Numbers(dict[str, int]):
+    """Numbers names in order of first sight."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = len(self)
+        return self[name]
+
+
+def _concatenated(parts: list[Boxes], empty: tuple[int, ...]) -> Boxes:
+    return np.concatenate(parts) if parts else np.zeros(empty, np.float32)

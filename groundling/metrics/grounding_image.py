@@ -1,0 +1,159 @@
+"""Flickr30k-Entities: grounding of image captions, as the official evaluator counts it.
+
+Every image of a split has (usually five) reference captions. The one generated caption is judged against each of them
+separately; on given sentences there is one row per reference caption. Official files:
+
+    reference   {"annotations": [{"image_id", "captions": [{"tokens", "process_idx", "process_clss",
+                "process_bnd_box"}]}]}, one box for each annotated word
+    submission  {"results": {image_id: [{"clss", "idx_in_sent", "bbox"}]}}, one row (generated) or one per caption
+    splits      {"val": [image_id, ...], ...}
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from groundling.metrics.files import Place, Source, read_json
+from groundling.metrics.grounding import (
+    GivenGrounding,
+    Grounding,
+    Pointing,
+    Sentence,
+    Word,
+    judge_generated,
+    judge_given,
+)
+from groundling.metrics.official import Lemmas, identity, lemmatiser, results_of, split_ids, split_name, warn_if_empty
+from groundling.metrics.overlap import as_boxes
+
+CAPTIONS = 5  # of an image that the reference does not know, in the count of sentences handed in
+
+
+def flickr30k_entities(
+    submission: Source,
+    reference: Source,
+    split_file: Source,
+    split: str | Sequence[str],
+    mode: Literal["generated", "gt"] = "generated",
+    iou: float = 0.5,
+    lemmas: Lemmas | None = None,
+) -> dict[str, Any]:
+    """The scores of a submission: {"all": {"precision", "recall", "f1", ...}, "loc": {...}}, or {"accuracy"} for "gt".
+
+    Files are paths or what they hold. `lemmas` is a table {word: lemma}, or its path, or a function; the built-in rules
+    serve where it is missing. `ground_image` and `ground_given_image` give the same with statistics per image.
+    """
+    if mode == "gt":
+        return ground_given_image(submission, reference, split_file, split, iou).to_dict()
+    if mode != "generated":
+        raise ValueError(f"unknown mode {mode!r}; there are 'generated' and 'gt'")
+    return ground_image(submission, reference, split_file, split, iou, lemmas).to_dict()
+
+
+def ground_image(
+    submission: Source,
+    reference: Source,
+    split_file: Source,
+    split: str | Sequence[str],
+    iou: float = 0.5,
+    lemmas: Lemmas | None = None,
+) -> Grounding:
+    """Judge generated captions. An image without a prediction lowers recall; unknown ids lower per-sentence scores."""
+    sentences = _reference(reference, split_ids(split_file, split))
+    warn_if_empty(sentences, split)
+    results, place = results_of(submission)
+    said = {item: _pointing(rows[0], at.at(0)) for item, rows, at in _rows(results, place, sentences, only_one=True)}
+    captions = Counter(sentence.item for sentence in sentences)
+    lemma, name = lemmatiser(lemmas)
+    return judge_generated(
+        sentences,
+        [said.get(sentence.item) for sentence in sentences],
+        lemma,
+        iou,
+        handed_in={item: captions.get(item, CAPTIONS) for item in results},
+        fields={"data": "flickr30k-entities", "split": split_name(split), "lemma": name},
+    )
+
+
+def ground_given_image(
+    submission: Source, reference: Source, split_file: Source, split: str | Sequence[str], iou: float = 0.5
+) -> GivenGrounding:
+    """Judge what is pointed at in the reference captions themselves, one row for each; a missing image is a miss."""
+    sentences = _reference(reference, split_ids(split_file, split))
+    warn_if_empty(sentences, split)
+    results, place = results_of(submission)
+    said = {
+        item: [_pointing(row, at.at(i)) for i, row in enumerate(rows)]
+        for item, rows, at in _rows(results, place, sentences, only_one=False)
+    }
+    rows = {item: iter(pointings) for item, pointings in said.items()}
+    pointings = [next(rows[sentence.item]) if sentence.item in rows else None for sentence in sentences]
+    return judge_given(sentences, pointings, iou, {"data": "flickr30k-entities", "split": split_name(split)})
+
+
+def _reference(reference: Source, wanted: set[str]) -> list[Sentence]:
+    value, name = read_json(reference, "reference")
+    sentences: list[Sentence] = []
+    seen: set[str] = set()
+    annotations = Place(name).get(value, "annotations", list)
+    for i, image in enumerate(annotations):
+        place = Place(name, "annotations", i)
+        item = identity(place.at("image_id"), place.expect(image, dict).get("image_id"))
+        place = Place(name, f"image {item}")
+        if item in seen:
+            raise place.error("annotated twice; keep one")
+        seen.add(item)
+        if item in wanted:
+            captions = place.get(image, "captions", list)
+            sentences += [_sentence(item, caption, place.at("caption", j)) for j, caption in enumerate(captions)]
+    return sentences
+
+
+def _sentence(item: str, caption: Any, place: Place) -> Sentence:
+    tokens = place.at("tokens").items(place.get(caption, "tokens", list), str)
+    indices = place.at("process_idx").items(place.get(caption, "process_idx", list), int)
+    labels = place.at("process_clss").items(place.get(caption, "process_clss", list), str)
+    boxes = place.at("process_bnd_box").call(as_boxes, place.get(caption, "process_bnd_box", list))
+    if not len(indices) == len(labels) == len(boxes):
+        raise place.error(
+            f"process_idx, process_clss and process_bnd_box must go together, got {len(indices)}, {len(labels)} and "
+            f"{len(boxes)} of them"
+        )
+    if len(set(indices)) < len(indices):
+        raise place.error(f"a word is annotated twice in process_idx {indices}; merge its boxes into one")
+    words = tuple(Word(index, label, (row,)) for row, (index, label) in enumerate(zip(indices, labels, strict=True)))
+    targets = {word.label: word for word in sorted(words, key=lambda word: -word.index)}
+    return Sentence(item, tuple(tokens), words, boxes, np.zeros(len(boxes), np.intp), targets)
+
+
+def _rows(
+    results: Mapping[str, Any], place: Place, sentences: Sequence[Sentence], only_one: bool
+) -> list[tuple[str, list[Any], Place]]:
+    """The rows of every image that is scored: exactly one, or exactly one per reference caption."""
+    found = []
+    for item, n in Counter(sentence.item for sentence in sentences).items():
+        if item in results:
+            at = place.at(item)
+            rows, expected = at.expect(results[item], list), 1 if only_one else n
+            if len(rows) != expected:
+                raise at.error(
+                    f"expected {expected} row(s), one for {'the generated' if only_one else 'each reference'} caption, "
+                    f"got {len(rows)}"
+                )
+            found.append((item, rows, at))
+    return found
+
+
+def _pointing(row: Any, place: Place) -> Pointing:
+    labels = place.at("clss").items(place.get(row, "clss", list), str)
+    indices = place.at("idx_in_sent").items(place.get(row, "idx_in_sent", list), int)
+    boxes = place.at("bbox").call(as_boxes, place.get(row, "bbox", list))
+    if not len(labels) == len(indices) == len(boxes):
+        raise place.error(
+            f"clss, idx_in_sent and bbox must go together, got {len(labels)}, {len(indices)} and {len(boxes)} of them"
+        )
+    return Pointing(tuple(labels), tuple(indices), boxes[:, None])
