@@ -149,6 +149,8 @@ class _Beams:
                 may[:, EOS] = -math.inf
             if no_repeat:
                 _forbid_repeats(may, self.words[:, 1:], no_repeat)
+            stuck = may.isneginf().all(1)  # nothing left to say, in a tiny vocabulary
+            may[stuck, EOS] = logp[stuck, EOS]
             self.glimpses.append(glimpse)
             self.guesses.append(may.argmax(1))
             self.extend(may)
@@ -263,44 +265,39 @@ def ground(
     Row i of `said` speaks of row i of `regions`, which is `ids[i]`.
     """
     is_groundable = groundable if callable(groundable) else groundable.__contains__
-    place_boxes, scores = place(said, regions)
-    weights, top = said.attn.topk(min(looks, said.attn.shape[2]), 2)
+    where, sure = (x.tolist() for x in place(said, regions))  # [row][token][frame]
+    weights, top = (x.tolist() for x in said.attn.topk(min(looks, said.attn.shape[2]), 2))
+    region_boxes, frames, sizes = regions.boxes.tolist(), regions.frame.tolist(), regions.size.tolist()
     captions = []
-    for i, name in enumerate(ids):
-        tokens = tuple(vocab.decode(said.tokens[i].tolist()))
+    for i, (name, ids_said, logp) in enumerate(zip(ids, said.tokens.tolist(), said.logp.sum(1).tolist(), strict=True)):
+        tokens = tuple(vocab.decode(ids_said))
         spans = _spans(tokens)
         links = [
-            Link(t, spans[t], _box(place_boxes[i, t, f]), min(1.0, float(scores[i, t, f])), f)
+            Link(t, spans[t], _box(box), min(1.0, score), frame)
             for t, word in enumerate(tokens)
             if is_groundable(word)
-            for f in (scores[i, t] > 0).nonzero().flatten().tolist()
+            for frame, (box, score) in enumerate(zip(where[i][t], sure[i][t], strict=True))
+            if not math.isnan(box[0])
         ]
-        shown = []
-        for t in range(len(tokens)):
-            seen = top[i, t][weights[i, t] > 0]
-            shown.append(
-                Look(
-                    t,
-                    tuple(_box(b) for b in regions.boxes[i, seen]),
-                    tuple(weights[i, t][: len(seen)].tolist()),
-                    tuple(regions.frame[i, seen].tolist()),
-                )
-            )
-        width, height = regions.size[i].tolist()
+        shown = [_look(t, top[i][t], weights[i][t], region_boxes[i], frames[i]) for t in range(len(tokens))]
+        size = (round(sizes[i][0]), round(sizes[i][1]))
+        source = media[i] if media else ""
         captions.append(
-            GroundedCaption(
-                id=name,
-                text=" ".join(tokens),
-                tokens=tokens,
-                spans=spans,
-                links=tuple(links),
-                looks=tuple(shown),
-                logp=float(said.logp[i].sum()),
-                size=(int(width), int(height)),
-                media=media[i] if media else "",
-            )
+            GroundedCaption(name, " ".join(tokens), tokens, spans, tuple(links), tuple(shown), logp, size, source)
         )
     return captions
+
+
+def _look(
+    token: int, top: Sequence[int], weights: Sequence[float], places: Sequence[Sequence[float]], frames: Sequence[int]
+) -> Look:
+    seen = [(r, w) for r, w in zip(top, weights, strict=True) if w > 0]
+    return Look(
+        token,
+        tuple(_box(places[r]) for r, _ in seen),
+        tuple(w for _, w in seen),
+        tuple(frames[r] for r, _ in seen),
+    )
 
 
 def _spans(tokens: Sequence[str]) -> tuple[Span, ...]:
@@ -312,8 +309,8 @@ def _spans(tokens: Sequence[str]) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def _box(values: Tensor) -> Box:
-    left, top, right, bottom = values.tolist()
+def _box(values: Sequence[float]) -> Box:
+    left, top, right, bottom = values
     return left, top, right, bottom
 
 

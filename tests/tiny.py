@@ -1,0 +1,65 @@
+"""Little pictures and captioners for tests: small enough to check by hand or by trying everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from groundling.models.attention import Additive
+from groundling.models.encoders import Plain
+from groundling.models.updown import UpDown
+from groundling.tensors import Glimpse, Regions, Scene
+
+DIM, HIDDEN, VOCAB = 5, 7, 11
+
+
+def regions(*counts: int, seed: int = 0, dim: int = DIM, frames: int = 1) -> Regions:
+    """Images with so many regions each, float64, padded to the largest."""
+    g = torch.Generator().manual_seed(seed)
+    images = []
+    for count in counts:
+        corners = torch.rand(count, 4, generator=g) * 50
+        corners[:, 2:] += corners[:, :2]
+        feats = torch.randn(count, dim, generator=g, dtype=torch.float64)
+        images.append(Regions.of(feats, corners, (100, 80), frame=torch.arange(count) % frames))
+    return Regions.stack(images)
+
+
+def updown(seed: int = 0, gain: float = 3.0, vocab: int = VOCAB) -> UpDown:
+    """Float64, in eval mode, with weights large enough that words and attention vary."""
+    torch.manual_seed(seed)
+    model = UpDown(vocab, Plain(DIM, HIDDEN), Additive(HIDDEN, 6), hidden=HIDDEN, embed=4).double().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(gain)
+    return model
+
+
+class Chain:
+    """A captioner without weights: p(next | previous) is a table per image, and it looks at region `previous % R`."""
+
+    def __init__(self, logits: Tensor, regions: int = 3) -> None:
+        self.table = logits.log_softmax(-1)  # (B, V, V)
+        self.regions = regions
+
+    def encode(self, _: Regions) -> Scene:
+        b = len(self.table)
+        flat = torch.zeros(b, self.regions, 1, dtype=self.table.dtype)
+        valid = torch.ones(b, self.regions, dtype=torch.bool)
+        return Scene(flat, flat, valid, valid.long() - 1, flat[:, 0], torch.arange(b))
+
+    def scene(self) -> Scene:
+        return self.encode(regions(1))
+
+    def start(self, scene: Scene) -> Any:
+        return (self.table[scene.row],)
+
+    def step(self, token: Tensor, scene: Scene, state: Any) -> tuple[Tensor, Glimpse, Any]:
+        (table,) = state
+        attn = torch.nn.functional.one_hot(token % self.regions, self.regions).to(table.dtype)
+        return table[torch.arange(len(token)), token], Glimpse(attn), state
+
+    def logp(self, image: int, words: list[int]) -> list[float]:
+        return [float(self.table[image, a, b]) for a, b in zip([1, *words], words, strict=False)]
