@@ -13,6 +13,8 @@ from random import Random
 from groundling.data.scenes.world import PEOPLE, Fact, World, pick
 
 SHORTEST, LONGEST = 6, 16  # words
+CAPTIONS = 5
+TRIES = 200
 
 
 @dataclass(frozen=True)
@@ -99,21 +101,23 @@ ALONG: dict[str, Mapping[str, float]] = {
     "beach": {"on|the beach": 4, "along|the beach": 3, "on|the sand": 1},
 }
 ABOVE: dict[str, Mapping[str, float]] = {
-    "park": {"over|the park": 1},
-    "field": {"over|a field": 1},
-    "beach": {"over|the beach": 2, "over|the water": 1},
-    "lake": {"over|the water": 2, "over|the lake": 1},
+    "park": {"over|the park": 3, "in|the sky": 2, "over|the grass": 1},
+    "field": {"over|a field": 3, "in|the sky": 2, "over|the field": 1},
+    "beach": {"over|the beach": 3, "in|the sky": 2, "over|the water": 1},
+    "lake": {"over|the water": 3, "in|the sky": 2, "over|the lake": 1},
 }
 
 
-def captions(world: World, seen: Collection[int], rng: Random, count: int = 5) -> tuple[Caption, ...]:
-    """`count` different captions; `seen` are the items that have a box."""
+def captions(world: World, seen: Collection[int], rng: Random, count: int = CAPTIONS) -> tuple[Caption, ...]:
+    """`count` different captions, fewer where there is too little to say; `seen` are the items that have a box."""
     speaker = Speaker(world, frozenset(seen), rng)
     made: dict[str, Caption] = {}
-    while len(made) < count:
+    for _ in range(TRIES):
         caption = speaker.say()
         if SHORTEST <= length(caption) <= LONGEST:
             made.setdefault(text(caption), caption)
+        if len(made) == count:
+            break
     return tuple(made.values())
 
 

@@ -12,7 +12,7 @@ from random import Random
 
 from groundling.data.scenes.draw import Picture, Pixels, draw
 from groundling.data.scenes.events import sample
-from groundling.data.scenes.grammar import Caption, Piece, captions, tellable
+from groundling.data.scenes.grammar import CAPTIONS, Caption, Piece, captions, tellable
 from groundling.data.scenes.world import World
 from groundling.errors import GroundlingError
 
@@ -30,14 +30,14 @@ class Scene:
 
 
 def scene(seed: int, number: int, width: int = 256) -> Scene:
-    """The same numbers, the same scene. A world whose first fact cannot be seen is thrown away for the next."""
-    rng = Random(f"world {seed} {number}")
+    """The same numbers, the same scene. A world that hides what it is about, or leaves too little to say, is not kept."""
+    worlds, words = Random(f"world {seed} {number}"), Random(f"words {seed} {number}")
     while True:
-        world = sample(rng)
+        world = sample(worlds)
         picture = draw(world, f"light {seed} {number}", width)
         seen = [i for i, box in enumerate(picture.boxes) if box]
-        if tellable(world.facts[0], seen):
-            return Scene(world, picture, captions(world, seen, Random(f"words {seed} {number}")))
+        if tellable(world.facts[0], seen) and len(said := captions(world, seen, words)) == CAPTIONS:
+            return Scene(world, picture, said)
 
 
 def markup(scene: Scene, number: int) -> tuple[str, str]:
