@@ -21,12 +21,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import DataError
-from groundling.metrics.ngrams import ORDERS, SHIFT, Bag, Ints, Sentences, bag, grams, number_words, ranges
+from groundling.metrics.ngrams import LOW, ORDERS, SHIFT, Bag, Ints, Numbers, Sentences, bag, distinct, grams, ranges
 
 Floats = NDArray[np.float64]
 Words = Sequence[str]
@@ -50,11 +51,14 @@ class DocumentFrequency:
     @staticmethod
     def of(references: Sequence[Sequence[Words]]) -> DocumentFrequency:
         """Count a corpus: for each image its references, each a sequence of words."""
-        vocabulary: dict[str, int] = {}
-        sentences = number_words([r for refs in references for r in refs], vocabulary)
-        per_image = np.fromiter(map(len, references), np.int64, len(references))
-        tables, counts = _count(sentences, np.repeat(np.arange(len(references)), per_image))
-        return DocumentFrequency(tuple(vocabulary), tables, counts, len(references))
+        numbers = Numbers()
+        sentences = numbers.read([r for refs in references for r in refs])
+        image = np.repeat(np.arange(len(references)), [len(refs) for refs in references])
+        tables, counts = [], []
+        for sentence, gram, table in grams(sentences, [()] * ORDERS):
+            tables.append(table)
+            counts.append(_images_with(gram, image[sentence], len(table)))
+        return DocumentFrequency(tuple(numbers), tuple(tables), tuple(counts), len(references))
 
     def count(self, words: Words) -> int:
         """In how many images this n-gram was seen; 0 if never."""
@@ -79,14 +83,6 @@ class DocumentFrequency:
         for array in (*self.tables, *self.counts):
             content.update(np.ascontiguousarray(array, "<i8").tobytes())
         return content.hexdigest()[:12]
-
-    def idf(self, order: int, gram: Ints) -> Floats:
-        """ln N - ln max(1, df); numbers beyond the table are n-grams never seen."""
-        counts = self.counts[order]
-        df = np.ones(len(gram))
-        seen = gram < len(counts)
-        df[seen] = counts[gram[seen]]
-        return np.asarray(np.log(max(self.images, 1)) - np.log(df))
 
     def save(self, path: Path | str) -> None:
         """Write a safetensors file: the arrays, and the words as the bytes of one JSON list."""
@@ -131,24 +127,25 @@ def cider_d(
 class References:
     """The references of a corpus as weighted n-gram vectors, made once and scored against as often as one likes."""
 
-    def __init__(self, sentences: Sentences, image: Ints, df: DocumentFrequency) -> None:
-        """`image[i]` is the image of sentence i, in ascending order; every image needs a reference."""
-        self.df = df
+    def __init__(self, sentences: Sentences, image: Ints, df: DocumentFrequency | None = None) -> None:
+        """`image[i]` is the image of sentence i, ascending from 0. Without `df`, these references are the corpus."""
         self.per_image = np.bincount(image)
         if not self.per_image.all():
             raise ValueError(f"image {int(np.argmin(self.per_image))} has no reference")
         self.first = np.cumsum(self.per_image) - self.per_image
         self.bigrams = np.maximum(sentences.lengths - 1, 0)
-        self.tables: list[tuple[Ints, Ints]] = []  # of each order: the n-grams of df, then those seen here only
-        self.orders: list[tuple[Ints, Ints, Floats, Floats]] = []
-        for n, (owner, gram, new) in enumerate(grams(sentences, [[table] for table in df.tables])):
-            self.tables.append((df.tables[n], new))
-            entries = bag(owner, gram)
-            weight = entries.times * df.idf(n, entries.gram)
-            norm = np.sqrt(np.bincount(entries.sentence, weight**2, len(sentences.lengths)))
+        self.images = df.images if df else len(self.per_image)
+        self.orders: list[_Order] = []
+        known = [[table] for table in df.tables] if df else [[]] * ORDERS
+        for n, (sentence, gram, new) in enumerate(grams(sentences, known)):
+            counts = df.counts[n] if df else _images_with(gram, image[sentence], len(new))
+            entries = bag(sentence, gram)
+            weight = self._weights(entries, counts)
+            norm = _norms(entries, weight, len(sentences.lengths))
             key = (image[entries.sentence] << SHIFT) + entries.gram
             order = np.argsort(key, kind="stable")
-            self.orders.append((key[order], entries.sentence[order], weight[order], norm))
+            tables = [*known[n], new]
+            self.orders.append(_Order(tables, counts, key[order], entries.sentence[order], weight[order], norm))
 
     def score(self, hypotheses: Sentences, image: Ints, clipped: bool) -> Floats:
         """CIDEr (or, clipped, CIDEr-D) of each hypothesis against the references of its image."""
@@ -158,36 +155,51 @@ class References:
         hypothesis = np.repeat(np.arange(len(image)), refs)
         reference = ranges(self.first[image], refs)
         total = np.zeros(len(hypothesis))
-        for n, (owner, gram, _) in enumerate(grams(hypotheses, self.tables)):
-            entries = bag(owner, gram)
-            weight = entries.times * self.df.idf(n, entries.gram)
-            norm = np.sqrt(np.bincount(entries.sentence, weight**2, len(image)))
-            theirs, source, target, other = self._meet(n, entries, images, local)
+        for order, found in zip(self.orders, grams(hypotheses, [order.tables for order in self.orders]), strict=True):
+            entries = bag(found.sentence, found.number)
+            weight = self._weights(entries, order.counts)
+            norm = _norms(entries, weight, len(image))
+            source, target, other = order.meet(entries, images, local.reshape(-1))
             product = np.minimum(weight[source], other) * other if clipped else weight[source] * other
             sentence = entries.sentence[source]
             pair = pair_of[sentence] + target - self.first[image[sentence]]
-            dot = np.bincount(pair, product, len(total))
-            scale = norm[hypothesis] * theirs[reference]
-            total += dot / np.where(scale > 0, scale, 1)
+            scale = norm[hypothesis] * order.norm[reference]
+            total += np.bincount(pair, product, len(total)) / np.where(scale > 0, scale, 1)
         if clipped:
             longer = np.maximum(hypotheses.lengths - 1, 0)[hypothesis] - self.bigrams[reference]
             total *= np.exp(-(longer**2) / (2 * SIGMA**2))
         return np.asarray(np.bincount(hypothesis, total, len(image)) / refs / ORDERS * 10)
 
-    def _meet(self, n: int, entries: Bag, images: Ints, local: Ints) -> tuple[Floats, Ints, Ints, Floats]:
-        """Norms of the references; and where a hypothesis and a reference of its image share an n-gram: the entry
-        of the hypothesis, the reference, and its weight there."""
-        keys, sentence, weight, norm = self.orders[n]
-        start = np.searchsorted(keys, images << SHIFT)
-        length = np.searchsorted(keys, (images + 1) << SHIFT) - start
+    def _weights(self, entries: Bag, counts: Ints) -> Floats:
+        """times * (ln N - ln max(1, df)); numbers beyond the table are n-grams never seen."""
+        df = np.ones(len(entries.gram))
+        seen = entries.gram < len(counts)
+        df[seen] = counts[entries.gram[seen]]
+        return np.asarray(entries.times * (np.log(max(self.images, 1)) - np.log(df)))
+
+
+class _Order(NamedTuple):
+    """The n-grams of one order in all references, sorted by image, then by n-gram."""
+
+    tables: list[Ints]  # the keys of n-grams: of the document frequencies, then those seen in the references only
+    counts: Ints  # images with each n-gram of the first table
+    key: Ints  # (image << 32) + number of the n-gram
+    sentence: Ints
+    weight: Floats
+    norm: Floats  # of each sentence
+
+    def meet(self, entries: Bag, images: Ints, local: Ints) -> tuple[Ints, Ints, Floats]:
+        """Where a hypothesis and a reference of its image share an n-gram: entry of the hypothesis, the reference,
+        and the weight there. `local[i]` is the place in `images` (ascending) of the image of hypothesis i."""
+        start = np.searchsorted(self.key, images << SHIFT)
+        length = np.searchsorted(self.key, (images + 1) << SHIFT) - start
         here = ranges(start, length)  # the part of the corpus that belongs to these images
-        low = (1 << SHIFT) - 1
-        key = (np.repeat(np.arange(len(images)), length) << SHIFT) + (keys[here] & low)
-        mine = (local.reshape(-1)[entries.sentence] << SHIFT) + entries.gram
+        key = (np.repeat(np.arange(len(images)), length) << SHIFT) + (self.key[here] & LOW)
+        mine = (local[entries.sentence] << SHIFT) + entries.gram
         begin, end = np.searchsorted(key, mine), np.searchsorted(key, mine, "right")
         source = np.repeat(np.arange(len(mine)), end - begin)
         there = here[ranges(begin, end - begin)]
-        return norm, source, sentence[there], weight[there]
+        return source, self.sentence[there], self.weight[there]
 
 
 def _score(
@@ -197,21 +209,19 @@ def _score(
         raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} lists of references")
     if not hypotheses:
         return np.zeros(0)
-    df = df or DocumentFrequency.of(references)
-    vocabulary = dict(df.vocabulary)
+    numbers = Numbers(df.vocabulary if df else ())
     image = np.repeat(np.arange(len(references)), [len(refs) for refs in references])
-    corpus = References(number_words([r for refs in references for r in refs], vocabulary), image, df)
-    return corpus.score(number_words(hypotheses, vocabulary), np.arange(len(hypotheses)), clipped)
+    corpus = References(numbers.read([r for refs in references for r in refs]), image, df)
+    return corpus.score(numbers.read(hypotheses), np.arange(len(hypotheses)), clipped)
 
 
-def _count(sentences: Sentences, image: Ints) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
-    """Sorted keys and number of images, for each order."""
-    tables, counts = [], []
-    for owner, gram, table in grams(sentences, [()] * ORDERS):
-        seen = np.unique((image[owner] << SHIFT) + gram) & ((1 << SHIFT) - 1)
-        tables.append(table)
-        counts.append(np.bincount(seen, minlength=len(table)))
-    return tuple(tables), tuple(counts)
+def _images_with(gram: Ints, image: Ints, grams: int) -> Ints:
+    """In how many images each n-gram is."""
+    return np.bincount(distinct((image << SHIFT) + gram)[0] & LOW, minlength=grams)
+
+
+def _norms(entries: Bag, weight: Floats, sentences: int) -> Floats:
+    return np.asarray(np.sqrt(np.bincount(entries.sentence, weight**2, sentences)))
 
 
 def _checked(path: str, meta: dict[str, str], arrays: dict[str, NDArray[np.generic]]) -> DocumentFrequency:
@@ -245,6 +255,6 @@ def _checked(path: str, meta: dict[str, str], arrays: dict[str, NDArray[np.gener
             bool(((table >= 0) & (table >> SHIFT < prefixes)).all()),
             f"an n-gram of order {n + 1} has an unknown prefix",
         )
-        last = table & ((1 << SHIFT) - 1)
+        last = table & LOW
         need(bool((last < len(words)).all()), f"an n-gram of order {n + 1} has an unknown word")
     return DocumentFrequency(tuple(words), tables, counts, int(number))
