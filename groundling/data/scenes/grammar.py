@@ -13,6 +13,8 @@ from random import Random
 from groundling.data.scenes.world import PEOPLE, Fact, World, pick
 
 SHORTEST, LONGEST = 6, 16  # words
+CAPTIONS = 5  # of each scene
+TRIES = 200  # to say something new about one world
 CAPTIONS = 5
 TRIES = 200
 
@@ -109,14 +111,14 @@ ABOVE: dict[str, Mapping[str, float]] = {
 
 
 def captions(world: World, seen: Collection[int], rng: Random, count: int = CAPTIONS) -> tuple[Caption, ...]:
-    """`count` different captions, fewer where there is too little to say; `seen` are the items that have a box."""
+    """`CAPTIONS` different captions, fewer where there is too little to say; `seen` are the items that have a box."""
     speaker = Speaker(world, frozenset(seen), rng)
     made: dict[str, Caption] = {}
     for _ in range(TRIES):
         caption = speaker.say()
         if SHORTEST <= length(caption) <= LONGEST:
             made.setdefault(text(caption), caption)
-        if len(made) == count:
+        if len(made) == CAPTIONS:
             break
     return tuple(made.values())
 
