@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -57,8 +58,9 @@ def _difference(name: str, have: Any, want: Any) -> str:
 
 def _cure(expected: Fingerprint) -> str:
     if expected.version == IMPORTED:
-        return f"Import the right ones: `groundling regions import SOURCE --name {expected.name} --out STORE`."
-    sets = "".join(f" --set {k}={json.dumps(v)}" for k, v in sorted(to_json(expected)["parameters"].items()))
+        return f"Import the right ones: `groundling regions import SOURCE --name {shlex.quote(expected.name)} --out STORE`."
+    parameters = sorted(to_json(expected)["parameters"].items())
+    sets = "".join(" --set " + shlex.quote(f"{k}={json.dumps(v, separators=(',', ':'))}") for k, v in parameters)
     made = f"groundling regions extract DATA --source {expected.name}{sets} --out STORE"
     return f"Make the right ones with version {expected.version} of the source: `{made}`."
 
