@@ -21,16 +21,24 @@ def read_json(source: Source, role: str) -> tuple[Any, str]:
     """
     if not isinstance(source, str | Path):
         return source, role
-    name = str(source)
+    return parse_json(read_text(source), str(source)), str(source)
+
+
+def read_lines(path: str | Path) -> list[tuple[int, str]]:
+    """The lines of a file that hold something, with their numbers. Only \\n ends a line: captions may hold others."""
+    lines = enumerate(read_text(path).split("\n"), start=1)
+    return [(number, line) for number, line in lines if line.strip()]
+
+
+def read_text(path: str | Path) -> str:
     try:
-        text = Path(source).read_bytes().decode("utf-8-sig")
+        return Path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise DataError(f"{name}: not UTF-8 at byte {error.start}; save it as UTF-8 JSON") from error
+        raise DataError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8 JSON") from error
     except ValueError as error:
-        raise DataError(f"{name!r}: not the name of a file: {error}") from error
-    return parse_json(text, name), name
+        raise DataError(f"{str(path)!r}: not the name of a file: {error}") from error
 
 
 def parse_json(text: str, name: str) -> Any:
