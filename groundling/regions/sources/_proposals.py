@@ -82,6 +82,8 @@ def _ranked(boxes: Floats, scores: Floats) -> Floats:
     The first order is full of the classes that the detector is good at. Surprise is Σ_c p_c / mean(p_c), the mean taken
     over all anchors of this image: a little evidence for a class that is nowhere else counts more.
     """
+    if not len(boxes):
+        return boxes
     sure = boxes[_best(boxes, scores.max(1))]
     odd = boxes[_best(boxes, (scores / (scores.mean(0) + 1e-3)).sum(1))]
     pairs = zip_longest(sure, odd)

