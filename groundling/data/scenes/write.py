@@ -30,7 +30,7 @@ class Scene:
 
 
 def scene(seed: int, number: int, width: int = 256) -> Scene:
-    """The same numbers, the same scene. A world that hides what it is about, or leaves too little to say, is not kept."""
+    """The same numbers, the same scene. A world that hides its first fact, or has too little to say, is not kept."""
     worlds, words = Random(f"world {seed} {number}"), Random(f"words {seed} {number}")
     while True:
         world = sample(worlds)
