@@ -58,7 +58,8 @@ def _difference(name: str, have: Any, want: Any) -> str:
 
 def _cure(expected: Fingerprint) -> str:
     if expected.version == IMPORTED:
-        return f"Import the right ones: `groundling regions import SOURCE --name {shlex.quote(expected.name)} --out STORE`."
+        made = f"groundling regions import SOURCE --name {shlex.quote(expected.name)} --out STORE"
+        return f"Import the right ones: `{made}`."
     parameters = sorted(to_json(expected)["parameters"].items())
     sets = "".join(" --set " + shlex.quote(f"{k}={json.dumps(v, separators=(',', ':'))}") for k, v in parameters)
     made = f"groundling regions extract DATA --source {expected.name}{sets} --out STORE"

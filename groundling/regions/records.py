@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ def parse_head(head: bytes, name: str) -> dict[str, Any]:
     _, length, crc = HEAD.unpack_from(head)
     text = head[HEAD.size :]
     if len(text) != length or zlib.crc32(text) != crc:
-        raise DataError(f"{name} is damaged at its beginning")
+        raise DataError(f"{name} is damaged at its beginning; make the store again")
     try:
         plain = dict(json.loads(text))
     except (ValueError, TypeError) as error:
@@ -141,7 +142,9 @@ def pack_record(id: str, regions: Regions) -> bytes:
             b"" if regions.grid is None else _halves(id, "grid", regions.grid[0]),
         )
     )
-    name, (width, height) = _name(id), (float(x) for x in regions.size[0])
+    name, (width, height) = _name(id), regions.size[0].tolist()
+    if not (0 < width < inf and 0 < height < inf):
+        raise DataError(f"image {id!r}: its size is {width} x {height}")
     header = RECORD.pack(RECORD_MAGIC, len(name), int(keep.sum()), width, height, zlib.crc32(body), 0)[:-4]
     return header + struct.pack("<I", zlib.crc32(name, zlib.crc32(header))) + name + body
 

@@ -20,9 +20,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from groundling.errors import DataError, GroundlingError, RegionMismatch
-from groundling.regions import store as module
+from groundling.regions import records
+from groundling.regions.files import DATA, INDEX
+from groundling.regions.fingerprints import require
 from groundling.regions.records import Layout
-from groundling.regions.store import DATA, INDEX, Store, Writer, require
+from groundling.regions.store import Store, Writer
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
 
@@ -165,7 +167,7 @@ def test_an_empty_store_can_be_made_and_opened(tmp_path: Path) -> None:
 
 
 def test_two_ids_with_the_same_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.records, "hashed", lambda id: 7)
+    monkeypatch.setattr(records, "hashed", lambda id: 7)
     write(tmp_path, range(4))
     store = Store.open(tmp_path)
     assert torch.equal(store["image 2"].feats, some(2).feats) and "other" not in store
@@ -218,6 +220,7 @@ def test_numbers_beyond_half_precision_name_the_image(tmp_path: Path, name: str,
         (replace(some(1), valid=torch.zeros(1, 2, dtype=torch.bool)), "no regions"),
         (replace(some(1), feats=torch.zeros(1, 2, 9)), "9 numbers"),
         (replace(some(1), whole=None), "differs from the images before"),
+        (replace(some(1), size=torch.tensor([[0.0, 5.0]])), "size is 0.0 x 5.0"),
         (replace(some(1), frame=torch.full((1, 2), 2**40)), "frame"),
     ],
 )
@@ -257,10 +260,10 @@ def test_an_unfinished_store_cannot_be_read_and_says_so(tmp_path: Path) -> None:
 def positions() -> list[int]:
     """Every kind of place in a data file of three images: inside head, header, id and body, and on their borders."""
     with pytest.MonkeyPatch.context():
-        head = len(module.records.pack_data_head(MADE_BY, Layout(8, 2, 5, (3, 4))))
+        head = len(records.pack_data_head(MADE_BY, Layout(8, 2, 5, (3, 4))))
     ends = [head]
     for seed in range(3):
-        ends.append(ends[-1] + len(module.records.pack_record(f"image {seed}", some(seed))))
+        ends.append(ends[-1] + len(records.pack_record(f"image {seed}", some(seed))))
     inside = [head // 2, 0, 1, 8, 15, 16, 17]
     for end in ends[:-1]:
         inside += [end + k for k in (-1, 0, 1, 4, 27, 28, 29, 34, 35, 36, 60)]
@@ -283,7 +286,7 @@ def test_rubbish_after_a_cut_is_dropped(
 ) -> None:
     path = tmp_path_factory.mktemp("cut")
     data = (finished / DATA).read_bytes()
-    head = len(module.records.pack_data_head(MADE_BY, Layout(8, 2, 5, (3, 4))))
+    head = len(records.pack_data_head(MADE_BY, Layout(8, 2, 5, (3, 4))))
     (path / DATA).write_bytes(data[: head + int(cut * (len(data) - head))] + noise)
     write(path, range(12))
     assert content(path) == content(finished)
@@ -389,7 +392,7 @@ def test_a_disk_that_is_full_when_the_index_is_written_keeps_the_old_one(
 
     with pytest.raises(GroundlingError, match="cannot finish"), Writer(tmp_path, MADE_BY) as writer:
         writer.add("image 5", some(5))
-        monkeypatch.setattr(module.os, "replace", full)
+        monkeypatch.setattr(os, "replace", full)
     monkeypatch.undo()
     assert len(Store.open(tmp_path)) == 5 and sorted(content(tmp_path)) == [INDEX, DATA]
     write(tmp_path, range(6))
@@ -403,7 +406,7 @@ def test_a_disk_that_is_full_when_the_index_is_written_keeps_the_old_one(
 def test_every_damaged_byte_of_an_image_names_it_and_no_other(finished: Path, tmp_path: Path) -> None:
     path = copy_of(finished, tmp_path / "s")
     data = (path / DATA).read_bytes()
-    index = module.records.parse_index(memoryview((path / INDEX).read_bytes()), "index")
+    index = records.parse_index(memoryview((path / INDEX).read_bytes()), "index")
     start, end = int(index.offsets[3]), int(index.offsets[4])
     for at in [*range(start, start + 40), *range(start + 40, end, 7), end - 1]:
         with open(path / DATA, "r+b") as file:
@@ -448,7 +451,7 @@ def test_a_damaged_index_does_not_deny_an_image(finished: Path, tmp_path: Path) 
     """A flipped hash hides an id: the store must not say that the image was never there."""
     path = copy_of(finished, tmp_path / "s")
     index = bytearray((path / INDEX).read_bytes())
-    tables = len(index) - len(module.records.parse_index(memoryview(bytes(index)), "index").tables)
+    tables = len(index) - len(records.parse_index(memoryview(bytes(index)), "index").tables)
     for at in range(tables + 12 * 8, tables + 12 * 16):
         index[at] ^= 0xFF
     (path / INDEX).write_bytes(index)
@@ -502,15 +505,15 @@ def test_an_index_with_a_true_checksum_and_false_contents_raises_data_errors_alo
     finished: Path, tmp_path_factory: pytest.TempPathFactory, head: dict[str, object], tables: bytes
 ) -> None:
     path = copy_of(finished, tmp_path_factory.mktemp("fuzz") / "s")
-    true = module.records.parse_head((path / INDEX).read_bytes()[: _head_length(path)], "index")
-    packed = module.records.pack_head(module.records.INDEX_MAGIC, {**true, **head})
+    true = records.parse_head((path / INDEX).read_bytes()[: _head_length(path)], "index")
+    packed = records.pack_head(records.INDEX_MAGIC, {**true, **head})
     (path / INDEX).write_bytes(packed + tables)
     only_data_errors(path)
 
 
 def _head_length(path: Path) -> int:
     start = (path / INDEX).read_bytes()[:16]
-    length = module.records.head_length(start, module.records.INDEX_MAGIC, "index")
+    length = records.head_length(start, records.INDEX_MAGIC, "index")
     assert length is not None
     return length
 

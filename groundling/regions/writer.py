@@ -1,0 +1,185 @@
+"""Writing a region store: append-only, resumable after a kill at any moment, finished in one step."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from pathlib import Path
+from types import TracebackType
+
+from groundling.errors import DataError, GroundlingError
+from groundling.regions import records
+from groundling.regions.files import DATA, INDEX, SYNC, mapped_index, scan
+from groundling.regions.fingerprints import from_json, require
+from groundling.regions.records import Layout
+from groundling.tensors import Regions
+from groundling.types import Fingerprint
+
+log = logging.getLogger(__name__)
+
+
+class Writer:
+    """Appends images to a store, and finishes it when the `with` block ends without an exception.
+
+    Stopped at any moment, a second Writer goes on: a record that was only half written is dropped, and `done` holds
+    the ids of the others. Readers see what was there when the store was last finished.
+    """
+
+    def __init__(self, path: Path | str, fingerprint: Fingerprint) -> None:
+        self.path = Path(path)
+        self.fingerprint = fingerprint
+        self.done: set[str] = set()
+        self._layout: Layout | None = None
+        self._ids: list[str] = []
+        self._offsets: list[int] = []
+        self._counts: list[int] = []
+        self._end = 0  # of the last whole record
+        self._synced = 0
+
+    def __enter__(self) -> Writer:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path / DATA, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise GroundlingError(f"cannot write a region store to {self.path}: {error.strerror}") from error
+        try:
+            self._resume()
+        except BaseException:
+            os.close(self._file)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._finish()
+            else:
+                os.ftruncate(self._file, self._end)
+                os.fsync(self._file)
+        finally:
+            os.close(self._file)
+
+    def add(self, id: str, regions: Regions) -> None:
+        """Append one image (B = 1). DataError names it when it cannot be kept."""
+        if len(regions) != 1:
+            raise ValueError(f"add takes the regions of one image, got {len(regions)}")
+        if id in self.done:
+            raise DataError(f"image {id!r} is in the region store {self.path} already: ids must differ")
+        if not 0 < len(id.encode("utf-8", "surrogatepass")) <= records.ID_MAX:
+            raise DataError(f"image id {id[:40]!r}: an id has 1 to {records.ID_MAX} bytes")
+        if not bool(regions.valid.any()):
+            raise DataError(f"image {id!r} has no regions: a model would have nothing to look at")
+        record = records.pack_record(id, regions)
+        layout = Layout.of(regions)
+        if layout.dim != self.fingerprint.dim:
+            raise DataError(f"image {id!r}: features have {layout.dim} numbers, the source says {self.fingerprint.dim}")
+        if self._layout is None:
+            self._begin(layout)
+        elif layout != self._layout:
+            raise DataError(f"image {id!r}: {layout} differs from the images before it, {self._layout}")
+        self._append(record)
+        self._ids.append(id)
+        self._offsets.append(self._end)
+        self._counts.append(int(regions.valid.sum()))
+        self._end += len(record)
+        self.done.add(id)
+
+    # ------------------------------------------------------------
+
+    def _begin(self, layout: Layout) -> None:
+        head = records.pack_data_head(self.fingerprint, layout)
+        self._append(head)
+        self._end += len(head)
+        self._layout = layout
+
+    def _append(self, block: bytes) -> None:
+        """Write at the end; on an error the file is what it was."""
+        try:
+            if self._end + len(block) - self._synced > SYNC:
+                os.fsync(self._file)
+                self._synced = self._end
+            rest, at = memoryview(block), self._end
+            while rest:
+                written = os.pwrite(self._file, rest, at)
+                rest, at = rest[written:], at + written
+        except OSError as error:
+            os.ftruncate(self._file, self._end)
+            kept = f"the {len(self.done)} images before are kept; make room and run the same command again"
+            raise GroundlingError(f"cannot write to {self.path / DATA}: {error.strerror}; {kept}") from error
+
+    def _resume(self) -> None:
+        """Collect what is there, drop what is torn."""
+        self._lock()
+        size, name = os.fstat(self._file).st_size, str(self.path / DATA)
+        start = records.head_length(os.pread(self._file, records.HEAD.size, 0), records.DATA_MAGIC, name)
+        if start is None or start > size:
+            start = 0
+        else:
+            head = records.parse_head(os.pread(self._file, start, 0), name)
+            require(from_json(head.get("fingerprint") or {}), self.fingerprint)
+            self._layout = records.parse_layout(head, name)
+            self._end = start
+            for offset, header, end in scan(self._file, start, size, self._layout):
+                self._ids.append(header.id)
+                self._offsets.append(offset)
+                self._counts.append(header.count)
+                self._end = end
+        self.done = set(self._ids)
+        self._compare_with_index()
+        if not self._ids:  # the first image decides about the layout, and so about the head
+            self._layout, self._end = None, 0
+        elif size > self._end:
+            log.warning("%s: dropped %d bytes of an image that was not written to its end", name, size - self._end)
+        os.ftruncate(self._file, self._end)
+        self._synced = self._end
+
+    def _lock(self) -> None:
+        """The lock goes with the open file: it cannot outlive its process."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise GroundlingError(f"another process is writing to the region store {self.path}") from error
+        except OSError as error:
+            log.warning("%s cannot be locked (%s): let no other process write to it", self.path, error.strerror)
+
+    def _compare_with_index(self) -> None:
+        """A finished store that has lost images is damaged, not torn."""
+        if not (self.path / INDEX).exists():
+            return
+        try:
+            index = mapped_index(self.path)
+        except DataError as error:
+            log.warning("%s; it will be written again", error)
+            return
+        if len(index) > len(self._ids):
+            lost = index.id(len(self._ids))
+            raise DataError(
+                f"image {lost!r} of the region store {self.path} is damaged: delete the store, make it again"
+            )
+
+    def _finish(self) -> None:
+        """Everything to the disk, then the index in one step: a reader sees the old store or the new one."""
+        if self._layout is None:
+            self._begin(Layout(self.fingerprint.dim))
+        assert self._layout is not None
+        index = records.pack_index(self.fingerprint, self._layout, self._end, self._ids, self._offsets, self._counts)
+        part = self.path / f"{INDEX}.part"
+        try:
+            os.fsync(self._file)
+            with open(part, "wb") as file:
+                file.write(index)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, self.path / INDEX)
+            folder = os.open(self.path, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            kept = "its images are kept; make room and run the same command again"
+            raise GroundlingError(f"cannot finish the region store {self.path}: {error.strerror}; {kept}") from error
