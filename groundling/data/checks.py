@@ -6,10 +6,10 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
 from groundling.errors import DataError
@@ -41,15 +41,18 @@ class Problems:
             raise BadItem(f"{message}; correct it, or leave such items out with --skip-bad (skip_bad=True)")
         self.found.append(message)
 
-    @contextmanager
-    def item(self) -> Iterator[None]:
-        """A DataError inside is the problem of one item, not of the whole file."""
-        try:
-            yield
-        except BadItem:
-            raise
-        except DataError as error:
-            self.report(str(error))
+    def item(self) -> Problems:
+        """`with problems.item():` a DataError inside is the problem of one item, not of the whole file."""
+        return self
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        if error is None or not isinstance(error, DataError) or isinstance(error, BadItem):
+            return False
+        self.report(str(error))
+        return True
 
 
 # ---------------------------------------------------------------- files

@@ -119,20 +119,22 @@ def _boxes(
     """Boxes of each entity, in continuous pixels of the image as it is on disk."""
     x, y = size[0] / drawn_size[0], size[1] / drawn_size[1]
     boxes: Boxes = defaultdict(list)
-    for thing in drawn.iterfind("object"):
-        names = [name.text or "" for name in thing.iterfind("name")]
-        for corners in thing.iterfind("bndbox"):
-            with problems.item():
-                left, top, right, bottom = _box(corners, drawn_size, f"{where}, entity {' '.join(names)}")
-                for name in names:
-                    boxes[name].append((left * x, top * y, right * x, bottom * y))
+    for thing in drawn:
+        names = [part.text or "" for part in thing if part.tag == "name"] if thing.tag == "object" else []
+        for part in thing if names else ():
+            if part.tag == "bndbox":
+                with problems.item():
+                    left, top, right, bottom = _box(part, drawn_size, f"{where}, entity {' '.join(names)}")
+                    for name in names:
+                        boxes[name].append((left * x, top * y, right * x, bottom * y))
     return boxes
 
 
-def _box(corners: ElementTree.Element, drawn_size: tuple[int, int], where: str) -> Box:
+def _box(drawn: ElementTree.Element, drawn_size: tuple[int, int], where: str) -> Box:
+    sides = {side.tag: side.text or "" for side in drawn}
     try:
-        left, top, right, bottom = (float(corners.findtext(side, "")) for side in ("xmin", "ymin", "xmax", "ymax"))
-    except ValueError as error:
+        left, top, right, bottom = (float(sides[side]) for side in ("xmin", "ymin", "xmax", "ymax"))
+    except (KeyError, ValueError) as error:
         raise DataError(f"{where}: a <bndbox> needs <xmin>, <ymin>, <xmax>, <ymax>, each a number") from error
     return checked_box((left - 1, top - 1, right, bottom), drawn_size, where)
 
