@@ -116,9 +116,12 @@ def find_reader(path: Path) -> ModuleType:
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
     modules = [importlib.import_module(f"groundling.data.{name}") for name in READERS]
-    for module in modules:
-        if module.claims(path):
-            return module
+    try:
+        for module in modules:
+            if module.claims(path):
+                return module
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     sought = "\n".join(f"  {module.FORMAT}: {module.LOOKS_FOR}" for module in modules)
     raise DataError(f"{path}: no known data set is here; looked for\n{sought}")
 

@@ -68,6 +68,8 @@ def _example(id: str, split: str, files: Files, pictures: Pictures, problems: Pr
     for line, marked in enumerate(files.text("Sentences", id).splitlines(), start=1):
         text, marks = unmark(marked)
         with problems.item():
+            if "[/EN" in text:
+                raise DataError(f"{where}, line {line}: mark-up that is not [/EN#entity/kind phrase]: {marked[:60]!r}")
             caption = checked_caption(text, f"{where}, line {line}")
             gold += _phrases(caption, len(captions), marks, boxes)
             captions.append(caption)

@@ -47,6 +47,7 @@ PACKAGED_FILES = (
     "vocab/lookups.bin",
 )
 UNUSED = ["ner", "senter"]
+KEEP = 100_000  # so many sentences, two minutes of work, are lost at most when a run is stopped
 LAYOUT = 1  # of the cache file; another number means rebuild
 
 Row = tuple[str, str, list[int]]  # tags and lemmas joined by spaces, chunk bounds one after the other
@@ -66,9 +67,9 @@ def annotate(captions: Sequence[Caption], cache: Path | None = None) -> list[Cap
     known = _read(cache, tagger) if cache else {}
     wanted = dict.fromkeys(caption.tokens for caption in captions if caption.tokens)
     missing = [tokens for tokens in wanted if not _fits(known.get(" ".join(tokens)), len(tokens))]
-    if missing:
-        known.update(zip((" ".join(tokens) for tokens in missing), _run(missing, tagger), strict=True))
-        if cache:
+    for done, (tokens, row) in enumerate(zip(missing, _run(missing, tagger) if missing else (), strict=True), start=1):
+        known[" ".join(tokens)] = row
+        if cache and (done % KEEP == 0 or done == len(missing)):
             _write(cache, tagger, known)
     return [_filled(caption, known[" ".join(caption.tokens)]) if caption.tokens else caption for caption in captions]
 

@@ -117,6 +117,7 @@ BOX = "<xmin>51</xmin><ymin>41</ymin><xmax>70</xmax><ymax>80</ymax>"
         ("Annotations/11.xml", "</annotation>", "", "11.xml, line 6: not XML"),
         ("Annotations/11.xml", "<annotation>", "<!DOCTYPE x [<!ENTITY a 'b'>]><annotation>", "remove the DOCTYPE"),
         ("Sentences/11.txt", "[/EN#1/people A man] and", "\n[/EN#1/people A man] and", "11.txt, line 2: empty caption"),
+        ("Sentences/11.txt", "two dogs]", "two dogs", "11.txt, line 2: mark-up that is not"),
         ("train.txt", "22", "11", "train.txt, line 2: the id '11' is listed twice"),
         ("train.txt", "22", "77", "no Annotations/77.xml"),
     ],

@@ -202,13 +202,11 @@ class Evil:
         return os.system, ("touch escaped",)
 
 
-@pytest.mark.parametrize("value", [Evil(), OrderedDict(), {1, 2}, 1j, Path("x"), len, bytearray(b"x")])
 @pytest.mark.parametrize("protocol", [0, 2, 4])
+@pytest.mark.parametrize("value", [Evil(), OrderedDict(), frozenset([len]), 1j, Path("x"), len, bytearray(b"x")])
 def test_a_pickle_that_names_any_class_or_function_is_refused(
     tmp_path: Path, value: Any, protocol: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if value == {1, 2} and protocol == 4:
-        pytest.skip("a plain container there")
     monkeypatch.chdir(tmp_path)
     path = little.refcoco(tmp_path) / "refs(unc).p"
     path.write_bytes(pickle.dumps([value], protocol=protocol))

@@ -6,6 +6,7 @@ import gzip
 import importlib.metadata
 import json
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,19 @@ def test_only_new_sentences_are_tagged_and_old_ones_are_kept(tmp_path: Path, mon
     annotate([caption("a cat"), caption("a dog"), caption("A cat!")], cache)
     assert asked == [[("a", "cat")]]
     assert set(json.loads(gzip.decompress(cache.read_bytes()))["sentences"]) == {"a dog", "a cat"}
+
+
+def test_a_stopped_run_keeps_what_it_has_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(sentences: list[tuple[str, ...]], _: object) -> Iterator[module.Row]:
+        yield from (("NN", "x", []) for _ in sentences[:3])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "KEEP", 2)
+    monkeypatch.setattr(module, "_run", stopped)
+    cache = tmp_path / "annotations.json.gz"
+    with pytest.raises(KeyboardInterrupt):
+        annotate([caption(word) for word in ("one", "two", "three", "four")], cache)
+    assert set(json.loads(gzip.decompress(cache.read_bytes()))["sentences"]) == {"one", "two"}
 
 
 @pytest.mark.parametrize("damage", [b"", b"no gzip", "cut", '{"layout": 1}', '{"layout": 0, "model": "x"}', "[]"])
