@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from groundling.boxes import iou
 from groundling.errors import GroundlingError, MissingExtra
 from groundling.regions.sources import _backbone, _ssd, photos, source
-from groundling.regions.sources._features import box_means, likeliest, place
+from groundling.regions.sources._features import box_means, heard, likeliest, place
 from groundling.regions.sources._files import Pinned
 
 INSTALLED = all(importlib.util.find_spec(file.package) for file in photos.FILES) and importlib.util.find_spec("cv2")
@@ -154,13 +154,11 @@ def detections(anchors: np.ndarray, scores: np.ndarray) -> _ssd.Detections:
     return _ssd.Detections(anchors, scores, (np.zeros((1, 2, 2), np.float32), np.zeros((1, 1, 1), np.float32)))
 
 
-def test_a_region_hears_the_anchors_near_it() -> None:
-    """The left half hears an anchor at IoU 1 and one at IoU 0.5 (a quarter); the far corner hears none."""
-    found = detections(
-        boxes((0, 0, 0.5, 1), (0, 0, 0.5, 0.5), (0.5, 0, 1, 1)),
-        np.array([[0.4, 0.0], [0.6, 0.8], [0.9, 0.9]], np.float32),
-    )
-    scores = photos.region_scores(found, boxes((0, 0, 0.5, 1), (0.9, 0.9, 1, 1)))
+def test_a_region_hears_the_boxes_near_it() -> None:
+    """The left half hears a box at IoU 1 and one at IoU 1/2; the far corner hears none."""
+    detected = boxes((0, 0, 0.5, 1), (0, 0, 0.5, 0.5), (0.5, 0, 1, 1))
+    said = np.array([[0.4, 0.0], [0.6, 0.8], [0.9, 0.9]], np.float32)
+    scores = heard(boxes((0, 0, 0.5, 1), (0.9, 0.9, 1, 1)), detected, said)
     np.testing.assert_allclose(scores, [[0.4, 0.4], [0, 0]], rtol=1e-6)
 
 

@@ -1,17 +1,22 @@
-"""Features of boxes: means of a map, places, likeliest classes. Boxes are xyxy in units of the image, 0 to 1.
+"""Features of boxes: means of a map, places, what a detector says of them.
 
-R regions · C channels or classes · L labels.
+Boxes are xyxy in units of the image, 0 to 1. R regions · C channels or classes · L labels.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from groundling.boxes import iou
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 PLACE = 5  # numbers that say where a box is
+NEAR = 0.5  # IoU from which a detector's box speaks for a region
+QUIET = 0.02  # probability below which it says nothing
 THINNEST = 0.01  # cells of a map; a thinner box is pooled as if it were so wide
 
 
@@ -32,6 +37,22 @@ def place(boxes: Floats) -> Floats:
     """(R, 5): left, top, right, bottom, area."""
     area = (boxes[:, 2:] - boxes[:, :2]).prod(1, keepdims=True)
     return np.concatenate([boxes, area], axis=1)
+
+
+def heard(boxes: Floats, detected: Floats, scores: Floats) -> Floats:
+    """What a detector says of regions, (R, C): the maximum of IoU · p over its boxes with IoU ≥ 1/2.
+
+    Its boxes are `detected` (N, 4), with probabilities `scores` (N, C). All 0 for a region that none is near.
+    """
+    some = scores.max(1) >= QUIET
+    detected, scores = detected[some], scores[some]
+    overlap = iou(torch.from_numpy(boxes), torch.from_numpy(detected)).numpy()  # (R, N)
+    said = np.zeros((len(boxes), scores.shape[1]), np.float32)
+    for r, weights in enumerate(overlap):
+        near = weights >= NEAR
+        if near.any():
+            said[r] = (weights[near, None] * scores[near]).max(0)
+    return said
 
 
 def likeliest(scores: Floats, count: int) -> tuple[Ints, Floats]:

@@ -14,10 +14,9 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from groundling.boxes import iou
 from groundling.errors import GroundlingError
 from groundling.regions.sources import _backbone, _ssd
-from groundling.regions.sources._features import PLACE, box_means, likeliest, place
+from groundling.regions.sources._features import PLACE, box_means, heard, likeliest, place
 from groundling.regions.sources._proposals import propose, search
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
@@ -28,8 +27,6 @@ VERSION = "1"
 FEWEST, MOST = 36, 100
 LONG_SIDE = 512  # pixels; larger photos are made so large first, and the backbone sees exactly this
 LABELS = 5  # likeliest classes kept per region
-NEAR = 0.5  # IoU from which an anchor speaks for a region
-HEARD = 0.02  # probability from which an anchor is worth asking
 
 FILES = (_ssd.GRAPH, _ssd.CONFIG, _ssd.NAMES, _backbone.LITE2)
 DIM = 1280 + sum(_ssd.MAP_DIMS) + _ssd.CLASSES + PLACE
@@ -67,7 +64,7 @@ class Photos:
         with torch.inference_mode():
             grid = self._backbone(_backbone.pixels(picture, LONG_SIDE))[0].numpy()
         pooled = [box_means(x, boxes) for x in (grid, *found.maps)]
-        scores = region_scores(found, boxes)
+        scores = heard(boxes, found.boxes, found.scores)
         feats = np.concatenate([*pooled, scores, place(boxes)], axis=1)
         whole = feats[0].copy()
         whole[-PLACE - _ssd.CLASSES : -PLACE] = found.scores.max(0)  # of the image: what is anywhere in it
@@ -80,19 +77,6 @@ class Photos:
             scores=torch.from_numpy(likely),
             whole=torch.from_numpy(whole),
         )
-
-
-def region_scores(found: _ssd.Detections, boxes: Floats) -> Floats:
-    """(R, C): max over anchors with IoU ≥ 1/2 of IoU · p; all 0 for a region that no anchor is near."""
-    heard = found.scores.max(1) >= HEARD
-    anchors, said = found.boxes[heard], found.scores[heard]
-    overlap = iou(torch.from_numpy(boxes), torch.from_numpy(anchors)).numpy()  # (R, A)
-    scores = np.zeros((len(boxes), said.shape[1]), np.float32)
-    for r, weights in enumerate(overlap):
-        near = weights >= NEAR
-        if near.any():
-            scores[r] = (weights[near, None] * said[near]).max(0)
-    return scores
 
 
 def _fit(image: Image.Image) -> Image.Image:
