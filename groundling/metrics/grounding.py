@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.metrics.overlap import Boxes, iou
+from groundling.metrics.overlap import Boxes, contains, iou
 from groundling.metrics.statistics import Array, Sparse, Statistics, signature
 
 Ints = NDArray[np.intp]
@@ -44,7 +44,9 @@ class Sentence:
     words: tuple[Word, ...]
     boxes: Boxes  # (n, 4)
     frames: Ints  # (n,), 0 for an image
-    targets: Mapping[str, Word]  # class -> the word that a prediction of this class is compared with: the first
+    targets: Mapping[
+        str, int
+    ]  # class -> place in `words` of the one that predictions of it are compared with, the first
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,16 @@ class Pointing:
 
 @dataclass(frozen=True)
 class Entries:
-    """Judged words. A word is a hit where its best overlap exceeds the threshold."""
+    """Judged words, one row each. A word is a hit where its best overlap exceeds the threshold."""
 
     sentence: Ints
     label: Ints
     shared: NDArray[np.bool_]  # counts in "loc" also
+    said: Ints  # its place in Pointing.labels, -1 where it was not said
+    meant: Ints  # its place in Sentence.words, -1 where it is not annotated
     overlap: NDArray[np.float32]  # best of its pairs of boxes; -1 without any
+    inside: NDArray[np.bool_]  # is a predicted box contained in a true one?
+    around: NDArray[np.bool_]  # does it contain one?
 
     def hits(self, threshold: float) -> NDArray[np.bool_]:
         return np.asarray(self.overlap > np.float32(threshold))
@@ -80,40 +86,46 @@ class _Docket:
     """Collects the words to judge and the pairs of boxes that decide; all overlaps are then computed at once."""
 
     def __init__(self, sentences: Sequence[Sentence], pointings: Sequence[Pointing | None]) -> None:
-        self.offsets = np.cumsum([0, *(len(s.boxes) for s in sentences)])
+        self.sentences, self.pointings = sentences, pointings
+        self.offsets = np.cumsum([0, *(len(s.boxes) for s in sentences)]).tolist()
         self.truth = _concatenated([s.boxes for s in sentences], (0, 4))
         self.frames = np.concatenate([np.zeros(0, np.intp), *(s.frames for s in sentences)])
         spoken = {id(p): p for p in pointings if p is not None}
         self.predicted = _concatenated([p.boxes for p in spoken.values()], (0, 1, 4))
-        starts = np.cumsum([0, *(len(p.boxes) for p in spoken.values())])
-        self.start = dict(zip(spoken, starts.tolist(), strict=False))
-        self.words: list[tuple[int, int, bool]] = []
+        starts = np.cumsum([0, *(len(p.boxes) for p in spoken.values())]).tolist()
+        self.start = dict(zip(spoken, starts, strict=False))
+        self.words: list[tuple[int, int, bool, int, int]] = []
         self.pairs: list[tuple[int, int, int]] = []
 
-    def add(self, sentence: int, label: int, shared: bool) -> None:
-        self.words.append((sentence, label, shared))
-
-    def compare(self, pointing: Pointing, k: int, word: Word) -> None:
-        """The word added last is a hit if the k-th thing pointed at overlaps a box of `word`."""
-        entry, start = len(self.words) - 1, self.start[id(pointing)] + k
-        offset = int(self.offsets[self.words[entry][0]])
-        for row in word.rows:
-            self.pairs.append((entry, start, offset + row))
+    def add(self, sentence: int, label: int, shared: bool, said: int, meant: int) -> None:
+        """A word to judge: by the box of the `said`-th word pointed at, if it also is an annotated word."""
+        if said >= 0 and meant >= 0:
+            entry, offset = len(self.words), self.offsets[sentence]
+            k = self.start[id(self.pointings[sentence])] + said
+            for row in self.sentences[sentence].words[meant].rows:
+                self.pairs.append((entry, k, offset + row))
+        self.words.append((sentence, label, shared, said, meant))
 
     def entries(self) -> Entries:
-        words = np.array(self.words, np.intp).reshape(-1, 3)
+        sentence, label, shared, said, meant = np.array(self.words, np.intp).reshape(-1, 5).T
         entry, k, m = np.array(self.pairs, np.intp).reshape(-1, 3).T
         seen = (self.frames[m] >= 0) & (self.frames[m] < self.predicted.shape[1])
         entry, k, m = entry[seen], k[seen], m[seen]
-        overlap = np.full(len(words), -1, np.float32)
-        np.fmax.at(overlap, entry, iou(self.predicted[k, self.frames[m]], self.truth[m]))
-        return Entries(words[:, 0], words[:, 1], words[:, 2].astype(bool), overlap)
+        predicted, truth = self.predicted[k, self.frames[m]], self.truth[m]
+        overlap = np.full(len(sentence), -1, np.float32)
+        np.fmax.at(overlap, entry, iou(predicted, truth))
+        inside, around = np.zeros((2, len(sentence)), bool)
+        inside[entry[contains(truth, predicted)]] = True
+        around[entry[contains(predicted, truth)]] = True
+        return Entries(sentence, label, shared.astype(bool), said, meant, overlap, inside, around)
 
 
 @dataclass(frozen=True)
 class Grounding:
     """Everything that the scores of generated sentences are made of."""
 
+    sentences: tuple[Sentence, ...]
+    pointings: tuple[Pointing | None, ...]
     items: tuple[str, ...]
     labels: tuple[str, ...]
     threshold: float
@@ -130,22 +142,29 @@ class Grounding:
 
     @cached_property
     def _class_rows(self) -> Sparse:
-        """(items, 7 C): for each class hits, words, shared words of precision; the same of recall; is it present?"""
-        names = np.unique(self.present[:, 1])
-        column_of = np.full(len(self.labels) + 1, -1)
-        column_of[names] = np.arange(len(names))
+        """(items, 7 C): for each class hits, words, shared words of precision; the same of recall; is it present?
+
+        The C classes are those of the references, by name, so that rows of two systems on the same references can be
+        mixed. Other classes never hit and are not averaged.
+        """
+        classes = sorted({name for sentence in self.sentences for name in sentence.targets})
+        column_of = {name: c for c, name in enumerate(classes)}
+        column = np.array([column_of.get(name, -1) for name in self.labels], np.intp)
         blocks = [(self.present[:, 0], self.present[:, 1], 6)]
         for entries, first in ((self.precision, 0), (self.recall, 3)):
             item, hits = self.item_of[entries.sentence], entries.hits(self.threshold)
             for keep, block in ((hits, first), (np.ones_like(hits), first + 1), (entries.shared, first + 2)):
                 blocks.append((item[keep], entries.label[keep], block))
-        rows, columns = [], []
-        for item, label, block in blocks:  # a class that is nowhere present scores 0 and is not counted: left out
-            known = column_of[label] >= 0
-            rows.append(item[known])
-            columns.append(column_of[label[known]] + block * len(names))
-        row, column = np.concatenate(rows), np.concatenate(columns)
-        return Sparse(row, column, np.ones(len(row)), (len(self.items), 7 * len(names)))
+        return _counted(
+            np.concatenate([item for item, _, _ in blocks]),
+            np.concatenate([np.where(column[at] < 0, -1, column[at] + b * len(classes)) for _, at, b in blocks]),
+            (len(self.items), 7 * len(classes)),
+        )
+
+    @property
+    def _used(self) -> list[int]:
+        """The classes that scores average."""
+        return [int(i) for i in np.unique(self.present[:, 1])]
 
     @cached_property
     def _sentence_rows(self) -> Array:
@@ -196,9 +215,8 @@ class Grounding:
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """The scores alone, named as the official evaluators name them."""
-        classes = len(np.unique(self.present[:, 1]))
         return {
-            mode: {name: s.score().value for name, s in group.items()} | {"num_classes": classes}
+            mode: {name: s.score().value for name, s in group.items()} | {"num_classes": len(self._used)}
             for mode, group in self.statistics().items()
         }
 
@@ -216,9 +234,10 @@ class GivenGrounding:
 
     def statistics(self) -> dict[str, Statistics]:
         item, hits, c = self.item_of[self.words.sentence], self.words.hits(self.threshold), len(self.labels)
-        row = np.concatenate([item[hits], item])
-        column = np.concatenate([self.words.label[hits], self.words.label + c])
-        values = Sparse(row, column, np.ones(len(row)), (len(self.items), 2 * c))
+        column = np.argsort(np.argsort(np.array(self.labels)))[self.words.label]  # by name, as in Grounding
+        values = _counted(
+            np.concatenate([item[hits], item]), np.concatenate([column[hits], column + c]), (len(self.items), 2 * c)
+        )
         name = signature("accuracy", **{"iou": f"{self.threshold:g}", "text": "given", **self.fields})
         return {"accuracy": Statistics("accuracy", name, self.items, values, _accuracy)}
 
@@ -243,36 +262,37 @@ def judge_generated(
     """
     lemma = cache(lemma)
     labels, items = _Numbers(), _Numbers()
-    said, asked = _Docket(sentences, pointings), _Docket(sentences, pointings)
+    precision, recall = _Docket(sentences, pointings), _Docket(sentences, pointings)
     present = []
     for s, (sentence, pointing) in enumerate(zip(sentences, pointings, strict=True)):
         item = items[sentence.item]
+        first: dict[str, int] = {}
         if pointing is not None:
             present += [(item, labels[name]) for name in sentence.targets]
             excused: set[str] | None = None
             for k, name in enumerate(pointing.labels):
+                first.setdefault(name, k)
                 if name in sentence.targets:
-                    said.add(s, labels[name], shared=True)
-                    said.compare(pointing, k, sentence.targets[name])
+                    precision.add(s, labels[name], True, said=k, meant=sentence.targets[name])
                     continue
                 if excused is None:
                     excused = _unannotated_lemmas(sentence, lemma)
                 if lemma(name) not in excused:
-                    said.add(s, labels[name], shared=False)
-        first = {} if pointing is None else {name: k for k, name in reversed(list(enumerate(pointing.labels)))}
-        for word in sentence.words:
-            asked.add(s, labels[word.label], shared=pointing is None or word.label in first)
-            if pointing is not None and word.label in first:
-                asked.compare(pointing, first[word.label], word)
+                    precision.add(s, labels[name], False, said=k, meant=-1)
+        for w, word in enumerate(sentence.words):
+            k = first.get(word.label, -1)
+            recall.add(s, labels[word.label], pointing is None or k >= 0, said=k, meant=w)
     counted = np.array([handed_in.get(item, 0) for item in items], np.intp)
     return Grounding(
+        sentences=tuple(sentences),
+        pointings=tuple(pointings),
         items=tuple(items),
         labels=tuple(labels),
         threshold=threshold,
         item_of=np.array([items[s.item] for s in sentences], np.intp),
         scored=np.array([len(s.boxes) > 0 and p is not None for s, p in zip(sentences, pointings, strict=True)], bool),
-        precision=said.entries(),
-        recall=asked.entries(),
+        precision=precision.entries(),
+        recall=recall.entries(),
         present=np.array(present, np.intp).reshape(-1, 2),
         submitted=counted,
         extra=sum(handed_in.values()) - int(counted.sum()),
@@ -287,10 +307,10 @@ def judge_given(
     labels, items = _Numbers(), _Numbers()
     docket = _Docket(sentences, pointings)
     for s, (sentence, pointing) in enumerate(zip(sentences, pointings, strict=True)):
-        for word in sentence.words:
-            docket.add(s, labels[word.label], shared=True)
-            if pointing is not None and word.index in pointing.indices:
-                docket.compare(pointing, pointing.indices.index(word.index), word)
+        for w, word in enumerate(sentence.words):
+            pointed = pointing is not None and word.index in pointing.indices
+            k = pointing.indices.index(word.index) if pointing is not None and pointed else -1
+            docket.add(s, labels[word.label], True, said=k, meant=w)
     item_of = np.array([items[s.item] for s in sentences], np.intp)
     return GivenGrounding(tuple(items), tuple(labels), threshold, item_of, docket.entries(), fields)
 
@@ -329,6 +349,13 @@ def _accuracy(sums: Array) -> Array:
     ratio = np.divide(hits, n, out=np.zeros_like(n), where=n > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(ratio.sum(-1) / (n > 0).sum(-1))
+
+
+def _counted(row: Ints, column: Ints, shape: tuple[int, int]) -> Sparse:
+    """How often each place occurs; a column of -1 is left out."""
+    keep = column >= 0
+    place, count = np.unique(row[keep] * shape[1] + column[keep], return_counts=True)
+    return Sparse(place // max(1, shape[1]), place % max(1, shape[1]), count.astype(float), shape)
 
 
 class _Numbers(dict[str, int]):

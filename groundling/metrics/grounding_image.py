@@ -126,7 +126,7 @@ def _sentence(item: str, caption: Any, place: Place) -> Sentence:
     if len(set(indices)) < len(indices):
         raise place.error(f"a word is annotated twice in process_idx {indices}; merge its boxes into one")
     words = tuple(Word(index, label, (row,)) for row, (index, label) in enumerate(zip(indices, labels, strict=True)))
-    targets = {word.label: word for word in sorted(words, key=lambda word: -word.index)}
+    targets = {words[i].label: i for i in sorted(range(len(words)), key=lambda i: -words[i].index)}
     return Sentence(item, tuple(tokens), words, boxes, np.zeros(len(boxes), np.intp), targets)
 
 

@@ -130,10 +130,11 @@ def _sentence(item: str, segment: Any, place: Place) -> Sentence:
             if box not in its_rows:
                 its_rows.append(box)
             first[label] = min(index, first.get(label, index))
-    words = {index: Word(index, label, tuple(rows[index])) for index, label in label_of.items()}
-    targets = {label: words[index] for label, index in first.items()}
+    words = tuple(Word(index, label, tuple(rows[index])) for index, label in label_of.items())
+    place_of = {word.index: i for i, word in enumerate(words)}
+    targets = {label: place_of[index] for label, index in first.items()}
     number = np.array([f if 0 <= f < FRAMES else -1 for f in frames], np.intp)
-    return Sentence(item, tuple(tokens), tuple(words.values()), boxes, number, targets)
+    return Sentence(item, tuple(tokens), words, boxes, number, targets)
 
 
 def _pointing(row: Any, place: Place) -> Pointing:

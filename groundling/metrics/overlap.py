@@ -29,9 +29,9 @@ def iou(predicted: Boxes, truth: Boxes) -> NDArray[np.float32]:
     return np.where((sides == 1).all(-1), np.float32(-1), overlap)
 
 
-def hit(predicted: Boxes, truth: Boxes, threshold: float) -> NDArray[np.bool_]:
-    """Is the overlap of each pair strictly above the threshold? Compared in float32: exactly 0.5 is a miss."""
-    return np.asarray(iou(predicted, truth) > np.float32(threshold))
+def contains(outer: Boxes, inner: Boxes) -> NDArray[np.bool_]:
+    """(..., 4), (..., 4) -> (...), pair by pair; edges may touch."""
+    return np.asarray((outer[..., :2] <= inner[..., :2]).all(-1) & (inner[..., 2:4] <= outer[..., 2:4]).all(-1))
 
 
 def as_boxes(value: Any) -> Boxes:
