@@ -155,7 +155,7 @@ class Grounding:
             item, hits = self.item_of[entries.sentence], entries.hits(self.threshold)
             for keep, block in ((hits, first), (np.ones_like(hits), first + 1), (entries.shared, first + 2)):
                 blocks.append((item[keep], entries.label[keep], block))
-        return _counted(
+        return counted(
             np.concatenate([item for item, _, _ in blocks]),
             np.concatenate([np.where(column[at] < 0, -1, column[at] + b * len(classes)) for _, at, b in blocks]),
             (len(self.items), 7 * len(classes)),
@@ -235,7 +235,7 @@ class GivenGrounding:
     def statistics(self) -> dict[str, Statistics]:
         item, hits, c = self.item_of[self.words.sentence], self.words.hits(self.threshold), len(self.labels)
         column = np.argsort(np.argsort(np.array(self.labels)))[self.words.label]  # by name, as in Grounding
-        values = _counted(
+        values = counted(
             np.concatenate([item[hits], item]), np.concatenate([column[hits], column + c]), (len(self.items), 2 * c)
         )
         name = signature("accuracy", **{"iou": f"{self.threshold:g}", "text": "given", **self.fields})
@@ -351,7 +351,7 @@ def _accuracy(sums: Array) -> Array:
         return np.asarray(ratio.sum(-1) / (n > 0).sum(-1))
 
 
-def _counted(row: Ints, column: Ints, shape: tuple[int, int]) -> Sparse:
+def counted(row: Ints, column: Ints, shape: tuple[int, int]) -> Sparse:
     """How often each place occurs; a column of -1 is left out."""
     keep = column >= 0
     place, count = np.unique(row[keep] * shape[1] + column[keep], return_counts=True)

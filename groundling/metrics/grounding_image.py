@@ -63,7 +63,7 @@ def ground_image(
     lemmas: Lemmas | None = None,
 ) -> Grounding:
     """Judge generated captions. An image without a prediction lowers recall; unknown ids lower per-sentence scores."""
-    sentences = _reference(reference, split_ids(split_file, split))
+    sentences = references(reference, split_ids(split_file, split))
     warn_if_empty(sentences, split)
     results, place = results_of(submission)
     said = {item: _pointing(rows[0], at.at(0)) for item, rows, at in _rows(results, place, sentences, only_one=True)}
@@ -83,7 +83,7 @@ def ground_given_image(
     submission: Source, reference: Source, split_file: Source, split: str | Sequence[str], iou: float = 0.5
 ) -> GivenGrounding:
     """Judge what is pointed at in the reference captions themselves, one row for each; a missing image is a miss."""
-    sentences = _reference(reference, split_ids(split_file, split))
+    sentences = references(reference, split_ids(split_file, split))
     warn_if_empty(sentences, split)
     results, place = results_of(submission)
     said = {
@@ -95,7 +95,8 @@ def ground_given_image(
     return judge_given(sentences, pointings, iou, {"data": "flickr30k-entities", "split": split_name(split)})
 
 
-def _reference(reference: Source, wanted: set[str]) -> list[Sentence]:
+def references(reference: Source, wanted: set[str]) -> list[Sentence]:
+    """The captions of the wanted images, those without annotation included."""
     value, name = read_json(reference, "reference")
     sentences: list[Sentence] = []
     seen: set[str] = set()

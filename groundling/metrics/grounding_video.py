@@ -84,16 +84,7 @@ def ground_given_video(
 def _paired(
     submission: Source, reference: Source, split_file: Source, split: str | Sequence[str]
 ) -> tuple[list[Sentence], list[Pointing | None], dict[str, int]]:
-    wanted = split_ids(split_file, split)
-    value, name = read_json(reference, "reference")
-    sentences: dict[tuple[str, str], Sentence] = {}
-    for video, about in Place(name).get(value, "annotations", dict).items():
-        if video in wanted:
-            place = Place(name, video)
-            for number, segment in place.get(about, "segments", dict).items():
-                at = place.at(number)
-                if at.get(segment, "frame_ind", list):  # else nobody looked for boxes here
-                    sentences[video, number] = _sentence(f"{video}/{number}", segment, at)
+    sentences = references(reference, split_ids(split_file, split))
     warn_if_empty(list(sentences), split)
     results, place = results_of(submission)
     handed_in: dict[str, int] = {}
@@ -104,6 +95,20 @@ def _paired(
             if (video, number) in sentences:
                 pointings[video, number] = _pointing(row, place.at(video, number))
     return list(sentences.values()), [pointings.get(key) for key in sentences], handed_in
+
+
+def references(reference: Source, wanted: set[str]) -> dict[tuple[str, str], Sentence]:
+    """(video, segment) -> its caption, for the annotated segments of the wanted videos."""
+    value, name = read_json(reference, "reference")
+    sentences: dict[tuple[str, str], Sentence] = {}
+    for video, about in Place(name).get(value, "annotations", dict).items():
+        if video in wanted:
+            place = Place(name, video)
+            for number, segment in place.get(about, "segments", dict).items():
+                at = place.at(number)
+                if at.get(segment, "frame_ind", list):  # else nobody looked for boxes here
+                    sentences[video, number] = _sentence(f"{video}/{number}", segment, at)
+    return sentences
 
 
 def _sentence(item: str, segment: Any, place: Place) -> Sentence:
