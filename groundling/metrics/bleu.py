@@ -11,34 +11,19 @@ The score of one image is the same formula on its own counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.metrics.ngrams import ORDERS, SHIFT, Ints, Numbers, bag, grams
+from groundling.metrics.ngrams import ORDERS, SHIFT, Corpus, Ints, Sentences, bag, grams
 
 Floats = NDArray[np.float64]
-Words = Sequence[str]
 
 SMALL, TINY = 1e-9, 1e-15
 
 
-def counts(hypotheses: Sequence[Words], references: Sequence[Sequence[Words]]) -> Floats:
-    """(n, 10) per item: h, r, g_1..g_4, c_1..c_4. These add up over a corpus."""
-    if len(hypotheses) != len(references):
-        raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} lists of references")
-    n = len(hypotheses)
-    per_image = np.fromiter(map(len, references), np.int64, n)
-    if not per_image.all():
-        raise ValueError(f"image {int(np.argmin(per_image))} has no reference")
-    sentences = Numbers().read([*hypotheses, *(r for refs in references for r in refs)])
-    image = np.concatenate([np.arange(n), np.repeat(np.arange(n), per_image)])
-    said = sentences.lengths[:n]
-    guessed = np.maximum(said[:, None] - np.arange(ORDERS), 0)
-    correct = np.stack([_clipped(g.sentence, g.number, image, n) for g in grams(sentences, [()] * ORDERS)], 1)
-    closest = _closest(said, sentences.lengths[n:], image[n:])
-    return np.column_stack([said, closest, guessed, correct]).astype(np.float64)
+def counts(corpus: Corpus) -> Floats:
+    """(n, 10) per image: h, r, g_1..g_4, c_1..c_4. These add up over a corpus."""
+    return np.concatenate([np.zeros((0, 2 + 2 * ORDERS)), *map(_counts, corpus.blocks())])
 
 
 def bleu(counts: Floats, order: int) -> Floats:
@@ -50,17 +35,28 @@ def bleu(counts: Floats, order: int) -> Floats:
     return np.asarray(precision * np.exp(np.minimum(1 - 1 / ratio, 0)))
 
 
-def _clipped(sentence: Ints, gram: Ints, image: Ints, n: int) -> Ints:
-    """How many n-grams of each hypothesis are in its references; sentences below n are the hypotheses."""
-    entries = bag(sentence, gram)
+def _counts(corpus: Corpus) -> Ints:
+    said = corpus.hypotheses.lengths
+    guessed = np.maximum(said[:, None] - np.arange(ORDERS), 0)
+    closest = _closest(said, corpus.references.lengths, corpus.image)
+    return np.column_stack([said, closest, guessed, _correct(corpus)])
+
+
+def _correct(corpus: Corpus) -> Ints:
+    """(n, 4) how many n-grams of each hypothesis are in its references."""
+    n = len(corpus)
+    words = np.concatenate([corpus.hypotheses.words, corpus.references.words])
+    lengths = np.concatenate([corpus.hypotheses.lengths, corpus.references.lengths])
+    entries = bag(list(grams(Sentences(words, lengths), [()] * ORDERS)))
     mine = np.searchsorted(entries.sentence, n)  # entries are sorted by sentence: the hypotheses come first
-    key = (image[entries.sentence] << SHIFT) + entries.gram
+    key = (np.concatenate([np.arange(n), corpus.image])[entries.sentence] << SHIFT) + entries.gram
     place = np.searchsorted(key[:mine], key[mine:])
     shared = np.flatnonzero(place < mine)
     shared = shared[key[place[shared]] == key[mine:][shared]]
-    most = np.zeros(mine, np.int64)
+    most = np.zeros(mine, np.int64)  # times in the reference that has the n-gram most often
     np.maximum.at(most, place[shared], entries.times[mine:][shared])
-    return np.bincount(entries.sentence[:mine], np.minimum(most, entries.times[:mine]), n).astype(np.int64)
+    row = (entries.sentence * ORDERS + entries.order)[:mine]
+    return np.bincount(row, np.minimum(most, entries.times[:mine]), n * ORDERS).astype(np.int64).reshape(n, ORDERS)
 
 
 def _closest(said: Ints, wanted: Ints, image: Ints) -> Ints:

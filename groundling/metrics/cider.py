@@ -17,20 +17,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import DataError
-from groundling.metrics.ngrams import LOW, ORDERS, SHIFT, Bag, Ints, Numbers, Sentences, bag, distinct, grams, ranges
+from groundling.metrics import ngrams
+from groundling.metrics.ngrams import LOW, ORDERS, SHIFT, Bag, Corpus, Ints, Numbers, Sentences, Words
 
 Floats = NDArray[np.float64]
-Words = Sequence[str]
 
 SIGMA = 6.0
 FORMAT = "groundling-df-1"
@@ -52,13 +51,19 @@ class DocumentFrequency:
     def of(references: Sequence[Sequence[Words]]) -> DocumentFrequency:
         """Count a corpus: for each image its references, each a sequence of words."""
         numbers = Numbers()
-        sentences = numbers.read([r for refs in references for r in refs])
+        sentences = numbers.read(ref for refs in references for ref in refs)
         image = np.repeat(np.arange(len(references)), [len(refs) for refs in references])
+        return DocumentFrequency.of_numbers(sentences, image, len(references), tuple(numbers))
+
+    @staticmethod
+    def of_numbers(sentences: Sentences, image: Ints, images: int, words: tuple[str, ...] = ()) -> DocumentFrequency:
+        """Count sentences of which `image[i]` is the image; `words` are those that the numbers stand for."""
         tables, counts = [], []
-        for sentence, gram, table in grams(sentences, [()] * ORDERS):
+        for sentence, number, table in ngrams.grams(sentences, [()] * ORDERS):
+            pairs, _ = ngrams.distinct((image[sentence] << SHIFT) + number)
             tables.append(table)
-            counts.append(_images_with(gram, image[sentence], len(table)))
-        return DocumentFrequency(tuple(numbers), tuple(tables), tuple(counts), len(references))
+            counts.append(np.bincount(pairs & LOW, minlength=len(table)))
+        return DocumentFrequency(words, tuple(tables), tuple(counts), images)
 
     def count(self, words: Words) -> int:
         """In how many images this n-gram was seen; 0 if never."""
@@ -111,117 +116,105 @@ class DocumentFrequency:
 
 
 def cider(
-    hypotheses: Sequence[Words], references: Sequence[Sequence[Words]], df: DocumentFrequency | None = None
+    hypotheses: Iterable[Words], references: Iterable[Iterable[Words]], df: DocumentFrequency | None = None
 ) -> Floats:
     """Plain CIDEr of each item, 0 to 10; words already tokenised."""
-    return _score(hypotheses, references, df, clipped=False)
+    numbers = Numbers(df.vocabulary if df else ())
+    return score(Corpus.of(hypotheses, references, numbers), df, clipped=False)
 
 
 def cider_d(
-    hypotheses: Sequence[Words], references: Sequence[Sequence[Words]], df: DocumentFrequency | None = None
+    hypotheses: Iterable[Words], references: Iterable[Iterable[Words]], df: DocumentFrequency | None = None
 ) -> Floats:
     """CIDEr-D of each item, 0 to 10; words already tokenised."""
-    return _score(hypotheses, references, df, clipped=True)
+    numbers = Numbers(df.vocabulary if df else ())
+    return score(Corpus.of(hypotheses, references, numbers), df, clipped=True)
+
+
+def score(corpus: Corpus, df: DocumentFrequency | None, clipped: bool) -> Floats:
+    """CIDEr (or, clipped, CIDEr-D) of each image; the numbers of words begin with those of `df`."""
+    df = df or DocumentFrequency.of_numbers(corpus.references, corpus.image, len(corpus))
+    parts = [np.zeros(0)]
+    for block in corpus.blocks():
+        references = References(block.references, block.image, df)
+        parts.append(references.score(block.hypotheses, np.arange(len(block)), clipped))
+    return np.concatenate(parts)
 
 
 class References:
-    """The references of a corpus as weighted n-gram vectors, made once and scored against as often as one likes."""
+    """References as weighted n-gram vectors, made once and scored against as often as one likes."""
 
-    def __init__(self, sentences: Sentences, image: Ints, df: DocumentFrequency | None = None) -> None:
-        """`image[i]` is the image of sentence i, ascending from 0. Without `df`, these references are the corpus."""
-        self.per_image = np.bincount(image)
-        if not self.per_image.all():
-            raise ValueError(f"image {int(np.argmin(self.per_image))} has no reference")
-        self.first = np.cumsum(self.per_image) - self.per_image
-        self.bigrams = np.maximum(sentences.lengths - 1, 0)
-        self.images = df.images if df else len(self.per_image)
-        self.orders: list[_Order] = []
-        known = [[table] for table in df.tables] if df else [[]] * ORDERS
-        for n, (sentence, gram, new) in enumerate(grams(sentences, known)):
-            counts = df.counts[n] if df else _images_with(gram, image[sentence], len(new))
-            entries = bag(sentence, gram)
-            weight = self._weights(entries, counts)
-            norm = _norms(entries, weight, len(sentences.lengths))
-            key = (image[entries.sentence] << SHIFT) + entries.gram
-            order = np.argsort(key, kind="stable")
-            tables = [*known[n], new]
-            self.orders.append(_Order(tables, counts, key[order], entries.sentence[order], weight[order], norm))
+    def __init__(self, sentences: Sentences, image: Ints, df: DocumentFrequency) -> None:
+        """`image[i]` is the image of sentence i, ascending from 0 without gaps."""
+        self._per_image = np.bincount(image)
+        self._first = np.cumsum(self._per_image) - self._per_image
+        self._bigrams = np.maximum(sentences.lengths - 1, 0)
+        self._sizes = np.array([len(count) for count in df.counts])
+        self._idf = _idf(df)
+        orders = list(ngrams.grams(sentences, [[table] for table in df.tables]))
+        self._tables = [[table, found.new] for table, found in zip(df.tables, orders, strict=True)]
+        entries = ngrams.bag(orders)
+        weight = self._weights(entries)
+        self._norms = _norms(entries, weight, len(sentences.lengths))
+        key = (image[entries.sentence] << SHIFT) + entries.gram
+        order = np.argsort(key, kind="stable")  # by image, then by n-gram
+        self._sentence, self._weight = entries.sentence[order], weight[order]
+        self._key, times = ngrams.distinct(key)
+        self._start = np.concatenate([[0], np.cumsum(times)])  # where the entries of each key begin
 
     def score(self, hypotheses: Sentences, image: Ints, clipped: bool) -> Floats:
         """CIDEr (or, clipped, CIDEr-D) of each hypothesis against the references of its image."""
-        images, local = np.unique(image, return_inverse=True)
-        refs = self.per_image[image]
+        refs = self._per_image[image]
         pair_of = np.cumsum(refs) - refs  # pairs (hypothesis, reference) are numbered hypothesis by hypothesis
         hypothesis = np.repeat(np.arange(len(image)), refs)
-        reference = ranges(self.first[image], refs)
-        total = np.zeros(len(hypothesis))
-        for order, found in zip(self.orders, grams(hypotheses, [order.tables for order in self.orders]), strict=True):
-            entries = bag(found.sentence, found.number)
-            weight = self._weights(entries, order.counts)
-            norm = _norms(entries, weight, len(image))
-            source, target, other = order.meet(entries, images, local.reshape(-1))
-            product = np.minimum(weight[source], other) * other if clipped else weight[source] * other
-            sentence = entries.sentence[source]
-            pair = pair_of[sentence] + target - self.first[image[sentence]]
-            scale = norm[hypothesis] * order.norm[reference]
-            total += np.bincount(pair, product, len(total)) / np.where(scale > 0, scale, 1)
+        reference = ngrams.ranges(self._first[image], refs)
+        entries = ngrams.bag(list(ngrams.grams(hypotheses, self._tables)))
+        weight = self._weights(entries)
+        mine, theirs = self._meet(entries, image)
+        other = self._weight[theirs]
+        product = np.minimum(weight[mine], other) * other if clipped else weight[mine] * other
+        sentence = entries.sentence[mine]
+        pair = pair_of[sentence] + self._sentence[theirs] - self._first[image[sentence]]
+        dot = np.bincount(pair * ORDERS + entries.order[mine], product, len(reference) * ORDERS).reshape(-1, ORDERS)
+        scale = _norms(entries, weight, len(image))[hypothesis] * self._norms[reference]
+        similarity = (dot / np.where(scale > 0, scale, 1)).mean(1)
         if clipped:
-            longer = np.maximum(hypotheses.lengths - 1, 0)[hypothesis] - self.bigrams[reference]
-            total *= np.exp(-(longer**2) / (2 * SIGMA**2))
-        return np.asarray(np.bincount(hypothesis, total, len(image)) / refs / ORDERS * 10)
+            longer = np.maximum(hypotheses.lengths - 1, 0)[hypothesis] - self._bigrams[reference]
+            similarity *= np.exp(-(longer**2) / (2 * SIGMA**2))
+        return np.asarray(10 * np.bincount(hypothesis, similarity, len(image)) / refs)
 
-    def _weights(self, entries: Bag, counts: Ints) -> Floats:
-        """times * (ln N - ln max(1, df)); numbers beyond the table are n-grams never seen."""
-        df = np.ones(len(entries.gram))
-        seen = entries.gram < len(counts)
-        df[seen] = counts[entries.gram[seen]]
-        return np.asarray(entries.times * (np.log(max(self.images, 1)) - np.log(df)))
+    def _weights(self, entries: Bag) -> Floats:
+        """times * idf; an n-gram whose number is beyond the table was never seen."""
+        order, number = entries.order, entries.number
+        place = number + (np.cumsum(self._sizes) - self._sizes)[order]
+        place[number >= self._sizes[order]] = -1
+        return np.asarray(entries.times * self._idf[place])
 
-
-class _Order(NamedTuple):
-    """The n-grams of one order in all references, sorted by image, then by n-gram."""
-
-    tables: list[Ints]  # the keys of n-grams: of the document frequencies, then those seen in the references only
-    counts: Ints  # images with each n-gram of the first table
-    key: Ints  # (image << 32) + number of the n-gram
-    sentence: Ints
-    weight: Floats
-    norm: Floats  # of each sentence
-
-    def meet(self, entries: Bag, images: Ints, local: Ints) -> tuple[Ints, Ints, Floats]:
-        """Where a hypothesis and a reference of its image share an n-gram: entry of the hypothesis, the reference,
-        and the weight there. `local[i]` is the place in `images` (ascending) of the image of hypothesis i."""
-        start = np.searchsorted(self.key, images << SHIFT)
-        length = np.searchsorted(self.key, (images + 1) << SHIFT) - start
-        here = ranges(start, length)  # the part of the corpus that belongs to these images
-        key = (np.repeat(np.arange(len(images)), length) << SHIFT) + (self.key[here] & LOW)
-        mine = (local[entries.sentence] << SHIFT) + entries.gram
-        begin, end = np.searchsorted(key, mine), np.searchsorted(key, mine, "right")
-        source = np.repeat(np.arange(len(mine)), end - begin)
-        there = here[ranges(begin, end - begin)]
-        return source, self.sentence[there], self.weight[there]
+    def _meet(self, entries: Bag, image: Ints) -> tuple[Ints, Ints]:
+        """Where a hypothesis and a reference of its image share an n-gram: their entries."""
+        images, local = np.unique(image, return_inverse=True)
+        start = np.searchsorted(self._key, images << SHIFT)
+        length = np.searchsorted(self._key, (images + 1) << SHIFT) - start
+        here = ngrams.ranges(start, length)  # the part of the corpus that belongs to these images
+        keys = (np.repeat(np.arange(len(images)), length) << SHIFT) + (self._key[here] & LOW)
+        wanted = (local.reshape(-1)[entries.sentence] << SHIFT) + entries.gram
+        place = np.searchsorted(keys, wanted)
+        mine = np.flatnonzero(place < len(keys))
+        mine = mine[keys[place[mine]] == wanted[mine]]
+        there = here[place[mine]]
+        times = self._start[there + 1] - self._start[there]
+        return np.repeat(mine, times), ngrams.ranges(self._start[there], times)
 
 
-def _score(
-    hypotheses: Sequence[Words], references: Sequence[Sequence[Words]], df: DocumentFrequency | None, clipped: bool
-) -> Floats:
-    if len(hypotheses) != len(references):
-        raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} lists of references")
-    if not hypotheses:
-        return np.zeros(0)
-    numbers = Numbers(df.vocabulary if df else ())
-    image = np.repeat(np.arange(len(references)), [len(refs) for refs in references])
-    corpus = References(numbers.read([r for refs in references for r in refs]), image, df)
-    return corpus.score(numbers.read(hypotheses), np.arange(len(hypotheses)), clipped)
-
-
-def _images_with(gram: Ints, image: Ints, grams: int) -> Ints:
-    """In how many images each n-gram is."""
-    return np.bincount(distinct((image << SHIFT) + gram)[0] & LOW, minlength=grams)
+def _idf(df: DocumentFrequency) -> Floats:
+    """ln N - ln max(1, df) of the n-grams of all orders; the last is for those never seen."""
+    return np.asarray(np.log(max(df.images, 1)) - np.log(np.concatenate([*df.counts, [1]])))
 
 
 def _norms(entries: Bag, weight: Floats, sentences: int) -> Floats:
-    return np.asarray(np.sqrt(np.bincount(entries.sentence, weight**2, sentences)))
+    """(sentences, 4) the length of each vector."""
+    square = np.bincount(entries.sentence * ORDERS + entries.order, weight**2, sentences * ORDERS)
+    return np.asarray(np.sqrt(square).reshape(sentences, ORDERS))
 
 
 def _checked(path: str, meta: dict[str, str], arrays: dict[str, NDArray[np.generic]]) -> DocumentFrequency:

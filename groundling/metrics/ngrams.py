@@ -6,19 +6,21 @@ turn by its rank in a sorted table. No hashing: equal numbers mean equal words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Words = Sequence[str]
 
 ORDERS = 4  # every caption metric here counts n-grams of 1 to 4 words
-SHIFT = 32
+SHIFT, ORDER_SHIFT = 32, 30  # an n-gram's number has 30 bits, its order 2
 LOW = (1 << SHIFT) - 1
+BLOCK = 1024  # images at a time: memory stays flat, and sorting stays in the cache
 
 
 @dataclass(frozen=True)
@@ -28,18 +30,10 @@ class Sentences:
     words: Ints  # all words of all sentences
     lengths: Ints  # words in each sentence
 
-    @property
-    def owner(self) -> Ints:
-        """The sentence of each word."""
-        return np.repeat(np.arange(len(self.lengths)), self.lengths)
-
-
-class Bag(NamedTuple):
-    """The distinct n-grams of each sentence with their counts, sorted by sentence, then by n-gram."""
-
-    sentence: Ints
-    gram: Ints
-    times: Ints
+    def part(self, start: int, stop: int) -> Sentences:
+        first = int(self.lengths[:start].sum())
+        lengths = self.lengths[start:stop]
+        return Sentences(self.words[first : first + int(lengths.sum())], lengths)
 
 
 class Numbers(dict[str, int]):
@@ -49,10 +43,55 @@ class Numbers(dict[str, int]):
         self[word] = number = len(self)
         return number
 
-    def read(self, sentences: Sequence[Sequence[str]]) -> Sentences:
-        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        words = map(self.__getitem__, chain.from_iterable(sentences))
-        return Sentences(np.fromiter(words, np.int64, int(lengths.sum())), lengths)
+    def read(self, sentences: Iterable[Words]) -> Sentences:
+        words, lengths = array("q"), array("q")
+        for sentence in sentences:
+            words.extend(map(self.__getitem__, sentence))
+            lengths.append(len(sentence))
+        return Sentences(np.array(words, np.int64), np.array(lengths, np.int64))
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What was said of each image, and what people say of it."""
+
+    hypotheses: Sentences  # one for each image
+    references: Sentences  # image by image
+    per_image: Ints  # references of each image, at least one
+
+    @staticmethod
+    def of(hypotheses: Iterable[Words], references: Iterable[Iterable[Words]], numbers: Numbers) -> Corpus:
+        said, per_image = numbers.read(hypotheses), array("q")
+
+        def flat() -> Iterator[Words]:
+            for refs in references:
+                per_image.append(0)
+                for ref in refs:
+                    per_image[-1] += 1
+                    yield ref
+
+        known = numbers.read(flat())
+        if len(said.lengths) != len(per_image):
+            raise ValueError(f"{len(said.lengths)} hypotheses for {len(per_image)} lists of references")
+        if 0 in per_image:
+            raise ValueError(f"image {per_image.index(0)} has no reference")
+        return Corpus(said, known, np.array(per_image, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.per_image)
+
+    @property
+    def image(self) -> Ints:
+        """The image of each reference."""
+        return np.repeat(np.arange(len(self)), self.per_image)
+
+    def blocks(self) -> Iterator[Corpus]:
+        """The corpus, a thousand images at a time."""
+        ends = np.concatenate([[0], np.cumsum(self.per_image)])
+        for start in range(0, len(self), BLOCK):
+            stop = min(start + BLOCK, len(self))
+            references = self.references.part(int(ends[start]), int(ends[stop]))
+            yield Corpus(self.hypotheses.part(start, stop), references, self.per_image[start:stop])
 
 
 class Grams(NamedTuple):
@@ -61,6 +100,24 @@ class Grams(NamedTuple):
     sentence: Ints
     number: Ints
     new: Ints
+
+
+def grams(sentences: Sentences, tables: Sequence[Sequence[Ints]]) -> Iterator[Grams]:
+    """The n-grams of orders 1, 2, ...; `tables[n - 1]` are the sorted keys of order n known before.
+
+    The key of a word is the word; that of an n-gram is (number of its first n - 1 words << 32) + its last word.
+    """
+    lengths, words = sentences.lengths, sentences.words
+    found = Grams(np.repeat(np.arange(len(lengths)), lengths), *rank(words, tables[0]))
+    yield found
+    for n in range(2, len(tables) + 1):
+        shorter = np.maximum(lengths - n + 2, 0)  # (n-1)-grams of each sentence; all but the last go on
+        longer = np.maximum(shorter - 1, 0)
+        prefix = ranges(np.cumsum(shorter) - shorter, longer)
+        last = ranges(np.cumsum(lengths) - lengths + n - 1, longer)
+        key = (found.number[prefix] << SHIFT) + words[last]
+        found = Grams(found.sentence[prefix], *rank(key, tables[n - 1]))
+        yield found
 
 
 def rank(keys: Ints, tables: Sequence[Ints]) -> tuple[Ints, Ints]:
@@ -78,25 +135,27 @@ def rank(keys: Ints, tables: Sequence[Ints]) -> tuple[Ints, Ints]:
     return number[inverse.reshape(-1)], unique[new]
 
 
-def grams(sentences: Sentences, tables: Sequence[Sequence[Ints]]) -> list[Grams]:
-    """The n-grams of orders 1, 2, ...; `tables[n - 1]` are the sorted keys of order n known before.
+class Bag(NamedTuple):
+    """The distinct n-grams of each sentence with their counts, sorted by sentence, then by n-gram."""
 
-    The key of a word is the word; that of an n-gram is (number of its first n - 1 words << 32) + its last word.
-    """
-    lengths, words = sentences.lengths, sentences.words
-    orders = [Grams(sentences.owner, *rank(words, tables[0]))]
-    for n in range(2, len(tables) + 1):
-        shorter = np.maximum(lengths - n + 2, 0)  # (n-1)-grams of each sentence; all but the last go on
-        longer = np.maximum(shorter - 1, 0)
-        prefix = ranges(np.cumsum(shorter) - shorter, longer)
-        last = ranges(np.cumsum(lengths) - lengths + n - 1, longer)
-        key = (orders[-1].number[prefix] << SHIFT) + words[last]
-        orders.append(Grams(orders[-1].sentence[prefix], *rank(key, tables[n - 1])))
-    return orders
+    sentence: Ints
+    gram: Ints  # (order - 1 << 30) + number
+    times: Ints
+
+    @property
+    def order(self) -> Ints:
+        """0 for single words, 1 for pairs, ..."""
+        return self.gram >> ORDER_SHIFT
+
+    @property
+    def number(self) -> Ints:
+        return self.gram & ((1 << ORDER_SHIFT) - 1)
 
 
-def bag(sentence: Ints, gram: Ints) -> Bag:
-    """Count equal n-grams of one sentence."""
+def bag(orders: Sequence[Grams]) -> Bag:
+    """The n-grams of all orders, counted."""
+    sentence = np.concatenate([found.sentence for found in orders])
+    gram = np.concatenate([found.number + (n << ORDER_SHIFT) for n, found in enumerate(orders)])
     keys, times = distinct((sentence << SHIFT) + gram)
     return Bag(keys >> SHIFT, keys & LOW, times)
 

@@ -10,15 +10,17 @@ words counts as one empty word, as in the published scorer, so two empty texts s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+Words = Sequence[str]
+
 BETA2 = 1.2**2
 
 
-def rouge_l(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> NDArray[np.float64]:
+def rouge_l(hypotheses: Iterable[Words], references: Iterable[Sequence[Words]]) -> NDArray[np.float64]:
     """ROUGE-L of each item, 0 to 1; words already tokenised."""
     scores = []
     for index, (hypothesis, refs) in enumerate(zip(hypotheses, references, strict=True)):

@@ -1,0 +1,64 @@
+"""CIDEr-D as the reward of self-critical training: sampled word ids in, one number per sample out.
+
+Rennie et al., CVPR 2017. The words are vocabulary ids; a caption goes up to and including the first end id, which
+counts as a word, in references as in samples. References are turned into vectors once, for the whole training set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from groundling.metrics.cider import DocumentFrequency, Floats, References
+from groundling.metrics.ngrams import Ints, Sentences
+from groundling.types import EOS
+
+
+class CiderReward:
+    """CIDEr-D of sampled captions against the references of their images.
+
+    `references[i]` are the captions of image i as ids, with or without the end id. Document frequencies are those of
+    the references, unless `df` is given: then `words[id]` are the words that it knows the ids by.
+    """
+
+    def __init__(
+        self,
+        references: Sequence[Sequence[Sequence[int]]],
+        df: DocumentFrequency | None = None,
+        words: Sequence[str] | None = None,
+        end: int = EOS,
+    ) -> None:
+        if (df is None) != (words is None):
+            raise ValueError("document frequencies are of words: give `df` and `words` together, or neither")
+        self.end = end
+        self._numbers = None if df is None or words is None else _numbers_of(words, df)
+        captions = [[*ids, end] if end not in ids else ids[: list(ids).index(end) + 1] for r in references for ids in r]
+        lengths = np.fromiter(map(len, captions), np.int64, len(captions))
+        flat = np.fromiter((i for ids in captions for i in ids), np.int64, int(lengths.sum()))
+        sentences = Sentences(self._numbered(flat), lengths)
+        per_image = [len(r) for r in references]
+        if 0 in per_image:
+            raise ValueError(f"image {per_image.index(0)} has no reference")
+        image = np.repeat(np.arange(len(references)), per_image)
+        df = df or DocumentFrequency.of_numbers(sentences, image, len(references))
+        self._references = References(sentences, image, df)
+
+    def __call__(self, samples: Ints, image: Ints) -> Floats:
+        """(S, T) ids, (S,) image of each sample -> (S,) CIDEr-D, 0 to 10. What follows the first end id is ignored."""
+        samples, image = np.asarray(samples, np.int64), np.asarray(image, np.int64)
+        if samples.ndim != 2 or image.shape != samples.shape[:1]:
+            raise ValueError(f"samples must be (S, T) and image (S,), got {samples.shape} and {image.shape}")
+        is_end = samples == self.end
+        spoken = np.cumsum(is_end, axis=1) - is_end == 0  # up to and including the first end
+        sentences = Sentences(self._numbered(samples[spoken]), spoken.sum(1))
+        return self._references.score(sentences, image, clipped=True)
+
+    def _numbered(self, ids: Ints) -> Ints:
+        return ids if self._numbers is None else self._numbers[ids]
+
+
+def _numbers_of(words: Sequence[str], df: DocumentFrequency) -> Ints:
+    """From vocabulary ids to the numbers that the table uses; words that it does not know are numbered behind."""
+    known, behind = df.vocabulary, len(df.words)
+    return np.array([known.get(word, behind + i) for i, word in enumerate(words)], np.int64)
