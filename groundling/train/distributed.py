@@ -64,6 +64,16 @@ def mean(values: Tensor) -> Tensor:
     return values / world()
 
 
+def from_first(value: float) -> float:
+    """What the first process has."""
+    if world() == 1:
+        return value
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    told = torch.tensor([value], dtype=torch.float64, device=device)
+    dist.broadcast(told, 0)
+    return float(told)
+
+
 def gather(rows: Tensor) -> Tensor:
     """Rows of all processes, in order of rank, for negatives from the global batch; ranks may have different numbers.
 

@@ -135,13 +135,13 @@ class _Loop:
         self.parts.eval()
         self.interrupt.at_once = True
         try:
-            scores = tuple(evaluate())
+            scores = tuple(evaluate())  # in every process, since it may well call what reduces over all of them
         except KeyboardInterrupt:
             self.stop()
         self.interrupt.at_once = False
+        watched = distributed.from_first(pick(scores, stage.watch) if scores else math.nan)
         state, best = self.state, True
-        if scores:
-            watched = pick(scores, stage.watch)
+        if not math.isnan(watched):
             best = watched > max(state.scores, default=-math.inf)
             state = replace(state, scores=(*state.scores, watched))
         note = " (best so far)" if best and scores else ""

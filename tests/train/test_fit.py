@@ -22,7 +22,7 @@ def go(folder: Path, stage: Stage, parts: Parts, scores: list[float] | None = No
     rest = iter(scores or [])
 
     def evaluate() -> list[Score]:
-        return [Score("cider_d", next(rest), 1, "")] if scores else []
+        return [Score("cider-d", next(rest), 1, "")] if scores else []
 
     run = Run(folder, {}, torch.device("cpu"))
     fit([stage], parts, Loader(2), run, evaluate=evaluate, keep=lambda s: kept.append(s[0].value if s else math.nan))
@@ -69,7 +69,7 @@ def test_without_a_score_every_epoch_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_score_that_is_watched_but_not_given_is_named(tmp_path: Path) -> None:
-    with pytest.raises(GroundlingError, match="no score 'f1_all' to watch; evaluation gives cider_d"):
+    with pytest.raises(GroundlingError, match="no score 'f1_all' to watch; evaluation gives cider-d"):
         go(tmp_path, Stage("xe", losses, lr=1e-3, epochs=1, trains=("captioner",), watch="f1_all"), new_parts(), [1.0])
 
 
@@ -103,5 +103,5 @@ def test_every_term_is_logged_by_name(tmp_path: Path) -> None:
     go(tmp_path, Stage("xe", losses, lr=1e-3, epochs=1, trains=("captioner",)), new_parts(), [1.5])
     rows = [row.split(",") for row in (tmp_path / "log.csv").read_text().splitlines()]
     assert [row[3] for row in rows[1:5]] == ["lr", "xe", "small", "norm"]
-    assert rows[-1] == ["xe", "0", "2", "cider_d", "1.5"]
+    assert rows[-1] == ["xe", "0", "2", "cider-d", "1.5"]
     assert list((tmp_path / "tensorboard").iterdir())

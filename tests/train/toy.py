@@ -122,7 +122,7 @@ def train(
         if callable(change):
             change(parts)
         with torch.no_grad():
-            return [Score("cider_d", -float(cross_entropy(parts.captioner(batch), batch.targets)), 4, "stand-in")]
+            return [Score("cider-d", -float(cross_entropy(parts.captioner(batch), batch.targets)), 4, "stand-in")]
 
     device = torch.device("cpu")
     run = Run(folder, {"recipe": "toy", **more}, device, seed=3, save_seconds=save_seconds)

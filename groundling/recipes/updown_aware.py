@@ -1,0 +1,88 @@
+"""Up-Down with the grounding-aware region encoding: what the regions are and where, not only how they look.
+
+The baseline of Ma et al., Learning to Generate Grounded Visual Captions without Localization Supervision, ECCV 2020
+(appendix D), after Zhou et al., Grounded Video Description, CVPR 2019. Captioner and loss are those of `updown`; a
+region is
+
+      v_i = W [f_i; softmax(W_cᵀ f_i); W_l l_i]
+
+f_i: its feature.  W_c: classifiers of the object classes.  l_i: its normalised box.  The image vector and the feature
+map of the region source are used where it gives them: the former instead of v̄, the latter attended like the regions
+and added to v̂_t.
+
+We depart from the paper in W_c, which is learned with the rest instead of taken from a classifier of Visual Genome.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from groundling.models.attention import Additive
+from groundling.models.encoders import GroundingAware
+from groundling.models.updown import UpDown
+from groundling.objectives.cross_entropy import cross_entropy
+from groundling.regions.records import Layout
+from groundling.tensors import Batch
+from groundling.text.classes import Classes
+from groundling.train.schedules import Plateau
+from groundling.train.stages import Clock, Parts, Stage
+from groundling.types import Vocab
+
+
+@dataclass(frozen=True)
+class UpdownAware:
+    hidden: int = 1024  # size of v, h1 and h2
+    embed: int = 512  # size of a word's embedding
+    attention: int = 512  # size of the space in which regions and h1 are compared
+    location: int = 300  # size of W_l l
+    dropout: float = 0.5  # of words, regions and h2
+    lr: float = 1e-4  # learning rate of Adam
+    decay: float = 0.1  # factor of the learning rate when CIDEr-D has not become better for `plateau` epochs
+    plateau: int = 3  # epochs
+    clip: float = 5.0  # largest norm of the gradient
+    epochs: int = 80  # how often each image is seen
+    patience: int = 10  # stop after so many epochs without a better CIDEr-D; 0: never
+    batch: int = 32  # images in a batch
+    captions_per_image: int = 5  # captions of each of them
+    length: int = 16  # words of a caption; longer ones are cut
+    min_count: int = 5  # words that are rarer than this in the training captions are unknown
+    regions_per_image: int = 100  # at most, the first of the store
+
+    uses_boxes: ClassVar[bool] = False
+
+    def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
+        encoder = GroundingAware(
+            layout.dim,
+            max(1, len(classes.names)),
+            self.hidden,
+            location=self.location,
+            whole=layout.whole,
+            grid=layout.grid[1],
+            dropout=self.dropout,
+        )
+        attend = Additive(self.hidden, self.attention)
+        attend_grid = Additive(self.hidden, self.attention) if layout.grid[1] else None
+        captioner = UpDown(len(vocab), encoder, attend, self.hidden, self.embed, self.dropout, attend_grid)
+        return Parts(captioner=captioner)
+
+    def stages(self) -> list[Stage]:
+        return [
+            Stage(
+                "xe",
+                self.xe,
+                lr=self.lr,
+                epochs=self.epochs,
+                trains=("captioner",),
+                clip=self.clip,
+                schedule=Plateau(self.decay, self.plateau),
+                patience=self.patience,
+            )
+        ]
+
+    def xe(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+        scene = m.captioner.encode(batch.regions)[batch.image_of]
+        said = m.captioner(scene, batch.inputs, batch.targets)
+        return {"xe": cross_entropy(said.logp, batch.targets)}
