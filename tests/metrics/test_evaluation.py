@@ -1,0 +1,138 @@
+"""Our own nouns in, every score out; the grounding scores are those of the official rules on the official files."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from groundling.data import official
+from groundling.errors import DataError
+from groundling.metrics.evaluation import evaluate
+from groundling.metrics.grounding_image import flickr30k_entities
+from groundling.metrics.grounding_video import activitynet_entities
+from groundling.text.words import caption as as_caption
+from groundling.types import Box, Example, GroundedCaption, Link, Phrase
+
+NOUNS = ["dog", "cat", "man", "hat", "ball", "tree"]
+
+
+def box(rng: random.Random) -> Box:
+    x, y = rng.randint(0, 80), rng.randint(0, 80)
+    return (float(x), float(y), float(x + rng.randint(5, 90)), float(y + rng.randint(5, 90)))
+
+
+def said(id: str, text: str, links: dict[int, list[Box]]) -> GroundedCaption:
+    words = as_caption(text)
+    made = [
+        Link(token, words.spans[token], one, 0.5, frame)
+        for token, boxes in links.items()
+        for frame, one in enumerate(boxes)
+    ]
+    return GroundedCaption(id, text, words.tokens, words.spans, tuple(made))
+
+
+def corpus(video: bool) -> tuple[list[GroundedCaption], list[Example]]:
+    rng = random.Random(0)
+    captions, examples = [], []
+    for i in range(30):
+        id = f"v_{i:03}_segment_00" if video else str(i)
+        shown = {noun: box(rng) for noun in rng.sample(NOUNS, 3)}
+        texts, gold = [], []
+        for c in range(1 if video else 3):
+            first, second = rng.sample(sorted(shown), 2)
+            texts.append(as_caption(f"a {first} near the {second}s"))
+            for head, noun in ((1, first), (4, second)):
+                if rng.random() < 0.8:
+                    frames = (rng.randint(0, 9),) if video else ()
+                    gold.append(Phrase(c, (head - 1, head + 1), (shown[noun],), frames, label=noun, head=head))
+        examples.append(Example(id, "", (200, 200), tuple(texts), tuple(gold), split="val"))
+        nouns = rng.sample(NOUNS, 2)
+        places = [
+            [shown.get(n, box(rng)) if rng.random() < 0.7 else box(rng) for _ in range(10 if video else 1)]
+            for n in nouns
+        ]
+        captions.append(said(id, f"two {nouns[0]}s and a {nouns[1]}", {1: places[0], 4: places[1]}))
+    return captions, examples
+
+
+@pytest.mark.parametrize("video", [False, True])
+def test_grounding_equals_that_of_the_official_files_that_the_same_nouns_are_written_to(video: bool) -> None:
+    captions, examples = corpus(video)
+    class_of = {noun: noun for noun in NOUNS} | {f"{noun}s": noun for noun in NOUNS}
+    found = {score.name: score.value for score in evaluate(captions, examples).scores}
+    if video:
+        expected: Any = activitynet_entities(
+            official.video_submission(captions, class_of), official.video_reference(examples),
+            official.video_splits(examples), "validation",
+        )  # fmt: skip
+    else:
+        expected = flickr30k_entities(
+            official.image_submission(captions, class_of), official.image_reference(examples),
+            official.image_splits(examples), "val",
+        )  # fmt: skip
+    for mode in ("all", "loc"):
+        for key, value in expected[mode].items():
+            if key != "num_classes":
+                assert found[f"{key}_{mode}"] == pytest.approx(value, abs=1e-9), key
+    assert found["f1_all"] > 0.1
+
+
+def test_a_perfect_caption_scores_one_and_its_errors_are_none() -> None:
+    example = Example(
+        "1", "", (99, 99), (as_caption("a dog"),), (Phrase(0, (0, 2), ((0, 0, 50, 50),), label="dog", head=1),)
+    )
+    other = Example(
+        "2", "", (99, 99), (as_caption("two cats"),), (Phrase(0, (0, 2), ((0, 0, 50, 50),), label="cat", head=1),)
+    )
+    captions = [said("1", "a dog", {1: [(0, 0, 50, 50)]}), said("2", "two cats", {1: [(0, 0, 50, 50)]})]
+    evaluation = evaluate(captions, [example, other], bootstrap=20, frequency={"dog": 3, "cat": 2})
+    found = {score.name: score for score in evaluation.scores}
+    assert found["f1_all"].value == found["f1_loc"].value == found["corr_grd"].value == 1.0
+    assert found["BLEU-1"].value == pytest.approx(1)
+    assert "text:generated" in found["f1_all"].signature and "tok:ptb" in found["BLEU-1"].signature
+    plain = json.loads(json.dumps(evaluation.to_dict()))
+    assert plain["scores"][0]["interval"] == [pytest.approx(1), pytest.approx(1)]
+    assert [record["kind"] for record in plain["records"]] == ["corr_grd", "corr_grd"]
+    assert plain["per_class"]["dog"]["all"]["f1"] == 1.0
+    assert [group["classes"] for group in plain["by_frequency"]] == [["dog"], ["cat"]]
+
+
+def test_several_boxes_of_one_word_are_one_target_in_an_image() -> None:
+    gold = (Phrase(0, (0, 2), ((0, 0, 50, 50), (50, 50, 100, 100)), label="dog", head=1),)
+    example = Example("1", "", (99, 99), (as_caption("two dogs"),), gold)
+    for place, right in (((0.0, 0.0, 100.0, 100.0), 1.0), ((0.0, 0.0, 50.0, 50.0), 0.0)):
+        found = {s.name: s.value for s in evaluate([said("1", "a dog", {1: [place]})], [example]).scores}
+        assert found["recall_all"] == right
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["0", "0"], "image '0' has two captions"),
+        (["0"], "29 of 30 images have no caption, such as '1'"),
+        ([*map(str, range(30)), "x"], "1 of 31 captions are of images that are not in this data, such as 'x'"),
+    ],
+)
+def test_captions_and_examples_must_be_of_the_same_images(ids: list[str], message: str) -> None:
+    _, examples = corpus(video=False)
+    with pytest.raises(DataError, match=message):
+        evaluate([said(id, "a dog", {}) for id in ids], examples)
+
+
+def test_a_link_to_a_word_that_is_not_there_is_refused() -> None:
+    captions, examples = corpus(video=False)
+    broken = GroundedCaption("0", "a", ("a",), ((0, 1),), (Link(7, (0, 1), (0, 0, 1, 1), 1.0),))
+    with pytest.raises(DataError, match="image '0': a link points to word 7 of 1"):
+        evaluate([broken, *captions[1:]], examples)
+
+
+def test_grounding_without_any_annotated_class_is_refused_and_texts_alone_are_scored() -> None:
+    example = Example("1", "", (99, 99), (as_caption("a dog"),))
+    with pytest.raises(DataError, match="grounding cannot be scored"):
+        evaluate([said("1", "a dog", {})], [example])
+    found = evaluate([said("1", "a cat", {})], [example], links=False)
+    assert [score.name for score in found.scores] == [*(f"BLEU-{k}" for k in range(1, 5)), "ROUGE-L", "CIDEr-D"]
+    assert "errors" not in found.to_dict()
