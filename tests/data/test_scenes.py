@@ -189,8 +189,8 @@ def test_some_things_come_together() -> None:
     """A rider of a bicycle usually has a helmet, and nobody else usually has one."""
     rng, riders, walkers = Random(0), [], []
     for _ in range(3000):
-        names = [item.name for item in (world := sample(rng)).items]
-        verb = world.facts[0].verb
+        world = sample(rng)
+        names, verb = [item.name for item in world.items], world.facts[0].verb
         if verb == "ride" and "bicycle" in names:
             riders.append("helmet" in names)
         elif verb == "walk":

@@ -63,12 +63,13 @@ class Pen:
 
     def limb(self, points: Sequence[Point], width: float, rgb: RGB, edge: float = 0.7) -> None:
         """A thick line with round joints and ends."""
-        thick = max(1.0, width * self.zoom)
+        edging = self._edge() if edge < 1 else 0
+        thick = max(1.0, width * self.zoom) - edging
         path = [self._canvas(p) for p in points]
-        if edge < 1:
-            self._stroke(self.picture, path, thick + self._edge(), shade(rgb, edge))
-        self._stroke(self.picture, path, thick - self._edge() * (edge < 1), rgb)
-        self._stroke(self.owners, path, thick, self.owner)
+        if edging:
+            self._stroke(self.picture, path, thick + 2 * edging, shade(rgb, edge))
+        self._stroke(self.picture, path, thick, rgb)
+        self._stroke(self.owners, path, thick + 2 * edging, self.owner)
 
     def ring(self, x: float, y: float, r: float, width: float, rgb: RGB) -> None:
         """A circle that is empty inside."""

@@ -83,8 +83,10 @@ def _object(entity: int, body: str) -> str:
 
 
 def _bndbox(box: Pixels) -> str:
-    sides = zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True)
-    return "\t\t<bndbox>\n" + "".join(f"\t\t\t<{side}>{at}</{side}>\n" for side, at in sides) + "\t\t</bndbox>"
+    """Flickr30k Entities counts pixels from 1, and the last one is inside."""
+    left, top, right, bottom = box
+    sides = {"xmin": left + 1, "ymin": top + 1, "xmax": right, "ymax": bottom}
+    return "\t\t<bndbox>\n" + "".join(f"\t\t\t<{side}>{at}</{side}>\n" for side, at in sides.items()) + "\t\t</bndbox>"
 
 
 def name(number: int) -> str:

@@ -124,16 +124,15 @@ def mergers(found: Segments, fill: float, size: float, colour: float) -> Bools:
     touch[found.ground], touch[:, found.ground] = False, False
     like = np.full((count, count), -np.inf)
 
-    def compare(i: int) -> None:
-        j = np.flatnonzero(touch[i])
+    def together(i: Ints | int, j: Ints) -> Floats:
         low, high = np.minimum(boxes[i, :2], boxes[j, :2]), np.maximum(boxes[i, 2:], boxes[j, 2:])
-        both = area[i] + area[j]
-        empty = (high - low).prod(1) - both
+        sides, both = high - low, area[i] + area[j]
         apart = np.abs(mean[i] - mean[j]).sum(1) / 765
-        like[i, j] = like[j, i] = -(fill * empty + size * both) / total - colour * apart
+        alike: Floats = -(fill * (sides[:, 0] * sides[:, 1] - both) + size * both) / total - colour * apart
+        return alike
 
-    for index in np.flatnonzero(~found.ground):
-        compare(int(index))
+    first, second = touch.nonzero()
+    like[first, second] = together(first, second)
     made: list[Bools] = []
     while True:
         i, j = divmod(int(like.argmax()), count)
@@ -147,7 +146,8 @@ def mergers(found: Segments, fill: float, size: float, colour: float) -> Bools:
         touch[:, i] = touch[i]
         touch[j], touch[:, j], touch[i, i] = False, False, False
         like[j], like[:, j] = -np.inf, -np.inf
-        compare(i)
+        near = touch[i].nonzero()[0]
+        like[i, near] = like[near, i] = together(i, near)
         made.append(holds[i].copy())
 
 

@@ -51,10 +51,13 @@ class SceneRegions:
         found = segment(np.asarray(small, np.float64), STEP)
         boxes, holds = propose(found, self.count)
         feats = describe(image, small, found, boxes, holds)
-        scale = np.array([image.width / small.width, image.height / small.height] * 2)
-        return Regions.of(
-            torch.from_numpy(feats.astype(np.float32)), torch.from_numpy(boxes * scale), (image.width, image.height)
-        )
+        places = torch.from_numpy(boxes * _scale(image, small))
+        return Regions.of(torch.from_numpy(feats.astype(np.float32)), places, (image.width, image.height))
+
+
+def _scale(image: Image.Image, small: Image.Image) -> Floats:
+    """From pixels of the small copy to pixels of the image; its last row and column may be narrower than the others."""
+    return np.array([image.width / small.width, image.height / small.height] * 2)
 
 
 # ---------------------------------------------------------------- where
@@ -84,13 +87,16 @@ def propose(found: Segments, count: int) -> tuple[Floats, Bools]:
 
 def _distinct(boxes: Floats, count: int) -> Ints:
     """The first `count` of those that are not the same as an earlier one."""
-    area = (boxes[:, 2:] - boxes[:, :2]).prod(1)
-    kept: list[int] = []
-    for i, box in enumerate(boxes):
-        earlier = boxes[kept]
-        shared = (np.minimum(box[2:], earlier[:, 2:]) - np.maximum(box[:2], earlier[:, :2])).clip(0).prod(1)
-        if not (shared > SAME * (area[i] + area[kept] - shared)).any():
+    low, high = np.maximum(boxes[:, None, :2], boxes[:, :2]), np.minimum(boxes[:, None, 2:], boxes[:, 2:])
+    sides = (high - low).clip(0)
+    shared = sides[..., 0] * sides[..., 1]
+    area = shared.diagonal()
+    same = shared > SAME * (area[:, None] + area - shared)
+    alive, kept = np.ones(len(boxes), bool), []
+    for i in range(len(boxes)):
+        if alive[i]:
             kept.append(i)
+            alive &= ~same[i]
         if len(kept) == count:
             break
     return np.array(kept)
@@ -109,33 +115,54 @@ def _halves(boxes: Floats) -> Floats:
 def describe(image: Image.Image, small: Image.Image, found: Segments, boxes: Floats, holds: Bools) -> Floats:
     """(R, D): what the box looks like, what of it belongs to the region, its colours, edges, place, surroundings."""
     high, wide = found.of.shape
-    grow = image.width / small.width
-    masks = (holds[:, found.of] * np.uint8(255)).astype(np.uint8)
-    pixels = np.stack([_thumb(image, box * grow, THUMB) for box in boxes])
-    belongs = np.stack([_thumb(Image.fromarray(m), box, THUMB) for m, box in zip(masks, boxes, strict=True)])
-    around = np.stack([_thumb(small, _wider(box, wide, high), 2) for box in boxes])
+    pixels = np.stack([_thumb(image, box) for box in boxes * _scale(image, small)])
     left, top, right, bottom = (boxes / [wide, high, wide, high]).T
     across, down = right - left, bottom - top
     place = np.stack(
         [left, top, right, bottom, across, down, np.sqrt(across * down), np.tanh(np.log(across / down))], 1
     )
+    colours, edges = _colours(small, found, holds), _edges(small, boxes)
     return np.concatenate(
-        [2 * pixels, belongs, 3 * _colours(small, found, holds), 3 * _edges(small, boxes), 2 * place - 1, around], 1
+        [2 * pixels, _belongs(found, boxes, holds), 3 * colours, 3 * edges, 2 * place - 1, _around(small, boxes)], 1
     )
 
 
-def _thumb(image: Image.Image, box: Floats, side: int) -> Floats:
-    """The box as side * side pixels, flat, from -0.5 to 0.5."""
-    left, top, right, bottom = (float(x) for x in box)
-    patch = image.resize((side, side), Image.Resampling.BOX, (left, top, max(right, left + 1), max(bottom, top + 1)))
+def _thumb(image: Image.Image, box: Floats) -> Floats:
+    """The box as 6 by 6 pixels, flat, from -0.5 to 0.5."""
+    left, top = (min(at, side - 1.0) for at, side in zip(box[:2].tolist(), image.size, strict=True))
+    right, bottom = (min(at, float(side)) for at, side in zip(box[2:].tolist(), image.size, strict=True))
+    patch = image.resize((THUMB, THUMB), Image.Resampling.BOX, (left, top, max(right, left + 1), max(bottom, top + 1)))
     return np.asarray(patch, np.float64).reshape(-1) / 255 - 0.5
 
 
-def _wider(box: Floats, wide: int, high: int) -> Floats:
-    """A box of twice the width and height, cut off at the edges of the picture."""
-    half = (box[2:] - box[:2]) / 2
-    low, top = np.maximum(0, box[:2] - half), np.minimum([wide, high], box[2:] + half)
-    return np.concatenate([low, top])
+def _belongs(found: Segments, boxes: Floats, holds: Bools) -> Floats:
+    """(R, 36), how much of each of 6 by 6 cells belongs to the region, from four points in each; -0.5 to 0.5."""
+    steps = (np.arange(2 * THUMB) + 0.5) / (2 * THUMB)
+    x = (boxes[:, :1] + (boxes[:, 2:3] - boxes[:, :1]) * steps).astype(np.int64)  # (R, 12)
+    y = (boxes[:, 1:2] + (boxes[:, 3:] - boxes[:, 1:2]) * steps).astype(np.int64)
+    inside = holds[np.arange(len(boxes))[:, None, None], found.of[y[:, :, None], x[:, None, :]]]
+    share: Floats = inside.reshape(-1, THUMB, 2, THUMB, 2).mean((2, 4)).reshape(len(boxes), -1)
+    return share - 0.5
+
+
+def _around(image: Image.Image, boxes: Floats) -> Floats:
+    """(R, 12), mean colours of 2 by 2 cells of a box twice as wide and high; -0.5 to 0.5."""
+    half = (boxes[:, 2:] - boxes[:, :2]) / 2
+    wider = np.concatenate([boxes[:, :2] - half, boxes[:, 2:] + half], 1).clip(0, [*image.size, *image.size])
+    pixels = np.moveaxis(np.asarray(image, np.float64) / 255 - 0.5, -1, 0)
+    sums, counts = _cells(pixels, wider, 2), _cells(np.ones((1, *pixels.shape[1:])), wider, 2)
+    return (sums / np.maximum(1, counts)).reshape(len(boxes), -1)
+
+
+def _cells(channels: Floats, boxes: Floats, side: int) -> Floats:
+    """(C, H, W), (R, 4) -> (R, C, side, side), sums over the cells of each box, by a table of sums from the corner."""
+    table = np.zeros((channels.shape[0], channels.shape[1] + 1, channels.shape[2] + 1))
+    np.cumsum(channels.cumsum(1), axis=2, out=table[:, 1:, 1:])
+    steps = np.linspace(0, 1, side + 1)
+    x = np.rint(boxes[:, :1] + (boxes[:, 2:3] - boxes[:, :1]) * steps).astype(np.int64)  # (R, side + 1)
+    y = np.rint(boxes[:, 1:2] + (boxes[:, 3:] - boxes[:, 1:2]) * steps).astype(np.int64)
+    corners = table[:, y[:, :, None], x[:, None, :]]
+    return np.moveaxis(np.diff(np.diff(corners, axis=2), axis=3), 0, 1)
 
 
 def _colours(image: Image.Image, found: Segments, holds: Bools) -> Floats:
@@ -152,16 +179,10 @@ def _colours(image: Image.Image, found: Segments, holds: Bools) -> Floats:
 def _edges(image: Image.Image, boxes: Floats) -> Floats:
     """(R, 72), how much edge of which of 8 directions is in each of 3 by 3 cells of the box; of unit length."""
     gray = np.asarray(image.convert("L"), np.float64)
-    dy, dx = np.gradient(gray)
+    dx, dy = np.diff(gray, axis=1, append=gray[:, -1:]), np.diff(gray, axis=0, append=gray[-1:])
     angle = (np.floor(np.arctan2(dy, dx) / np.pi * ANGLES) % ANGLES).astype(np.int64)
-    strength = np.zeros((ANGLES, gray.shape[0] + 1, gray.shape[1] + 1))
-    np.put_along_axis(strength[:, 1:, 1:], angle[None], np.hypot(dx, dy)[None], 0)
-    total = strength.cumsum(1).cumsum(2)
-    steps = np.linspace(0, 1, CELLS + 1)
-    x = np.rint(boxes[:, :1] + (boxes[:, 2:3] - boxes[:, :1]) * steps).astype(np.int64)  # (R, 4)
-    y = np.rint(boxes[:, 1:2] + (boxes[:, 3:] - boxes[:, 1:2]) * steps).astype(np.int64)
-    corners = total[:, y[:, :, None], x[:, None, :]]  # (8, R, 4, 4)
-    cells = np.diff(np.diff(corners, axis=2), axis=3)  # (8, R, 3, 3)
-    flat = np.moveaxis(cells, 0, 1).reshape(len(boxes), -1)
+    strength = np.zeros((ANGLES, *gray.shape))
+    np.put_along_axis(strength, angle[None], np.hypot(dx, dy)[None], 0)
+    flat = _cells(strength, boxes, CELLS).reshape(len(boxes), -1)
     unit: Floats = flat / np.maximum(1e-6, np.linalg.norm(flat, axis=1, keepdims=True))
     return unit
