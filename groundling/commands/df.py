@@ -1,0 +1,32 @@
+"""`groundling df`: document frequencies of a caption corpus."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+DESCRIPTION = """\
+Count in how many images' captions each n-gram of 1 to 4 words occurs, and keep the table.
+
+With it CIDEr can be computed on a few images, even one, and is comparable across test sets: `groundling score captions
+--df FILE`. The table's name in signatures is a digest of its content."""
+
+EPILOG = """\
+examples:
+  groundling df captions_train2014.json -o train.df
+  groundling score captions --pred one.json --refs refs.json --metrics cider-d --df train.df"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("captions", type=Path, metavar="CAPTIONS", help="COCO captions file")
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="where to write the table")
+
+
+def run(args: argparse.Namespace) -> None:
+    from groundling.metrics.caption_files import read_references
+    from groundling.metrics.captions import document_frequency
+
+    df = document_frequency(read_references(args.captions))
+    df.save(args.out)
+    print(f"{args.out}: {sum(map(len, df.tables)):,} n-grams of {df.images:,} images, df:{df.digest}")

@@ -1,0 +1,75 @@
+"""`groundling score captions`: BLEU, ROUGE-L, CIDEr, METEOR, SPICE of a results file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from groundling.metrics.statistics import Statistics
+
+DESCRIPTION = """\
+Score captions against references as the official COCO scripts do, without Java.
+
+Both sides are tokenised as the Stanford PTBTokenizer 3.4.1 does, lower-cased, without punctuation. Values are on the
+scale of the official scripts: BLEU, ROUGE-L, METEOR and SPICE from 0 to 1, CIDEr from 0 to 10. What coco-caption prints
+as "CIDEr" is CIDEr-D here; CIDEr is the plain one. Images without a prediction are left out, and counted in the
+signature; a prediction for an unknown image, or a second one for the same image, is an error."""
+
+EPILOG = """\
+examples:
+  groundling score captions --pred results.json --refs captions_val2014.json
+  groundling score captions --pred results.json --refs refs.json --metrics bleu,cider-d --json --per-image
+  groundling df captions_train2014.json -o train.df             # document frequencies, to score few images
+  groundling score captions --pred one.json --refs refs.json --metrics cider-d --df train.df"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument(
+        "--pred", type=Path, required=True, metavar="RESULTS", help="COCO results, or JSON lines with id and caption"
+    )
+    parser.add_argument("--refs", type=Path, required=True, metavar="CAPTIONS", help="COCO captions file")
+    parser.add_argument(
+        "--metrics",
+        default="bleu,rouge,cider,cider-d",
+        metavar="NAMES",
+        help="of bleu, rouge, cider, cider-d, meteor, spice, with commas (default: %(default)s)",
+    )
+    parser.add_argument("--df", type=Path, metavar="FILE", help="document frequencies for CIDEr (`groundling df`)")
+    parser.add_argument("--per-image", action="store_true", help="the scores of each image, too")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    from groundling.metrics.caption_files import read_predictions, read_references
+    from groundling.metrics.captions import score_captions
+    from groundling.metrics.cider import DocumentFrequency
+
+    metrics = [name.strip() for name in args.metrics.split(",") if name.strip()]
+    df = DocumentFrequency.load(args.df) if args.df else None
+    found = score_captions(read_predictions(args.pred), read_references(args.refs), metrics, df)
+    if args.json:
+        print(json.dumps(_as_json(found, args.per_image)))
+    else:
+        _print(found, args.per_image)
+
+
+def _as_json(found: list[Statistics], per_image: bool) -> dict[str, object]:
+    scores = [statistics.score() for statistics in found]
+    images = {s.name: dict(zip(s.ids, s.per_item().tolist(), strict=True)) for s in found} if per_image else {}
+    rows = [{"name": s.name, "value": s.value, "n": s.n, "signature": s.signature} for s in scores]
+    return {"scores": rows, "per_image": images}
+
+
+def _print(found: list[Statistics], per_image: bool) -> None:
+    for score in (statistics.score() for statistics in found):
+        print(f"{score.name:8} {score.value:8.4f}   {score.signature}")
+    if per_image:
+        print()
+        width = max(5, *(len(image) for image in found[0].ids))
+        print(f"{'image':{width}}", *(f"{s.name:>8}" for s in found))
+        for row in zip(found[0].ids, *(s.per_item() for s in found), strict=True):
+            print(f"{row[0]:{width}}", *(f"{value:8.4f}" for value in row[1:]))

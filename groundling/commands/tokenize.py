@@ -1,0 +1,69 @@
+"""`groundling tokenize`: tokens as the caption metrics see them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from groundling.errors import DataError
+
+DESCRIPTION = """\
+Tokens as the caption metrics see them: Stanford PTBTokenizer 3.4.1, lower-cased, without punctuation.
+
+Reads lines, writes the tokens of each, separated by spaces: one line out for every line in, whatever it contains. Only
+a line feed ends a line; carriage returns, form feeds and the like are spaces. A token that holds a space ("3 1/2") has
+a no-break space there. Bytes that are not UTF-8 are no tokens.
+
+With --jsonl each line in is a JSON string, each line out a JSON list of strings."""
+
+EPILOG = """\
+examples:
+  echo "A man's dog can't wait." | groundling tokenize
+  groundling tokenize captions.txt more.txt > tokens.txt
+  echo '"two\\nlines"' | groundling tokenize --jsonl"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("files", nargs="*", metavar="FILE", help="UTF-8 text; standard input if none")
+    parser.add_argument("--jsonl", action="store_true", help="JSON strings in, JSON lists out")
+
+
+def run(args: argparse.Namespace) -> None:
+    from groundling.text.ptb import tokenize
+
+    for place, line in _lines(args.files):
+        tokens = tokenize(_parse(place, line) if args.jsonl else line)
+        text = json.dumps(tokens) if args.jsonl else " ".join(tokens)
+        sys.stdout.buffer.write(f"{text}\n".encode())
+    sys.stdout.buffer.flush()
+
+
+def _lines(files: list[str]) -> Iterator[tuple[str, str]]:
+    """Every line with its place, for messages. Input is read as bytes, where a line ends at \\n and nowhere else."""
+    if not files:
+        yield from _decoded("standard input", sys.stdin.buffer)
+    for name in files:
+        try:
+            with open(name, "rb") as file:
+                yield from _decoded(name, file)
+        except OSError as error:
+            raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
+
+
+def _decoded(name: str, file: BinaryIO) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(file, start=1):
+        yield f"{name}, line {number}", line.removesuffix(b"\n").decode("utf-8", "replace")
+
+
+def _parse(place: str, line: str) -> str:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: not JSON: {error}; --jsonl expects one JSON string per line") from error
+    if not isinstance(value, str):
+        raise DataError(f"{place}: expected a JSON string, got {type(value).__name__}")
+    return value

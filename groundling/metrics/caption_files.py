@@ -1,0 +1,70 @@
+"""Caption files from outside: COCO results, our JSON lines, COCO references.
+
+Rules. An image id is an integer or a string, and 7 and "7" are the same image. A caption may be empty, and may hold
+any characters (`text/ptb.py` says what becomes of separators of lines). Everything else that is odd is a DataError:
+an image predicted twice, a caption that is no string, a reference to an image that the file does not list.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from groundling.errors import DataError
+from groundling.metrics.files import Place, Source, parse_json, read_json, read_text
+
+
+def read_predictions(source: Source) -> dict[str, str]:
+    """One caption per image, from a list of {"image_id", "caption"} (COCO results), or from JSON lines of the same or
+    of {"id", "caption"} (what `groundling caption` writes)."""
+    rows, name = _rows(source)
+    captions: dict[str, str] = {}
+    for i, row in enumerate(rows):
+        place = Place(name, f"prediction {i}")
+        key = "image_id" if "image_id" in place.expect(row, dict) or "id" not in row else "id"
+        image = _id(row, key, place)
+        if image in captions:
+            raise place.error(f"image {image} is predicted a second time; keep one caption per image")
+        captions[image] = place.get(row, "caption", str)
+    if not captions:
+        raise DataError(f"{name}: holds no predictions")
+    return captions
+
+
+def read_references(source: Source) -> dict[str, list[str]]:
+    """The captions of each image, from a COCO captions file: {"images": [{"id"}], "annotations": [{"image_id",
+    "caption"}]}. Without "images" the images are those of the annotations. An image may have no captions."""
+    file, name = read_json(source, "references")
+    place = Place(name)
+    captions: dict[str, list[str]] = {}
+    listed = "images" in place.expect(file, dict)
+    for i, row in enumerate(place.get(file, "images", list) if listed else ()):
+        image = _id(row, "id", place.at("images", i))
+        if image in captions:
+            raise place.at("images", i).error(f"image {image} is listed a second time; keep one")
+        captions[image] = []
+    for i, row in enumerate(place.get(file, "annotations", list)):
+        at = place.at("annotations", i)
+        image = _id(row, "image_id", at)
+        if listed and image not in captions:
+            raise at.error(f"is of image {image}, which is not among the images")
+        captions.setdefault(image, []).append(at.get(row, "caption", str))
+    return captions
+
+
+def _rows(source: Source) -> tuple[list[Any], str]:
+    """The members of a JSON list, or of JSON lines."""
+    if not isinstance(source, str | Path):
+        return Place("predictions").expect(source, list), "predictions"
+    text = read_text(source)
+    if not text.lstrip().startswith("{"):
+        return Place(source).expect(parse_json(text, str(source)), list), str(source)
+    lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    return [parse_json(line, f"{source}, line {n}") for n, line in lines], str(source)
+
+
+def _id(row: Any, key: str, place: Place) -> str:
+    image = place.get(row, key, object)
+    if isinstance(image, bool) or not isinstance(image, int | str):
+        raise place.at(key).error(f"expected an integer or a string, got {image!r:.80}")
+    return str(image)

@@ -1,0 +1,140 @@
+"""All caption metrics on one corpus: tokenised once, counted once, each number with its signature.
+
+Rules. Every predicted image needs references; images with references but no prediction are left out, as the official
+scripts do with a results file for part of a data set, and the signature then says `n:5000/40504`. An empty caption is a
+caption: it scores zero (ROUGE-L against an empty reference: one).
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+from groundling.errors import DataError
+from groundling.metrics import bleu, cider
+from groundling.metrics.cider import DocumentFrequency
+from groundling.metrics.ngrams import Corpus, Numbers
+from groundling.metrics.rouge import rouge_l
+from groundling.metrics.statistics import Statistics, mean_statistics, signature
+from groundling.text.ptb import tokenize
+
+log = logging.getLogger(__name__)
+
+TOKENIZER = "ptb-3.4.1"
+DEFAULT = ("bleu", "rouge", "cider", "cider-d")
+
+
+@dataclass(frozen=True)
+class Captions:
+    """Captions and references as the metrics see them: tokens, joined by single spaces.
+
+    A token may hold a space that does not break ("3 1/2"). BLEU and CIDEr count it as two words, ROUGE-L as one, as
+    their official scripts do: hence text here, and not lists of words.
+    """
+
+    ids: tuple[str, ...]
+    hypotheses: tuple[str, ...]
+    references: tuple[tuple[str, ...], ...]
+    images: int  # that have references, with or without a hypothesis
+    df: DocumentFrequency | None = None  # None: document frequencies of the references at hand
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        numbers = Numbers(self.df.vocabulary if self.df else ())
+        words = (text.split() for text in self.hypotheses)
+        return Corpus.of(words, ((text.split() for text in refs) for refs in self.references), numbers)
+
+    def signature(self, metric: str, **fields: str) -> str:
+        n = str(len(self.ids)) if len(self.ids) == self.images else f"{len(self.ids)}/{self.images}"
+        return signature(metric, **fields, tok=TOKENIZER, n=n)
+
+
+def score_captions(
+    hypotheses: Mapping[str, str],
+    references: Mapping[str, Sequence[str]],
+    metrics: Sequence[str] = DEFAULT,
+    df: DocumentFrequency | None = None,
+) -> list[Statistics]:
+    """Score raw captions, image id -> text, against raw references, image id -> texts.
+
+    Each of the statistics has a `score()` with its signature and a value `per_item()`, in the order of its `ids`.
+    `df` makes CIDEr comparable across corpora, and possible on few images.
+    """
+    for name in metrics:
+        if name not in METRICS:
+            raise DataError(f"unknown metric {name!r}; there are {', '.join(METRICS)}")
+    captions = tokenized(hypotheses, references, df)
+    return [statistics for name in dict.fromkeys(metrics) for statistics in METRICS[name](captions)]
+
+
+def document_frequency(references: Mapping[str, Sequence[str]]) -> DocumentFrequency:
+    """Count raw captions, image id -> texts. Images without captions are not images of the corpus."""
+    return DocumentFrequency.of([[_tokens(text).split() for text in refs] for refs in references.values() if refs])
+
+
+def tokenized(
+    hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]], df: DocumentFrequency | None = None
+) -> Captions:
+    """Tokenise the captions of all predicted images."""
+    for image in hypotheses:
+        if image not in references:
+            raise DataError(f"image {image} has a prediction but is not in the references; are they of another split?")
+        if not references[image]:
+            raise DataError(f"image {image} has a prediction but no reference captions; leave it out")
+    if not hypotheses:
+        raise DataError("there are no predictions to score")
+    missing = len(references) - len(hypotheses)
+    if missing:
+        log.warning("%d of %d images have no prediction and are left out", missing, len(references))
+    return Captions(
+        ids=tuple(hypotheses),
+        hypotheses=tuple(_tokens(text) for text in hypotheses.values()),
+        references=tuple(tuple(_tokens(text) for text in references[image]) for image in hypotheses),
+        images=len(references),
+        df=df,
+    )
+
+
+def _tokens(text: str) -> str:
+    return " ".join(tokenize(text))
+
+
+# ---------------------------------------------------------------- one entry per metric
+
+
+def _bleu(captions: Captions) -> Iterator[Statistics]:
+    counts = bleu.counts(captions.corpus)
+    for order in range(1, 5):
+        about = captions.signature(f"bleu-{order}", len="closest")
+        yield Statistics(f"BLEU-{order}", about, captions.ids, counts, partial(bleu.bleu, order=order))
+
+
+def _rouge(captions: Captions) -> Iterator[Statistics]:
+    said = (text.split(" ") for text in captions.hypotheses)
+    values = rouge_l(said, ([text.split(" ") for text in refs] for refs in captions.references))
+    yield mean_statistics("ROUGE-L", captions.signature("rouge-l", beta="1.2"), captions.ids, values)
+
+
+def _cider(captions: Captions, name: str, clipped: bool) -> Iterator[Statistics]:
+    values = cider.score(captions.corpus, captions.df, clipped)
+    about = captions.signature(name.lower(), df=captions.df.digest if captions.df else "corpus")
+    yield mean_statistics(name, about, captions.ids, values)
+
+
+def _elsewhere(captions: Captions, module: str, function: str) -> Iterator[Statistics]:
+    """A metric with needs of its own, imported when asked for: texts and references in, statistics out."""
+    score: Callable[..., Statistics] = getattr(importlib.import_module(module), function)
+    yield replace(score(captions.hypotheses, captions.references), ids=captions.ids)
+
+
+METRICS: dict[str, Callable[[Captions], Iterator[Statistics]]] = {
+    "bleu": _bleu,
+    "rouge": _rouge,
+    "cider": partial(_cider, name="CIDEr", clipped=False),
+    "cider-d": partial(_cider, name="CIDEr-D", clipped=True),
+    "meteor": partial(_elsewhere, module="groundling.metrics.meteor", function="meteor"),
+    "spice": partial(_elsewhere, module="groundling.metrics.spice", function="spice"),
+}
