@@ -40,11 +40,14 @@ def from_json(row: Mapping[str, Any]) -> Fingerprint:
 
 def require(found: Fingerprint, expected: Fingerprint) -> None:
     """RegionMismatch unless the two are equal; the message says what differs and how to make the right regions."""
+    if told := differences(found, expected):
+        raise RegionMismatch(f"these regions are not the expected ones: {told}. {_cure(expected)}")
+
+
+def differences(found: Fingerprint, expected: Fingerprint) -> str:
+    """What distinguishes the two, in words; empty when they are equal."""
     have, want = to_json(found), to_json(expected)
-    if have == want:
-        return
-    told = "; ".join(_difference(name, have[name], want[name]) for name in want if have[name] != want[name])
-    raise RegionMismatch(f"these regions are not the expected ones: {told}. {_cure(expected)}")
+    return "; ".join(_difference(name, have[name], want[name]) for name in want if have[name] != want[name])
 
 
 def _difference(name: str, have: Any, want: Any) -> str:

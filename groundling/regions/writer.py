@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 from types import TracebackType
 
-from groundling.errors import DataError, GroundlingError
+from groundling.errors import DataError, GroundlingError, RegionMismatch
 from groundling.regions import records
 from groundling.regions.files import DATA, INDEX, SYNC, mapped_index, scan
-from groundling.regions.fingerprints import from_json, require
+from groundling.regions.fingerprints import differences, from_json
 from groundling.regions.records import Layout
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
@@ -119,7 +119,8 @@ class Writer:
             start = 0
         else:
             head = records.parse_head(os.pread(self._file, start, 0), name)
-            require(from_json(head.get("fingerprint") or {}), self.fingerprint)
+            if told := differences(from_json(head.get("fingerprint") or {}), self.fingerprint):
+                raise RegionMismatch(f"{self.path} holds other regions: {told}; write to another folder, or delete it")
             self._layout = records.parse_layout(head, name)
             self._end = start
             for offset, header, end in scan(self._file, start, size, self._layout):
