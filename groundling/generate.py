@@ -126,20 +126,21 @@ class _Beams:
 
     def __init__(self, captioner: Captioner, scene: Scene, length: int, width: int, penalty: float) -> None:
         n, device = len(scene), scene.row.device
+        exact = torch.promote_types(scene.whole.dtype, torch.float32)
         self.captioner, self.all, self.length, self.width, self.penalty = captioner, scene, length, width, penalty
         self.rows = torch.arange(n, device=device)  # (n,) the unfinished
         self.each = 1
         self.scene, self.state = scene, captioner.start(scene)
         self.words = torch.full((n, 1), BOS, device=device)  # (n * each, t + 1)
         self.path = torch.empty(n, 0, dtype=torch.int64, device=device)  # (n * each, t) into the glimpses of step t
-        self.logps = scene.whole.new_empty(n, 0)  # (n * each, t)
-        self.total = scene.whole.new_zeros(n)  # (n * each,)
+        self.logps = torch.empty(n, 0, dtype=exact, device=device)  # (n * each, t)
+        self.total = torch.zeros(n, dtype=exact, device=device)  # (n * each,)
         self.glimpses: list[Glimpse] = []
         self.guesses: list[Tensor] = []
-        self.best = scene.whole.new_full((n,), -math.inf)
+        self.best = torch.full((n,), -math.inf, dtype=exact, device=device)
         self.best_words = torch.zeros(n, length, dtype=torch.int64, device=device)
         self.best_path = torch.zeros_like(self.best_words)
-        self.best_logps = scene.whole.new_zeros(n, length)
+        self.best_logps = torch.zeros(n, length, dtype=exact, device=device)
 
     def search(self, no_repeat: int, min_length: int) -> Decoding:
         for t in range(self.length):

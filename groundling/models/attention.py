@@ -25,13 +25,18 @@ class Additive(nn.Module):
         return keys
 
     def forward(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
-        q = scene.fold(self.of_query(query))  # (b, g, A)
-        b = len(q)
-        z = self.weigh(torch.tanh(scene.keys[:b, None] + q[:, :, None])).squeeze(-1)  # (b, g, R)
-        weights = masked_softmax(z, scene.valid[:b, None])
-        return scene.unfold(weights @ scene.memory[:b]), scene.unfold(weights)
+        q = scene.fold(self.of_query(query))  # (b, g, A), the rows of b images side by side
+        keys, memory, valid = (_first(x, len(q)) for x in (scene.keys, scene.memory, scene.valid))
+        z = self.weigh(torch.tanh(keys[:, None] + q[:, :, None])).squeeze(-1)  # (b, g, R)
+        weights = masked_softmax(z, valid[:, None])
+        return scene.unfold(weights.to(memory.dtype) @ memory), scene.unfold(weights)
 
 
 def masked_softmax(z: Tensor, valid: Tensor) -> Tensor:
-    """Softmax over the last axis; exactly 0 where not valid, and everywhere when nothing is."""
+    """Softmax over the last axis, in float32 at least; exactly 0 where not valid, and everywhere when nothing is."""
+    z = z.to(torch.promote_types(z.dtype, torch.float32))
     return z.masked_fill(~valid, torch.finfo(z.dtype).min).softmax(-1) * valid
+
+
+def _first(x: Tensor, b: int) -> Tensor:
+    return x if len(x) == b else x[:b]  # the gradient of a slice is a copy, even of a slice of everything

@@ -90,13 +90,15 @@ class _WeightAtTheEnd(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        return grad, grad.t() @ torch.cat(ctx.inputs).to(grad.dtype), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, None]:
+        x = torch.cat(ctx.inputs).to(grad.dtype)
+        return grad, grad.t() @ x if ctx.needs_input_grad[1] else None, None
 
 
 def log_likelihood(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """log softmax(logits)[target] and the likeliest word: (M, V), (M,) -> (M,), (M,)."""
-    logp, guess = _LogLikelihood.apply(logits, target)  # type: ignore[no-untyped-call]
+    """log softmax(logits)[target], in float32 at least, and the likeliest word: (M, V), (M,) -> (M,), (M,)."""
+    exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logp, guess = _LogLikelihood.apply(exact, target)  # type: ignore[no-untyped-call]
     return logp, guess
 
 

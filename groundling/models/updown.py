@@ -90,7 +90,9 @@ class UpDown(nn.Module):
         cells, still = state
         heard = self.hear(token) + still
         weights, cells = self.advance(cells, scene, lambda x: heard + self.attention_gates(x), self.language_gates)
-        return self.logits(self.dropout(cells.h2)).log_softmax(-1), Glimpse(weights), (cells, still)
+        logits = self.logits(self.dropout(cells.h2))
+        exact = torch.promote_types(logits.dtype, torch.float32)
+        return logits.log_softmax(-1, dtype=exact), Glimpse(weights), (cells, still)
 
     def silence(self, gates: Tensor) -> Cells:
         """The state before any word, for as many rows as `gates` (N, 4H) has."""
@@ -167,7 +169,7 @@ class UpDown(nn.Module):
     def slip(self, word: Tensor, h2: Tensor, probability: float, generator: torch.Generator | None) -> Tensor:
         """Words (N,), some of them replaced by what the captioner would have said after h2 (N, H)."""
         slips = torch.rand(len(word), generator=generator, device=word.device) < probability
-        own = self.logits(self.dropout(h2[slips])).softmax(-1).multinomial(1, generator=generator)
+        own = self.logits(self.dropout(h2[slips])).float().softmax(-1).multinomial(1, generator=generator)
         return word.index_put((slips,), own.squeeze(1))
 
 

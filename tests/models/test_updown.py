@@ -162,6 +162,20 @@ def test_captions_of_padding_only_are_refused() -> None:
         model(model.encode(regions(2)), nothing, nothing)
 
 
+def test_half_precision_keeps_probabilities_in_full() -> None:
+    model, seen = updown(gain=2).float(), regions(4, 2, 3)
+    seen = replace(seen, feats=seen.feats.float())
+    inputs, targets = TOKENS[[0, 1, 3], :-1], TOKENS[[0, 1, 3], 1:]
+    full = model(model.encode(seen), inputs, targets)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = model(model.encode(seen), inputs, targets)
+        said = [generate.greedy(model, model.encode(seen), 5), generate.beam(model, model.encode(seen), 5)]
+    half.logp.sum().backward()
+    assert all(x.dtype == torch.float32 for d in (half, *said) for x in (d.logp, d.attn))
+    torch.testing.assert_close(half.logp, full.logp, atol=0.02, rtol=0.02)
+    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
+
+
 # ---------------------------------------------------------------- scheduled sampling
 
 
