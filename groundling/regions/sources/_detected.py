@@ -7,7 +7,9 @@ place (5).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from groundling.boxes import nms
-from groundling.errors import GroundlingError
+from groundling.errors import DataError, GroundlingError
 from groundling.regions.sources import _backbone
 from groundling.regions.sources._features import PLACE, QUIET, box_means, heard, likeliest, place
 from groundling.tensors import Regions
@@ -73,6 +75,30 @@ class Detected:
             scores=torch.from_numpy(likely),
             whole=torch.from_numpy(feats[0]),
         )
+
+
+def spread(labels: NDArray[np.int64], scores: Floats, classes: int) -> Floats:
+    """One class and its probability for each box, (N,), (N,) -> (N, C), zero elsewhere."""
+    each = np.zeros((len(labels), classes), np.float32)
+    each[np.arange(len(labels)), labels] = scores
+    return each
+
+
+def file_sha256(path: Path) -> str:
+    """Of a file of any size, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_names(path: Path) -> tuple[str, ...]:
+    """Class names from a text file, one per line."""
+    try:
+        return tuple(line.strip() for line in path.read_text("utf-8").splitlines() if line.strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot read class names ({error}); one per line, UTF-8") from error
 
 
 def sound(boxes: Floats, scores: Floats) -> tuple[Floats, Floats]:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
-from groundling.regions.sources._detected import Detected, Floats
+from groundling.regions.sources._detected import Detected, Floats, read_names
 
 GREY = (114, 114, 114)  # what YOLO's training pads with
 SIDES = (640, 640)  # height and width for a model that takes any
@@ -44,7 +44,7 @@ def make(
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot read the model ({error.strerror}); give the path of an ONNX file") from error
-    network = Network(path, content, _names_in(Path(names)) if names else None, mean, std)
+    network = Network(path, content, read_names(Path(names)) if names else None, mean, std)
     return Detected(
         network,
         name="onnx",
@@ -202,13 +202,6 @@ def _names_of(path: Path, metadata: Mapping[str, str]) -> tuple[str, ...] | None
         return tuple(str(names[i]) for i in range(len(names)))
     except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError) as error:
         raise DataError(f"{path}: its class names cannot be read ({error}); give them with names=FILE") from error
-
-
-def _names_in(path: Path) -> tuple[str, ...]:
-    try:
-        return tuple(line.strip() for line in path.read_text("utf-8").splitlines() if line.strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot read class names ({error}); one per line, UTF-8") from error
 
 
 def _three(name: str, values: Sequence[float]) -> tuple[float, float, float]:
