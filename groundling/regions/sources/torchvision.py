@@ -52,8 +52,8 @@ def make(weights: str | None = None, names: str | None = None, regions: int = 50
 
 def converted(found: Mapping[str, Tensor], size: tuple[int, int], classes: int) -> tuple[Floats, Floats]:
     """What torchvision returns, boxes in pixels and labels from 1 -> boxes (N, 4) from 0 to 1, scores (N, C)."""
-    boxes: Floats = found["boxes"].numpy() / np.array([*size, *size], np.float32)
-    return boxes, spread(found["labels"].numpy() - 1, found["scores"].numpy(), classes)
+    boxes = found["boxes"].float() / torch.tensor([*size, *size])
+    return boxes.numpy(), spread(found["labels"].numpy() - 1, found["scores"].numpy(), classes)
 
 
 def _library() -> Any:
