@@ -106,8 +106,28 @@ def check_data(path: Path, skip_bad: bool) -> tuple[Section, Dataset | None]:
         section.facts |= {f"left out {i}": what for i, what in enumerate(dataset.problems[:SHOWN], start=1)}
     else:
         section.problems.extend(dataset.problems)
+    section.problems.extend(_bad_files(dataset))
     section.rows = [_split_row(name, dataset.split(name).examples) for name in dataset.splits]
     return section, dataset
+
+
+def _bad_files(dataset: Dataset) -> Iterator[str]:
+    """Images whose files cannot be read, or have another size than the data set says."""
+    from groundling.data.pictures import SUFFIXES
+    from groundling.errors import DataError
+    from groundling.images import image_size
+    from groundling.progress import track
+
+    shown = [example for example in dataset if Path(example.media).suffix.lower() in SUFFIXES]
+    for example in track(shown, "image files", quiet=len(shown) < 2000):
+        try:
+            width, height = image_size(example.media)
+        except DataError as error:
+            yield str(error)
+        else:
+            if example.size not in ((0, 0), (width, height)):
+                said = f"{example.size[0]} x {example.size[1]}"
+                yield f"{example.media}: {width} x {height} pixels, the data set says {said}; boxes would be misplaced"
 
 
 def _split_row(name: str, examples: Sequence[Example]) -> dict[str, Any]:

@@ -109,6 +109,19 @@ def test_features_that_are_not_finite_are_named() -> None:
     ]
 
 
+def test_image_files_of_a_wrong_size_or_damaged_are_named(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": n, "file_name": f"{n}.png", "width": 50, "height": 80} for n in (1, 2)]
+    said = [{"id": n, "image_id": n, "caption": "A man."} for n in (1, 2)]
+    (data / "captions.json").write_text(json.dumps({"images": rows, "annotations": said}))
+    (data / "images" / "2.png").write_bytes(b"no image")
+    code, said = answer(capsys, data / "captions.json")
+    assert code == 1 and len(said["data"]["problems"]) == 2
+    assert "1.png: 100 x 80 pixels, the data set says 50 x 80" in said["data"]["problems"][0]
+    assert "2.png" in said["data"]["problems"][1]
+
+
 def test_what_is_not_there_is_a_problem_and_the_rest_is_still_told(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

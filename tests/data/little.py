@@ -150,8 +150,8 @@ def reference(root: Path) -> Path:
 def instapic(root: Path) -> Path:
     posts = {"anna": {f"p{n}": {"caption": "Love ❤️ my 2 DOGS!! #dogs", "tags": ["dogs"]} for n in range(20)}}
     dump(root / "json" / "insta-caption-train.json", posts)
-    dump(root / "json" / "insta-caption-test1.json", {"ben": {"q": {"caption": "one two " * 20, "tags": []}}})
-    for user, rows in (*posts.items(), ("ben", {"q": None})):
+    dump(root / "json" / "insta-caption-test1.json", {"ben.q": {"q": {"caption": "one two " * 20, "tags": []}}})
+    for user, rows in (*posts.items(), ("ben.q", {"q": None})):
         for post in rows:
             image(root / "images" / f"{user}_@_{post}", (4, 4))
     return root

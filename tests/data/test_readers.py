@@ -119,7 +119,8 @@ def test_a_table_without_any_image_stands_for_itself(tmp_path: Path) -> None:
 def test_karpathys_restval_is_trained_on(tmp_path: Path) -> None:
     dataset = read(little.karpathy(tmp_path))
     assert {e.id: e.split for e in dataset} == {"1": "train", "2": "train", "3": "test"}
-    assert texts(dataset, "1") == ["A dog runs."] * 2 and dataset[0].size == little.SIZE
+    assert texts(dataset, "1") == ["A dog runs."] * 2
+    assert dataset[0].media == str(tmp_path / "val2014" / "COCO_val2014_000000000001.jpg")
     assert dataset[0].captions[0].tokens == ("a", "dog", "runs")
 
 
@@ -238,9 +239,9 @@ def test_a_reference_to_an_unknown_object_is_named(tmp_path: Path) -> None:
 def test_posts_keep_letters_and_emoji_and_end_after_18_words(tmp_path: Path) -> None:
     dataset = read(little.instapic(tmp_path))
     assert dataset.by_id["anna_@_p0"].captions[0].tokens == ("love", "❤️", "my", "dogs", "dogs")
-    assert len(dataset.by_id["ben_@_q"].captions[0].tokens) == 18
+    assert len(dataset.by_id["ben.q_@_q"].captions[0].tokens) == 18
     assert {e.split for e in dataset} == {"train", "val", "test1"} and len(dataset.split("val")) == 2
-    assert dataset[0].size == (4, 4)
+    assert dataset.by_id["ben.q_@_q"].media == str(tmp_path / "images" / "ben.q_@_q")
 
 
 def test_the_spans_of_a_post_point_into_it() -> None:
