@@ -29,8 +29,8 @@ def box_means(grid: Floats, boxes: Floats) -> Floats:
     across = _overlaps(boxes[:, [0, 2]] * width, width)  # (R, W)
     down = _overlaps(boxes[:, [1, 3]] * height, height)  # (R, H)
     weights = (down[:, :, None] * across[:, None, :]).reshape(len(boxes), -1)
-    means: Floats = weights @ grid.reshape(channels, -1).T
-    return means
+    # torch's product: numpy's would bring threads of its own, which wait busily
+    return (torch.from_numpy(weights) @ torch.from_numpy(grid).reshape(channels, -1).T).numpy()
 
 
 def place(boxes: Floats) -> Floats:
