@@ -134,13 +134,24 @@ def _together(
     running: deque[tuple[Job, Future[Found | str]]] = deque()
     try:
         for job in jobs:
-            running.append((job, pool.submit(_work, job)))
+            with _deaf():  # submitting starts the workers
+                running.append((job, pool.submit(_work, job)))
             if len(running) >= AHEAD * workers:
                 yield _next(running)
         while running:
             yield _next(running)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Hold Ctrl-C back. Processes started meanwhile never hear it: it is the parent's to handle."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _next(running: deque[tuple[Job, Future[Found | str]]]) -> tuple[Job, Found | str]:
@@ -157,9 +168,8 @@ def _next(running: deque[tuple[Job, Future[Found | str]]]) -> tuple[Job, Found |
 
 
 def _start(name: str, parameters: dict[str, Any]) -> None:
-    """Set up a worker: Ctrl-C is the parent's to handle, and a worker does not outlive its parent."""
+    """Set up a worker, which does not outlive its parent."""
     global _made
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     os.environ["OPENCV_FOR_THREADS_NUM"] = "1"  # read when OpenCV is imported
     torch.set_num_threads(1)
