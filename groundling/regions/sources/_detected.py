@@ -45,7 +45,7 @@ class Detected:
         parameters: Mapping[str, Any],
         weights: Mapping[str, str],
     ) -> None:
-        if regions < 1:
+        if not isinstance(regions, int) or regions < 1:
             raise GroundlingError(f"regions must be at least 1, got {regions!r}")
         self._detect, self._regions = detect, regions
         self._backbone = _backbone.load()

@@ -3,6 +3,8 @@
 Works from package registries alone, on a CPU. A region's feature is, side by side: the mean over its box of
 EfficientNet-Lite2's last map (1280), of the two maps that the detector's first predictions look at (672 and 480),
 the detector's class probabilities (90), and its place (left, top, right, bottom, area; all relative).
+
+OpenCV 4 and 5 differ in the last digits, which exchanges about one region in a hundred for a neighbour.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ DIM = 1280 + sum(_ssd.MAP_DIMS) + _ssd.CLASSES + PLACE
 
 def make(regions: int = 50) -> Photos:
     """The source; at most `regions` boxes per image, 36 to 100, of which fewer are always the first of more."""
-    if not FEWEST <= regions <= MOST:
+    if not isinstance(regions, int) or not FEWEST <= regions <= MOST:
         raise GroundlingError(f"regions must be {FEWEST} to {MOST}, got {regions!r}")
     return Photos(regions)
 
