@@ -72,7 +72,7 @@ class Reference(nn.Module):
             mine.copy_(theirs)
 
     def encode(self, regions: Regions) -> tuple[Tensor, Tensor, Tensor]:
-        mask = regions.valid.float()
+        mask = regions.valid.to(regions.feats.dtype)
         memory = self.drop(F.relu(self.feature(regions.feats))) * mask.unsqueeze(-1)
         return memory, memory.sum(1) / mask.sum(1, keepdim=True), mask
 
@@ -138,7 +138,7 @@ class Reference(nn.Module):
             total, index = (total.unsqueeze(1) + logp).flatten().topk(width)
             parent, word = index // logp.shape[1], index % logp.shape[1]
             spoken = [[*spoken[p], w] for p, w in zip(parent.tolist(), word.tolist(), strict=True)]
-            state = tuple(x[parent] for x in state)  # type: ignore[assignment]
+            state = tuple(x[parent] for x in state)
             for i in range(width):
                 if total[i] > -torch.inf and (spoken[i][-1] == EOS or t == length - 1):
                     done.append((float(total[i]), spoken[i]))
