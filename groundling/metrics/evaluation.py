@@ -8,24 +8,22 @@ continuous, those rules count whole pixels with both ends included, so right and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from groundling.errors import DataError
-from groundling.metrics import bleu, cider, errors, rouge
+from groundling.metrics import errors
+from groundling.metrics.captions import score_captions
 from groundling.metrics.grounding import Grounding, Pointing, Sentence, Word, judge_generated
-from groundling.metrics.ngrams import Corpus, Numbers
 from groundling.metrics.overlap import Boxes
 from groundling.metrics.significance import Interval, intervals
-from groundling.metrics.statistics import Statistics, mean_statistics, signature
+from groundling.metrics.statistics import Statistics
 from groundling.text.morphology import lemma_of
-from groundling.text.ptb import tokenize
 from groundling.types import Box, Example, GroundedCaption, Phrase, Score
 
-Tokens = Sequence[Sequence[str]]
+TEXT_METRICS = ("bleu", "rouge", "cider-d")
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def evaluate(
     captions: Sequence[GroundedCaption],
     examples: Sequence[Example],
     *,
-    texts: bool = True,
+    metrics: Sequence[str] = TEXT_METRICS,
     links: bool = True,
     class_of: Mapping[str, str] | None = None,
     frequency: Mapping[str, int] | None = None,
@@ -71,16 +69,16 @@ def evaluate(
     seed: int = 0,
     fields: Mapping[str, Any] | None = None,
 ) -> Evaluation:
-    """Score one caption for each example.
+    """Score captions, one for each example. Where one is missing, texts leave the image out and links miss it.
 
-    `texts`: score the texts. `links`: judge the links, which takes gold phrases with labels. `class_of`: word -> class of
-    what is said; by default a word belongs to the class with its lemma. `frequency`: how often each class is annotated in training, for
-    the scores by frequency. `bootstrap`: how many resamples the confidence intervals take. `fields`: data and split,
-    for the signatures.
+    `metrics`: those of the texts, by the names of `metrics.captions`; none, to leave the texts out. `links`: judge the
+    links, which takes gold phrases with labels. `class_of`: word -> class of what is said; by default a word belongs to
+    the class with its lemma. `frequency`: how often each class is annotated in training, for the scores by frequency.
+    `bootstrap`: how many resamples the confidence intervals take. `fields`: data and split, for the signatures.
     """
-    said = paired(captions, examples)
+    said = by_id(captions, examples)
     fields = dict(fields or {})
-    statistics = caption_statistics(said, examples, fields) if texts else []
+    statistics = _texts(said, examples, metrics, fields) if metrics else []
     grounding = ground_examples(said, examples, class_of, iou, fields) if links else None
     analysis = None
     if grounding is not None:
@@ -97,62 +95,43 @@ def evaluate(
     )
 
 
-def paired(captions: Sequence[GroundedCaption], examples: Sequence[Example]) -> list[GroundedCaption]:
-    """The caption of each example, in order; DataError where one is missing, given twice, or of an unknown image."""
-    by_id: dict[str, GroundedCaption] = {}
-    for caption in captions:
-        if caption.id in by_id:
-            raise DataError(f"image {caption.id!r} has two captions; keep one")
-        by_id[caption.id] = caption
+def by_id(captions: Sequence[GroundedCaption], examples: Sequence[Example]) -> dict[str, GroundedCaption]:
+    """The caption of each image; DataError where an image has two, or is not one of the examples."""
     known = {example.id for example in examples}
-    if unknown := [item for item in by_id if item not in known]:
+    said: dict[str, GroundedCaption] = {}
+    for caption in captions:
+        if caption.id in said:
+            raise DataError(f"image {caption.id!r} has two captions; keep one")
+        said[caption.id] = caption
+    if unknown := [image for image in said if image not in known]:
         raise DataError(
-            f"{len(unknown)} of {len(by_id)} captions are of images that are not in this data, such as {unknown[0]!r}; "
+            f"{len(unknown)} of {len(said)} captions are of images that are not in this data, such as {unknown[0]!r}; "
             "choose their split, or leave them out"
         )
-    if missing := [example.id for example in examples if example.id not in by_id]:
-        raise DataError(
-            f"{len(missing)} of {len(examples)} images have no caption, such as {missing[0]!r}; caption them all, or "
-            "choose the split that was captioned"
-        )
-    return [by_id[example.id] for example in examples]
+    return said
 
 
-# ---------------------------------------------------------------- texts
-
-
-def caption_statistics(
-    said: Sequence[GroundedCaption], examples: Sequence[Example], fields: Mapping[str, Any]
+def _texts(
+    said: Mapping[str, GroundedCaption], examples: Sequence[Example], metrics: Sequence[str], fields: Mapping[str, Any]
 ) -> list[Statistics]:
-    """BLEU-1 to 4, ROUGE-L and CIDEr-D with the document frequencies of these references, on Penn Treebank tokens."""
-    if mute := [example.id for example in examples if not example.captions]:
-        raise DataError(f"{len(mute)} images have no reference caption, such as {mute[0]!r}; texts cannot be scored")
-    ids = tuple(example.id for example in examples)
-    hypotheses = [tokenize(caption.text) for caption in said]
-    references = [[tokenize(caption.text) for caption in example.captions] for example in examples]
-    fields = {**fields, "tok": "ptb-3.4.1"}
-    counts = bleu.counts(Corpus.of(hypotheses, references, Numbers()))
-    found = [
-        Statistics(f"BLEU-{k}", signature(f"bleu-{k}", **fields), ids, counts, partial(bleu.bleu, order=k))
-        for k in range(1, 5)
-    ]
-    found.append(mean_statistics("ROUGE-L", signature("rouge-l", **fields), ids, rouge.rouge_l(hypotheses, references)))
-    name = signature("cider-d", df="corpus", **fields)
-    found.append(mean_statistics("CIDEr-D", name, ids, cider.cider_d(hypotheses, references)))
-    return found
+    references = {example.id: [caption.text for caption in example.captions] for example in examples}
+    texts = {example.id: said[example.id].text for example in examples if example.id in said}
+    about = "".join(f"|{key}:{value}" for key, value in fields.items())
+    found = score_captions(texts, references, metrics)
+    return [replace(s, signature=s.signature.replace("|v:", f"{about}|v:")) for s in found]
 
 
 # ---------------------------------------------------------------- links
 
 
 def ground_examples(
-    said: Sequence[GroundedCaption],
+    said: Mapping[str, GroundedCaption],
     examples: Sequence[Example],
     class_of: Mapping[str, str] | None,
     iou: float,
     fields: Mapping[str, Any],
 ) -> Grounding:
-    """The grounding of `said[i]` against the phrases of `examples[i]`."""
+    """The grounding of captions, by image, against the phrases of the examples."""
     labels = {phrase.label for example in examples for phrase in example.gold if phrase.label and phrase.boxes}
     if not labels:
         raise DataError("no phrase of this data has a box and a class, so grounding cannot be scored; leave it out")
@@ -162,15 +141,16 @@ def ground_examples(
     else:
         find = class_of.get
     video = any(phrase.frames for example in examples for phrase in example.gold)
-    frames = 1 + max((link.frame for caption in said for link in caption.links), default=0) if video else 1
+    frames = 1 + max((link.frame for caption in said.values() for link in caption.links), default=0) if video else 1
     sentences: list[Sentence] = []
     pointings: list[Pointing | None] = []
     handed_in: dict[str, int] = {}
-    for caption, example in zip(said, examples, strict=True):
-        pointing = _pointing(caption, find, frames)
+    for example in examples:
+        pointing = _pointing(said[example.id], find, frames) if example.id in said else None
+        if pointing is not None:
+            handed_in[example.id] = len(example.captions)
         for index in range(len(example.captions)):
             sentence = _sentence(example, index, video)
-            handed_in[example.id] = handed_in.get(example.id, 0) + 1
             if sentence.words or not video:  # in videos nothing is judged where nothing is annotated
                 sentences.append(sentence)
                 pointings.append(pointing)

@@ -1,0 +1,302 @@
+"""Score captions and their grounding: our own files, or the official ones by name."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from groundling.errors import GroundlingError
+
+if TYPE_CHECKING:
+    from groundling.metrics.evaluation import Evaluation
+    from groundling.metrics.significance import Comparison
+    from groundling.types import Example, GroundedCaption
+
+log = logging.getLogger(__name__)
+
+OFFICIAL = {  # what the first word may be -> module, one line
+    "captions": ("score_captions", "COCO results against a COCO captions file: BLEU, ROUGE-L, CIDEr, METEOR, SPICE"),
+    "flickr30k-entities": ("score_grounding", "a Flickr30k-Entities submission, as its evaluator scores it"),
+    "activitynet-entities": ("score_grounding", "an ActivityNet-Entities submission, as its evaluator scores it"),
+    "phrases": ("score_phrases", "phrase localisation: Recall@1/5/10, pointing game, upper bound"),
+    "chair": ("score_chair", "CHAIR: objects that captions mention and images do not show"),
+}
+
+DESCRIPTION = """\
+Score captions and their grounding, each number with its signature.
+
+  groundling score PRED --data DATA [--split NAME]     everything at once, on our own files
+  groundling score --compare A B C --data DATA         systems side by side, the first is the baseline
+  groundling score NAME ...                            official files; NAME is one of
+
+""" + "\n".join(f"    {name:22}{line}" for name, (_, line) in OFFICIAL.items())
+
+EPILOG = """\
+PRED holds JSON lines (`groundling caption`), a COCO results list, or a grounding submission. Texts are scored by BLEU,
+ROUGE-L and CIDEr-D; links, where there are any and the data has boxes, by the rules of Flickr30k-Entities (images) or
+ActivityNet-Entities (videos), with the kinds of errors. An image without a caption is left out of the scores of texts,
+which say so in their signature, and is missed in the scores of links. In --json NaN is null.
+
+examples:
+  groundling score val.jsonl --data data/scenes --split val --bootstrap 1000
+  groundling score --pred results.json --refs captions_val2014.json
+  groundling score --compare plain.jsonl grounded.jsonl --data data/flickr30k --split test
+  groundling score flickr30k-entities --help"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Nothing is parsed here: the first word decides which options there are, so `run` parses all that follows."""
+    parser.prefix_chars = "\0"  # no word is an option to this parser, not even --help
+    parser.add_argument("words", nargs=argparse.REMAINDER)
+
+
+def run(args: argparse.Namespace) -> int:
+    words: list[str] = args.words
+    name = words[0] if words and words[0] in OFFICIAL else ""
+    parser = argparse.ArgumentParser(
+        prog=f"groundling score {name}".strip(),
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if not name:
+        _add_own(parser)
+        return _score(parser, parser.parse_args(words))
+    module = importlib.import_module(f"groundling.commands.{OFFICIAL[name][0]}")
+    module.add_arguments(parser)
+    parser.set_defaults(name=name)
+    return module.run(parser.parse_args(words[1:])) or 0
+
+
+def _add_own(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("file", nargs="?", metavar="PRED", type=Path, help="captions to score")
+    parser.add_argument("--pred", type=Path, metavar="PRED", help="the same")
+    parser.add_argument(
+        "--compare", nargs="+", type=Path, metavar="PRED", help="several systems; the first is the baseline"
+    )
+    parser.add_argument("--data", "--refs", type=Path, metavar="DATA", help="data set of any format that we read")
+    parser.add_argument("--split", metavar="NAME", help="split that was captioned (default: all images of the data)")
+    parser.add_argument(
+        "--metrics", default="bleu,rouge,cider-d", metavar="NAMES",
+        help="of bleu, rouge, cider, cider-d, meteor, spice, with commas (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--grounding", action="store_true", help="score the links; an error where that cannot be done")
+    parser.add_argument("--iou", type=float, default=0.5, metavar="X", help="overlap above which a box is right (0.5)")
+    parser.add_argument("--bootstrap", type=int, default=0, metavar="N", help="confidence intervals from N resamples")
+    parser.add_argument("--seed", type=int, default=0, help="of the resamples (default 0)")
+    parser.add_argument(
+        "--html", nargs="?", const="", metavar="FILE", help="also a page with scores, errors and images"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, with every judged word")
+
+
+# ---------------------------------------------------------------- our own files
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What all systems are scored with."""
+
+    examples: tuple[Example, ...]
+    options: dict[str, Any]  # of `evaluate`
+
+
+def _score(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    files: list[Path] = args.compare or [path for path in (args.file, args.pred) if path]
+    if args.compare and (args.file or args.pred):
+        parser.error("name the systems after --compare, and no other")
+    if len(files) != 1 and not args.compare:
+        parser.error("name one file of captions, such as: groundling score val.jsonl --data data/scenes")
+    if args.data is None:
+        parser.error("name the data set with --data")
+    if args.bootstrap < 0:
+        parser.error("--bootstrap takes a number of resamples, 1000 for instance")
+    systems = [_read(path) for path in files]
+    links = _links_wanted(args, systems)
+    task = _task(args, links)
+    evaluations = [_evaluate(captions, task, known_text) for captions, known_text in systems]
+    if args.compare:
+        _report_comparison(files, evaluations, args)
+    elif args.json:
+        print(json.dumps(evaluations[0].to_dict(), allow_nan=False))
+    else:
+        _print_evaluation(evaluations[0])
+    if args.html is not None:
+        _page(files, args)
+    return 0
+
+
+def _read(path: Path) -> tuple[list[GroundedCaption], bool]:
+    """Captions, and whether their texts are known: a grounding submission names only the words that it grounds."""
+    from groundling.data import official
+    from groundling.metrics.files import parse_json, read_lines, read_text
+    from groundling.metrics.predictions import read_captions
+
+    first = next((line for _, line in read_lines(path)), "").strip()
+    if first.startswith("{") and '"caption"' not in first:
+        submission = parse_json(read_text(path), str(path))
+        results = submission.get("results") if isinstance(submission, dict) else None
+        videos = isinstance(results, dict) and any(isinstance(rows, dict) for rows in results.values())
+        read = official.video_captions if videos else official.image_captions
+        return read(submission, str(path)), False
+    return read_captions(path), True
+
+
+def _links_wanted(args: argparse.Namespace, systems: Sequence[tuple[list[GroundedCaption], bool]]) -> bool:
+    pointing = [any(caption.links for caption in captions) for captions, _ in systems]
+    if args.grounding and not all(pointing):
+        raise GroundlingError("--grounding: these captions have no links; make them with `groundling caption`")
+    return all(pointing)
+
+
+def _task(args: argparse.Namespace, links: bool) -> _Task:
+    """The examples to score on, with the classes of their phrases where links are judged."""
+    from groundling.data.dataset import load
+
+    data = load(args.data, annotated=False)
+    chosen = data.split(args.split) if args.split else data
+    metrics = tuple(name.strip() for name in args.metrics.split(",") if name.strip())
+    fields = {"data": data.name} | ({"split": args.split} if args.split else {})
+    options: dict[str, Any] = {"metrics": metrics, "bootstrap": args.bootstrap, "seed": args.seed, "fields": fields}
+    drawn = any(phrase.boxes for example in chosen for phrase in example.gold)
+    if args.grounding and not drawn:
+        raise GroundlingError(f"--grounding: nobody drew boxes in {args.data}")
+    options |= {"links": links and drawn, "iou": args.iou}
+    examples = chosen.examples
+    if links and drawn:
+        if not any(phrase.label for example in chosen for phrase in example.gold):
+            examples, options["class_of"], training = _labelled(args)
+        else:
+            training = data.split("train").examples if "train" in data.splits else data.examples
+        options["frequency"] = _frequency(training)
+    return _Task(examples, options)
+
+
+def _labelled(args: argparse.Namespace) -> tuple[tuple[Example, ...], dict[str, str], Sequence[Example]]:
+    """Classes made from the training split, as training makes them; the examples with them; the training split."""
+    from groundling.data.dataset import load
+    from groundling.recipes.run import groundable_words
+    from groundling.text import classes
+
+    data = load(args.data)
+    training = data.split("train") if "train" in data.splits else data
+    found = groundable_words(training)
+    chosen = data.split(args.split) if args.split else data
+    return tuple(classes.label(chosen, found)), dict(found.class_of), classes.label(training, found)
+
+
+def _frequency(examples: Sequence[Example]) -> dict[str, int]:
+    """How many boxes each class has in training."""
+    count: dict[str, int] = {}
+    for example in examples:
+        for phrase in example.gold:
+            if phrase.label:
+                count[phrase.label] = count.get(phrase.label, 0) + len(phrase.boxes)
+    return count
+
+
+def _evaluate(captions: list[GroundedCaption], task: _Task, known_text: bool) -> Evaluation:
+    from groundling.metrics.evaluation import evaluate
+
+    options = task.options if known_text else {**task.options, "metrics": ()}
+    known = {example.id for example in task.examples}
+    inside = [caption for caption in captions if caption.id in known] if not known_text else captions
+    return evaluate(inside, task.examples, **options)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def _print_evaluation(evaluation: Evaluation) -> None:
+    from rich.table import Table
+
+    table = Table("score", box=None, pad_edge=False)
+    table.add_column("value", justify="right")
+    if evaluation.intervals:
+        table.add_column("95 % interval", justify="right")
+    table.add_column("n", justify="right")
+    table.add_column("signature", style="dim", overflow="fold")
+    ranges = [f"{interval.low:.4f} to {interval.high:.4f}" for interval in evaluation.intervals]
+    for i, score in enumerate(evaluation.scores):
+        table.add_row(score.name, f"{score.value:.4f}", *ranges[i : i + 1], str(score.n), score.signature)
+    _show(table)
+    if evaluation.errors is not None:
+        best = evaluation.errors.upper_bound
+        shapes = ", ".join(f"{share:.1%} {shape}" for shape, share in evaluation.errors.shapes.items())
+        print(f"\nwrong groundings: {shapes}")
+        print(
+            f"with partial groundings counted as right: f1_all {best['all']['f1']:.4f}, f1_loc {best['loc']['f1']:.4f}"
+        )
+
+
+def _report_comparison(files: Sequence[Path], evaluations: Sequence[Evaluation], args: argparse.Namespace) -> None:
+    from groundling.metrics.significance import compare
+
+    names = _short_names(files)
+    samples = args.bootstrap or 1000
+    first = evaluations[0]
+    columns = [compare(first.statistics, other.statistics, samples, seed=args.seed) for other in evaluations[1:]]
+    if args.json:
+        from dataclasses import asdict
+
+        from groundling.metrics.evaluation import finite
+
+        systems = {n: e.to_dict(records=False) for n, e in zip(names, evaluations, strict=True)}
+        tests = {n: [asdict(one) for one in column] for n, column in zip(names[1:], columns, strict=True)}
+        print(json.dumps({"systems": systems, "baseline": names[0], "tests": finite(tests)}, allow_nan=False))
+    else:
+        _print_comparison(names, first, columns, samples)
+
+
+def _print_comparison(
+    names: Sequence[str], first: Evaluation, columns: Sequence[Sequence[Comparison]], samples: int
+) -> None:
+    from rich.table import Table
+
+    table = Table("score", box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="right")
+    for i, score in enumerate(first.scores):
+        cells = [f"{column[i].system:.4f}{_stars(column[i].p_randomisation)}" for column in columns]
+        table.add_row(score.name, f"{score.value:.4f}   ", *cells)
+    _show(table)
+    print(
+        f"\n{names[0]} is the baseline. Paired approximate randomisation, {samples} swaps: "
+        "* p < 0.05, ** p < 0.01, *** p < 0.001"
+    )
+    for about in dict.fromkeys(score.signature.partition("|")[2] for score in first.scores):
+        print(f"signature: {about}")
+
+
+def _stars(p: float) -> str:
+    return next((stars for limit, stars in ((0.001, "***"), (0.01, "** "), (0.05, "*  ")) if p < limit), "   ")
+
+
+def _short_names(files: Sequence[Path]) -> list[str]:
+    stems = [path.stem for path in files]
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
+
+
+def _show(table: Any) -> None:
+    """Print a table; a pipe gets all of its width, a terminal its own."""
+    import sys
+
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else 250, highlight=False).print(table)
+
+
+def _page(files: Sequence[Path], args: argparse.Namespace) -> None:
+    from groundling.commands import report
+
+    parser = argparse.ArgumentParser()
+    report.add_arguments(parser)
+    out = args.html or f"{files[0].stem}.html"
+    words = [*map(str, files), "--data", str(args.data), "-o", out]
+    report.run(parser.parse_args([*words, "--split", args.split] if args.split else words))

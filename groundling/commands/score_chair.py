@@ -1,0 +1,62 @@
+"""`groundling score chair`: hallucinated objects."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+DESCRIPTION = """\
+CHAIR: how many of the objects that captions mention are not in the image (CHAIRi), and how many captions mention one
+(CHAIRs). An image holds what its reference captions mention and, with --instances, what its instances name.
+
+SYNONYMS has one set per line, `dog, puppy, hound`; the first word names it, and is the label of instances."""
+
+EPILOG = """\
+examples:
+  groundling score chair --pred results.json --refs captions_val2014.json --synonyms synonyms.txt \\
+      --instances instances_val2014.json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("--pred", type=Path, required=True, metavar="RESULTS", help="COCO results, or our JSON lines")
+    parser.add_argument("--refs", type=Path, required=True, metavar="CAPTIONS", help="COCO captions file")
+    parser.add_argument("--synonyms", type=Path, required=True, metavar="SYNONYMS", help="synonym sets, one per line")
+    parser.add_argument("--instances", type=Path, metavar="FILE", help="COCO instances file")
+    parser.add_argument("--json", action="store_true", help="print JSON, with every caption")
+
+
+def run(args: argparse.Namespace) -> None:
+    from groundling.metrics.caption_files import read_predictions, read_references
+    from groundling.metrics.chair import chair, read_synonyms
+    from groundling.metrics.evaluation import finite
+
+    references = [(image, text) for image, texts in read_references(args.refs).items() for text in texts]
+    instances = _instances(args.instances) if args.instances else []
+    found = chair(read_predictions(args.pred).items(), references, read_synonyms(args.synonyms), instances)
+    if args.json:
+        print(json.dumps(finite(found.to_dict()), allow_nan=False))
+        return
+    for score in (one.score() for one in found.statistics().values()):
+        print(f"{score.name:8}{score.value:8.4f}   {score.signature}|n:{score.n}")
+
+
+def _instances(path: Path) -> list[tuple[str, str]]:
+    """(image, category) of every instance."""
+    from groundling.metrics.files import Place, read_json
+
+    file, name = read_json(path, "instances")
+    place = Place(name)
+    labels: dict[Any, str] = {}
+    for i, row in enumerate(place.get(file, "categories", list)):
+        labels[place.at("categories", i).get(row, "id", int)] = place.at("categories", i).get(row, "name", str)
+    found = []
+    for i, row in enumerate(place.get(file, "annotations", list)):
+        at = place.at("annotations", i)
+        category = at.get(row, "category_id", int)
+        if category not in labels:
+            raise at.error(f"category {category} is not among the categories of the file")
+        found.append((str(at.get(row, "image_id", object)), labels[category]))
+    return found

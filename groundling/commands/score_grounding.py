@@ -1,0 +1,69 @@
+"""`groundling score flickr30k-entities` and `groundling score activitynet-entities`: the official files as they are."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+DESCRIPTION = """\
+Score a grounding submission as the official evaluator of Flickr30k-Entities or ActivityNet-Entities does.
+
+--mode generated: precision, recall and F1 of generated sentences, averaged over classes and per sentence. "all" blames
+words that the reference does not have and counts those that were not said; "loc" looks at shared words alone.
+--mode gt: accuracy on ground-truth sentences (attention or grounding accuracy, by what was submitted).
+
+Rules for odd input: an image or segment without a prediction is missed; predictions for unknown ids lower only the
+per-sentence scores, which divide by all sentences handed in; a NaN, infinite, inverted or one-pixel box never hits; a
+wrong number of rows, frames or coordinates, and an id or key that occurs twice, is an error. Without --lemmas words are
+lemmatised by rules of our own; the official evaluators ask a CoreNLP 3.9.1 server, whose lemmas a table can hold.
+A score that is 0 / 0 is NaN, which is null in --json."""
+
+EPILOG = """\
+examples:
+  groundling score flickr30k-entities --submission s.json --reference flickr30k_cleaned_class.json \\
+      --split-file split_ids_flickr30k_entities.json --split test --json
+  groundling score activitynet-entities --submission s.json --reference anet_entities_cleaned_class.json \\
+      --split-file split_ids_anet_entities.json --split validation --mode gt"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("--submission", type=Path, required=True, metavar="FILE", help='{"results": {...}}')
+    parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help='{"annotations": ...}')
+    parser.add_argument("--split-file", type=Path, required=True, metavar="FILE", help='{"val": [ids], ...}')
+    parser.add_argument("--split", required=True, nargs="+", metavar="NAME", help="split, or several, to score on")
+    parser.add_argument("--mode", choices=("generated", "gt"), default="generated", help="(default: generated)")
+    parser.add_argument("--iou", type=float, default=0.5, metavar="X", help="a box is right above it (default 0.5)")
+    parser.add_argument("--lemmas", type=Path, metavar="TABLE", help="{word: lemma} in place of the built-in rules")
+    parser.add_argument("--bootstrap", type=int, default=0, metavar="N", help="95 %% intervals from N resamples")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    from groundling.metrics import grounding_image, grounding_video
+    from groundling.metrics.evaluation import finite
+
+    files = args.submission, args.reference, args.split_file, args.split
+    image = args.name == "flickr30k-entities"
+    found: Any
+    if args.mode == "gt":
+        found = (grounding_image.ground_given_image if image else grounding_video.ground_given_video)(*files, args.iou)
+        statistics = list(found.statistics().values())
+    else:
+        judge = grounding_image.ground_image if image else grounding_video.ground_video
+        found = judge(*files, args.iou, args.lemmas)
+        statistics = [one for group in found.statistics().values() for one in group.values()]
+    if args.json:
+        print(json.dumps(finite(found.to_dict()), allow_nan=False))
+    else:
+        _print(statistics, args.bootstrap)
+
+
+def _print(statistics: list[Any], samples: int) -> None:
+    from groundling.metrics.significance import intervals
+
+    ranges = [f"  {i.low:.4f} to {i.high:.4f}" for i in intervals(statistics, samples)] if samples else []
+    for i, score in enumerate(one.score() for one in statistics):
+        print(f"{score.name:24}{score.value:8.4f}{''.join(ranges[i : i + 1])}   {score.signature}")
