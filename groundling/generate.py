@@ -25,7 +25,7 @@ from groundling.types import BOS, EOS, PAD, UNK, Box, GroundedCaption, Link, Loo
 def greedy(captioner: Captioner, scene: Scene, length: int) -> Decoding:
     """The likeliest word at every step; dropout off, no gradient."""
     with torch.no_grad(), _dropout_off(captioner):
-        return _decode(captioner, scene, length, lambda logp: logp.argmax(1))
+        return _decode(captioner, scene, length, lambda logp, likeliest: likeliest)
 
 
 def sample(
@@ -45,14 +45,15 @@ def sample(
     if temperature <= 0:
         raise ValueError(f"temperature must be above 0, got {temperature}; use greedy for the likeliest words")
 
-    def draw(logp: Tensor) -> Tensor:
+    def draw(logp: Tensor, likeliest: Tensor) -> Tensor:
         kept = _keep_likeliest(logp / temperature, top_k, top_p)
         return kept.softmax(1).multinomial(1, generator=generator).squeeze(1)
 
     return _decode(captioner, scene, length, draw)
 
 
-def _decode(captioner: Captioner, scene: Scene, length: int, choose: Callable[[Tensor], Tensor]) -> Decoding:
+def _decode(captioner: Captioner, scene: Scene, length: int, choose: Callable[[Tensor, Tensor], Tensor]) -> Decoding:
+    """One caption per row; `choose` takes what may be said, log-probabilities (n, V), and the likeliest of it (n,)."""
     n = len(scene)
     rows = torch.arange(n, device=scene.row.device)  # the captions that are not finished
     token, state = torch.full_like(rows, BOS), captioner.start(scene)
@@ -60,9 +61,10 @@ def _decode(captioner: Captioner, scene: Scene, length: int, choose: Callable[[T
     for _ in range(length):
         logp, glimpse, state = captioner.step(token, scene, state)
         may = _sayable(logp.detach())
-        token = choose(may)
+        guess = may.max(1).indices  # faster than argmax
+        token = choose(may, guess)
         picks = glimpse.picks(token, scene.frame[scene.row])
-        steps.append((rows, token, logp.gather(1, token[:, None]).squeeze(1), glimpse.attn, may.argmax(1), picks))
+        steps.append((rows, token, logp.gather(1, token[:, None]).squeeze(1), glimpse.attn, guess, picks))
         going = (token != EOS).nonzero().squeeze(1)
         if not len(going):
             break
@@ -153,7 +155,7 @@ class _Beams:
             stuck = may.isneginf().all(1)  # nothing left to say, in a tiny vocabulary
             may[stuck, EOS] = logp[stuck, EOS]
             self.glimpses.append(glimpse)
-            self.guesses.append(may.argmax(1))
+            self.guesses.append(may.max(1).indices)
             self.extend(may)
             self.finish(t + 1)
             if not len(self.rows):
