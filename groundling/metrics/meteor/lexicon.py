@@ -1,0 +1,119 @@
+"""What METEOR knows of English words: stems, synonyms, function words. Read from the files of `pycocoevalcap`."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
+
+from groundling.errors import DataError, MissingExtra
+
+SUFFIXES = (  # ending -> what takes its place, tried in this order
+    *(("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man")),
+    *(("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
+    *(("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
+)
+
+EXACT, STEM, SYNONYM, PARAPHRASE = range(4)  # kinds of match
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """The word lists inside METEOR's jar, each parsed when it is first needed."""
+
+    jar: Path
+    _kinds: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict, compare=False)
+
+    def kinds(self, word: str, other: str) -> tuple[int, ...]:
+        """In which ways, a paraphrase aside, do two words match?"""
+        known = self._kinds.get((word, other))
+        if known is None:
+            known = self._kinds[word, other] = self._compare(word, other)
+        return known
+
+    def _compare(self, word: str, other: str) -> tuple[int, ...]:
+        if java_hash(word) == java_hash(other):
+            return (EXACT,)
+        same_stem = java_hash(self.stem(word)) == java_hash(self.stem(other))
+        synonymous = not self.senses(word).isdisjoint(self.senses(other))
+        return (STEM,) * same_stem + (SYNONYM,) * synonymous
+
+    @cache  # noqa: B019 (there is one lexicon a process)
+    def stem(self, word: str) -> str:
+        return str(self._stemmer.stemWord(word))
+
+    @cached_property
+    def _stemmer(self):  # type: ignore[no-untyped-def]
+        try:
+            import snowballstemmer
+        except ImportError as error:
+            raise MissingExtra("METEOR needs a stemmer: pip install 'groundling[score]'") from error
+        return snowballstemmer.stemmer("english")
+
+    @cache  # noqa: B019
+    def senses(self, word: str) -> frozenset[str]:
+        """Synsets of the word and of its base forms: irregular ones by list, others by their suffix."""
+        found = self._synsets.get(word, "").split()
+        bases = self._bases.get(word) or [self._base(word)]
+        return frozenset(found + [sense for base in bases for sense in self._synsets.get(base, "").split()])
+
+    def _base(self, word: str) -> str:
+        """The first form with another ending that has synsets; "" when none does. "ful" is put back afterwards."""
+        if word.endswith("ss") or len(word) <= 2:
+            return word
+        for ending, instead in SUFFIXES:
+            if word.endswith(ending) and (form := word.removesuffix(ending) + instead) in self._synsets:
+                return form + "ful" * word.endswith("ful")
+        return ""
+
+    @cached_property
+    def function_words(self) -> frozenset[str]:
+        return frozenset(self._read("function/english.words").split())
+
+    @cached_property
+    def prefixes(self) -> dict[str, bool]:
+        """Abbreviations that keep their dot; True: only before a number."""
+        rows = (line.split() for line in self._read("nonbreaking/english.prefixes").splitlines())
+        return {row[0]: row[1:2] == ["#NUMERIC_ONLY#"] for row in rows if row and not row[0].startswith("#")}
+
+    @cached_property
+    def _synsets(self) -> dict[str, str]:
+        lines = self._read("synonym/english.synsets").split("\n")
+        return dict(zip(lines[::2], lines[1::2], strict=False))
+
+    @cached_property
+    def _bases(self) -> dict[str, list[str]]:
+        bases: dict[str, list[str]] = defaultdict(list)
+        lines = self._read("synonym/english.exceptions").split("\n")
+        for base, forms in zip(lines[::2], lines[1::2], strict=False):
+            for form in forms.split():
+                bases[form].append(base)
+        return dict(bases)
+
+    def _read(self, name: str) -> str:
+        try:
+            with ZipFile(self.jar) as jar:
+                return jar.read(name).decode("utf-8")
+        except (OSError, KeyError, BadZipFile, UnicodeDecodeError) as error:
+            raise DataError(f"{self.jar} is damaged ({error}): pip install --force-reinstall pycocoevalcap") from error
+
+
+def data_folder() -> Path:
+    """Where the `pycocoevalcap` package keeps METEOR; found without importing it."""
+    spec = importlib.util.find_spec("pycocoevalcap")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtra("METEOR needs its word lists: pip install 'groundling[score]'")
+    return Path(spec.submodule_search_locations[0]) / "meteor"
+
+
+@cache
+def java_hash(text: str) -> int:
+    """Java's String.hashCode, by which METEOR compares words: two in four thousand million are taken for one."""
+    h = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(data[::2], data[1::2], strict=True):
+        h = (31 * h + (high << 8) + low) & 0xFFFFFFFF
+    return h
