@@ -12,6 +12,7 @@ Every judged word is an entry of `Entries`. Class averages and per-sentence aver
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
@@ -26,7 +27,7 @@ from groundling.metrics.statistics import Array, Sparse, Statistics, signature
 Ints = NDArray[np.intp]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Word:
     """An annotated word of a reference."""
 
@@ -35,7 +36,7 @@ class Word:
     rows: tuple[int, ...]  # its boxes, in Sentence.boxes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sentence:
     """One reference caption of an image, or the caption of one segment of a video."""
 
@@ -49,7 +50,7 @@ class Sentence:
     ]  # class -> place in `words` of the one that predictions of it are compared with, the first
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Pointing:
     """What a system points at in one sentence."""
 
@@ -94,20 +95,20 @@ class _Docket:
         self.predicted = _concatenated([p.boxes for p in spoken.values()], (0, 1, 4))
         starts = np.cumsum([0, *(len(p.boxes) for p in spoken.values())]).tolist()
         self.start = dict(zip(spoken, starts, strict=False))
-        self.words: list[tuple[int, int, bool, int, int]] = []
-        self.pairs: list[tuple[int, int, int]] = []
+        self.words = array("q")  # five numbers each: sentence, label, shared, said, meant
+        self.pairs = array("q")  # three: word, row of `predicted`, row of `truth`
 
     def add(self, sentence: int, label: int, shared: bool, said: int, meant: int) -> None:
         """A word to judge: by the box of the `said`-th word pointed at, if it also is an annotated word."""
         if said >= 0 and meant >= 0:
-            entry, offset = len(self.words), self.offsets[sentence]
+            entry, offset = len(self.words) // 5, self.offsets[sentence]
             k = self.start[id(self.pointings[sentence])] + said
             for row in self.sentences[sentence].words[meant].rows:
-                self.pairs.append((entry, k, offset + row))
-        self.words.append((sentence, label, shared, said, meant))
+                self.pairs.extend((entry, k, offset + row))
+        self.words.extend((sentence, label, shared, said, meant))
 
     def entries(self) -> Entries:
-        sentence, label, shared, said, meant = np.array(self.words, np.intp).reshape(-1, 5).T
+        sentence, label, shared, said, meant = np.array(self.words, np.intp).reshape(-1, 5).T.copy()
         entry, k, m = np.array(self.pairs, np.intp).reshape(-1, 3).T
         seen = (self.frames[m] >= 0) & (self.frames[m] < self.predicted.shape[1])
         entry, k, m = entry[seen], k[seen], m[seen]

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from groundling.metrics.files import Place, Source, read_json
+from groundling.metrics.files import Place, Source, collector_paused, read_json
 from groundling.metrics.grounding import (
     GivenGrounding,
     Grounding,
@@ -54,6 +55,7 @@ def flickr30k_entities(
     return ground_image(submission, reference, split_file, split, iou, lemmas).to_dict()
 
 
+@collector_paused()
 def ground_image(
     submission: Source,
     reference: Source,
@@ -79,6 +81,7 @@ def ground_image(
     )
 
 
+@collector_paused()
 def ground_given_image(
     submission: Source, reference: Source, split_file: Source, split: str | Sequence[str], iou: float = 0.5
 ) -> GivenGrounding:
@@ -111,6 +114,8 @@ def references(reference: Source, wanted: set[str]) -> list[Sentence]:
         if item in wanted:
             captions = place.get(image, "captions", list)
             sentences += [_sentence(item, caption, place.at("caption", j)) for j, caption in enumerate(captions)]
+        if isinstance(reference, str | Path):  # what was read here may go: its memory serves what comes
+            annotations[i] = None
     return sentences
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from groundling.metrics.files import Place, Source, read_json
+from groundling.metrics.files import Place, Source, collector_paused, read_json
 from groundling.metrics.grounding import (
     GivenGrounding,
     Grounding,
@@ -54,6 +54,7 @@ def activitynet_entities(
     return ground_video(submission, reference, split_file, split, iou, lemmas).to_dict()
 
 
+@collector_paused()
 def ground_video(
     submission: Source,
     reference: Source,
@@ -73,6 +74,7 @@ def ground_video(
     return judge_generated(sentences, pointings, lemma, iou, handed_in, fields)
 
 
+@collector_paused()
 def ground_given_video(
     submission: Source, reference: Source, split_file: Source, split: str | Sequence[str], iou: float = 0.5
 ) -> GivenGrounding:
