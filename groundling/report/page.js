@@ -182,15 +182,15 @@ function table(head, rows) {
 
 function errorCard(error) {
   const item = byId.get(error.id);
-  const text = make("div", { class: "text" }, make("b", {}, error.word), ` · ${error.kind}`);
+  const text = make("div", { class: "text" }, make("b", {}, error.label), ` · ${error.kind}${error.shape ? `, ${error.shape}` : ""}`);
   const open = make("button", { type: "button", class: "word" }, error.id);
   open.addEventListener("click", () => go(error.id));
   text.append(make("div", { class: "meta" }, open));
   if (!item) return make("article", {}, text);
   const svg = canvas(item);
-  for (const box of error.truth ?? []) svg.append(rect(box, { class: "gold" }));
-  if (error.box) svg.append(rect(error.box, { class: "box", style: `stroke:${PALETTE[0]}` }));
-  const picture = make("img", { src: item.picture, width: item.size[0], height: item.size[1], alt: error.word, decoding: "async" });
+  for (const box of error.truth) svg.append(rect(box, { class: "gold" }));
+  for (const box of error.predicted) if (!box.includes(null)) svg.append(rect(box, { class: "box", style: `stroke:${PALETTE[0]}` }));
+  const picture = make("img", { src: item.picture, width: item.size[0], height: item.size[1], alt: error.label, decoding: "async" });
   return make("article", {}, make("figure", {}, picture, svg), text);
 }
 
@@ -230,11 +230,17 @@ function evaluationView(evaluation) {
   const section = $("evaluation");
   section.append(make("h2", {}, "Scores"));
   section.append(table(["score", "value", "n", "signature"], evaluation.scores.map((s) => [s.name, s.value, s.n, make("code", {}, s.signature)])));
-  if (evaluation.classes?.length) {
-    const columns = Object.keys(evaluation.classes[0]);
-    section.append(make("h2", {}, "Classes"), table(columns, evaluation.classes.map((row) => columns.map((c) => row[c]))));
+  const classes = Object.entries(evaluation.per_class ?? {});
+  if (classes.length) {
+    const head = ["class", "F1 all", "F1 loc", "said", "right", "annotated", "found"];
+    const row = ([name, { all, loc }]) => [name, all.f1, loc.f1, all.precision[1], all.precision[0], all.recall[1], all.recall[0]];
+    section.append(make("h2", {}, "Classes"), table(head, classes.map(row).sort((a, b) => b[5] - a[5])));
   }
-  if (evaluation.errors?.length) section.append(make("h2", {}, "Words and their places"), ...errorsView(evaluation.errors));
+  if (evaluation.by_frequency?.length) {
+    const rows = evaluation.by_frequency.map((g) => [Math.round(g.frequency), g.f1_all, g.f1_loc, g.classes.slice(0, 8).join(", ") + (g.classes.length > 8 ? ", …" : "")]);
+    section.append(make("h2", {}, "By frequency in training"), table(["boxes in training", "F1 all", "F1 loc", "classes"], rows));
+  }
+  if (evaluation.records?.length) section.append(make("h2", {}, "Words and their places"), ...errorsView(evaluation.records));
 }
 
 // ---------------------------------------------------------------- start

@@ -154,10 +154,20 @@ class TestInABrowser:
             page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
     def test_an_error_leads_to_its_image(self, chromium: Any, tmp_path: Path) -> None:
+        score = {"precision": [1, 2], "recall": [1, 4], "f1": 0.33}
+        record = {
+            "id": "id1",
+            "label": "dog",
+            "kind": "Part Grd",
+            "shape": "partial",
+            "predicted": [BOX],
+            "truth": [OTHER],
+        }
         evaluation = {
             "scores": [{"name": "F1_all", "value": 0.25, "n": 2, "signature": "f1_all|iou:.5"}],
-            "classes": [{"class": "dog", "f1": 0.5, "count": 3}, {"class": "cat", "f1": 0.1, "count": 9}],
-            "errors": [{"id": "id1", "word": "dog", "kind": "partial", "box": BOX, "truth": [OTHER]}],
+            "per_class": {"dog": {"all": score, "loc": score}},
+            "by_frequency": [{"classes": ["dog"], "frequency": 7.0, "f1_all": 0.3, "f1_loc": 0.4}],
+            "records": [record],
         }
         page = self.open(chromium, tmp_path, items(3), ["one"], evaluation=evaluation)
         self.find(page, "nav button")[1].click()

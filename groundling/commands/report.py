@@ -1,0 +1,111 @@
+"""One HTML page to look at captions and boxes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from groundling.report import Truth
+    from groundling.types import Box, Example, GroundedCaption
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "One self-contained HTML page: hover or tap a word and its box lights up; attention per word; find and sort;\n"
+        "several systems under one image. It opens from the file, without a server or a network.\n\n"
+        "With --data the page also shows the references and the true boxes, and gets a view of scores and errors."
+    )
+    parser.epilog = (
+        "examples:\n"
+        "  groundling report val.jsonl -o val.html\n"
+        "  groundling report plain.jsonl grounded.jsonl --data data/scenes --split val -o both.html"
+    )
+    parser.add_argument("captions", nargs="+", metavar="CAPTIONS", help="JSON lines of `groundling caption`, by system")
+    parser.add_argument("--data", help="data set with the truth")
+    parser.add_argument("--split", help="only this split of it")
+    parser.add_argument(
+        "-o", "--out", default="report.html", metavar="FILE", help="page to write (default %(default)s)"
+    )
+    parser.add_argument("--limit", type=int, help="only the first so many images")
+    parser.add_argument("--side", type=int, default=400, help="longest side of the embedded pictures (default 400)")
+    parser.add_argument("--title", help="heading of the page")
+
+
+def run(args: argparse.Namespace) -> int:
+    from groundling.errors import GroundlingError
+    from groundling.images import open_image
+    from groundling.metrics.predictions import read_captions
+    from groundling.progress import track
+    from groundling.report import Item, Truth, write
+
+    systems = [{said.id: said for said in read_captions(name)} for name in args.captions]
+    names = [Path(name).stem for name in args.captions]
+    judged = _judged(systems, args)
+    order = list(dict.fromkeys(id for system in systems for id in system))[: args.limit]
+
+    def item(id: str) -> Item:
+        said = tuple(system.get(id) for system in systems)
+        example = judged.examples.get(id)
+        media = next((s.media for s in said if s and s.media), example.media if example else "")
+        if not media:
+            raise GroundlingError(f"no picture is known for {id}: name the data set with --data")
+        numbers = {
+            (f"{name}: {key}" if len(names) > 1 else key): value
+            for name, one, scores in zip(names, said, judged.per_image, strict=True)
+            if one is not None
+            for key, value in {**scores.get(id, {}), **_own_numbers(one)}.items()
+        }
+        return Item(id, partial(open_image, media), said, _truth(example) if example else Truth(), numbers)
+
+    items = (item(id) for id in track(order, "pictures", len(order), quiet=len(order) < 50))
+    title = args.title or " and ".join(names)
+    write(Path(args.out), items, names, title=title, side=args.side, evaluation=judged.first)
+    print(args.out)
+    return 0
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What the data set says of the captions; empty without one."""
+
+    examples: dict[str, Example] = field(default_factory=dict)
+    per_image: tuple[dict[str, dict[str, float]], ...] = ()  # system -> id -> numbers
+    first: dict[str, Any] | None = None  # evaluation of the first system, as JSON
+
+
+def _judged(systems: Sequence[dict[str, GroundedCaption]], args: argparse.Namespace) -> _Judged:
+    if not args.data:
+        return _Judged(per_image=({},) * len(systems))
+    from groundling.judge import Judge
+
+    judge = Judge.of(args.data, args.split, links=any(said.links for system in systems for said in system.values()))
+    evaluations = [judge(list(system.values())) for system in systems]
+    per_image = tuple(
+        {id: {"CIDEr-D": value} for id, value in zip(s.ids, s.per_item().tolist(), strict=True)}
+        for evaluation in evaluations
+        for s in evaluation.statistics
+        if s.name == "CIDEr-D"
+    )
+    return _Judged({e.id: e for e in judge.examples}, per_image, evaluations[0].to_dict())
+
+
+def _own_numbers(said: GroundedCaption) -> dict[str, float]:
+    """What a caption says of itself: how likely it is, and how sure its weakest link is."""
+    weakest = {"weakest link": min(link.score for link in said.links)} if said.links else {}
+    return {"log p": said.logp, **weakest}
+
+
+def _truth(example: Example) -> Truth:
+    from groundling.report import Truth
+
+    phrases: dict[str, tuple[str, tuple[Box, ...]]] = {}
+    for phrase in example.gold:
+        words = example.captions[phrase.caption].tokens[slice(*phrase.span)]
+        if phrase.boxes:
+            phrases.setdefault(phrase.entity or str(len(phrases)), (" ".join(words), phrase.boxes))
+    return Truth(tuple(caption.text for caption in example.captions), tuple(phrases.values()))

@@ -1,0 +1,82 @@
+"""Captions of a data set, judged: its references and boxes made ready once, then any number of systems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from groundling.data.dataset import Dataset, load
+from groundling.errors import DataError
+from groundling.metrics.evaluation import TEXT_METRICS, Evaluation, evaluate
+from groundling.recipes.run import groundable_words
+from groundling.text import classes
+from groundling.types import Example, GroundedCaption
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Called with the captions of a system, it evaluates them."""
+
+    examples: tuple[Example, ...]
+    fields: Mapping[str, str]  # data and split, for the signatures
+    links: bool  # are the links judged?
+    class_of: Mapping[str, str] | None = None  # word -> class, where classes were made here
+    frequency: Mapping[str, int] | None = None  # boxes of each class in training
+
+    @staticmethod
+    def of(path: Path | str, split: str | None = None, *, links: bool = True) -> Judge:
+        """Read a data set. `links`: also what grounding is judged by, where the data set has boxes.
+
+        Classes are those that the data set names; where it names none, those that training makes of its phrases.
+        """
+        data = load(path, annotated=False)
+        fields = {"data": data.name} | ({"split": split} if split else {})
+        chosen = data.split(split) if split else data
+        if not (links and any(phrase.boxes for example in chosen for phrase in example.gold)):
+            return Judge(chosen.examples, fields, links=False)
+        if any(phrase.label for example in chosen for phrase in example.gold):
+            return Judge(chosen.examples, fields, True, frequency=_frequency(_training(data)))
+        data = load(path)
+        found = groundable_words(_training(data))
+        chosen, training = data.split(split) if split else data, classes.label(_training(data), found)
+        return Judge(tuple(classes.label(chosen, found)), fields, True, found.class_of, _frequency(training))
+
+    def __call__(
+        self,
+        captions: Sequence[GroundedCaption],
+        metrics: Sequence[str] = TEXT_METRICS,
+        *,
+        iou: float = 0.5,
+        bootstrap: int = 0,
+        seed: int = 0,
+    ) -> Evaluation:
+        """Texts by `metrics` (none: the texts are not judged), links at `iou`; see `metrics.evaluation.evaluate`."""
+        known = {example.id for example in self.examples}
+        if metrics and (unknown := next((said.id for said in captions if said.id not in known), None)):
+            raise DataError(f"image {unknown!r} is not in {self.fields}: choose the split that was captioned")
+        return evaluate(
+            [said for said in captions if said.id in known],
+            self.examples,
+            metrics=metrics,
+            links=self.links,
+            class_of=self.class_of,
+            frequency=self.frequency,
+            iou=iou,
+            bootstrap=bootstrap,
+            seed=seed,
+            fields=self.fields,
+        )
+
+
+def _training(data: Dataset) -> Dataset:
+    return data.split("train") if "train" in data.splits else data
+
+
+def _frequency(examples: Sequence[Example] | Dataset) -> dict[str, int]:
+    count: dict[str, int] = {}
+    for example in examples:
+        for phrase in example.gold:
+            if phrase.label:
+                count[phrase.label] = count.get(phrase.label, 0) + len(phrase.boxes)
+    return count
