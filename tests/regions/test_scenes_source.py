@@ -57,11 +57,19 @@ def test_touching_parts_merge_into_the_whole_and_never_with_the_ground() -> None
     pixels = np.zeros((20, 40, 3))
     pixels[5:15, 5:15], pixels[5:15, 15:25] = 100, 200
     found = segment(pixels, 9)
-    merged = mergers(found, 1, 1, 0)
+    merged = mergers(found, 1, 1, 0, 0)
     assert boxes_of(found, merged).tolist() == [[5, 5, 25, 15]]
     assert not (merged & found.ground).any()
     parts = np.eye(3, dtype=bool)[~found.ground]
     assert standing_out(found, merged).min() > standing_out(found, parts).max()
+
+
+def test_what_is_above_joins_before_what_is_beside_where_that_is_asked_for() -> None:
+    pixels = np.zeros((40, 60, 3))
+    pixels[10:20, 20:30], pixels[20:30, 20:30], pixels[20:30, 30:40] = 80, 160, 240
+    found = segment(pixels, 9)
+    above = boxes_of(found, mergers(found, 0, 0, 0, 1))[0].tolist()
+    assert above == [20, 10, 30, 30]
 
 
 # ---------------------------------------------------------------- the source

@@ -27,6 +27,7 @@ SEATS: dict[str, tuple[float, float]] = {  # where one sits or stands on it, fro
 ARMS = {"kite": "up", "flag": "up", "guitar": "hug", "book": "hug", "ball": "hug", "bucket": "down"}  # others: out
 WIDE = {"bus": 62, "truck": 56, "train": 80, "house": 50, "fence": 54, "boat": 48, "elephant": 50, "tent": 44,
         "car": 46, "horse": 44, "cow": 42, "bench": 40, "table": 40, "tractor": 40}  # fmt: skip
+HELMETS = {"bicycle": 0.8, "motorcycle": 0.9, "skateboard": 0.7, "horse": 0.3, "sled": 0.1}  # how likely
 SITS = {"bicycle": "ride", "motorcycle": "ride", "horse": "ride", "elephant": "ride", "boat": "tuck"}
 
 
@@ -101,7 +102,7 @@ def mount(stage: Stage, event: Event, spot: Spot) -> Fact:
     layer = spot.y + (-0.1 if thing == "boat" else 0.1)
     arm = "out" if pose == "ride" else "down"
     who = stage.add(name, x, foot, near, layer=layer, pose=pose, arm=arm, flip=spot.flip)
-    stage.dress(who, helmet=0.8 if thing in ("bicycle", "motorcycle", "skateboard") else 0.1)
+    stage.dress(who, HELMETS.get(thing, 0.0))
     return Fact((who,), verb, event.where, below)
 
 

@@ -81,16 +81,17 @@ def _drop(body: Build, pose: str) -> float:
 
 def _legs(pen: Pen, body: Build, pose: str, drop: float, skin: RGB, wears: Mapping[str, tuple[int, RGB]]) -> None:
     high = -(body.hip + drop)
+    lower = wears.get("pants") or wears.get("shorts")
+    if lower:
+        pen.of(lower[0]).box(3 - body.half, -high - 3, body.half - 3, 3 - high, lower[1])
     for side, (knee, foot) in zip((-1, 1), LEGS[pose], strict=True):
         hip = (side * 4.5, -high)
         bent, end = (knee[0], knee[1] * high), (foot[0], foot[1] * high - 2)
         pen.limb([hip, bent, end], 6.5, skin)
-        if "pants" in wears:
-            pen.of(wears["pants"][0]).limb([hip, bent, (end[0], end[1] - 2)], 8.5, wears["pants"][1])
-        elif "shorts" in wears:
-            pen.of(wears["shorts"][0]).limb(
-                [hip, ((hip[0] + bent[0]) / 2, (hip[1] + bent[1]) / 2)], 9.5, wears["shorts"][1]
-            )
+        if lower:
+            half = (hip[0] + bent[0]) / 2, (hip[1] + bent[1]) / 2
+            path = [hip, bent, (end[0], end[1] - 2)] if "pants" in wears else [hip, half]
+            pen.of(lower[0]).limb(path, 9, lower[1])
         pen.limb([end, (end[0] + 4, end[1])], 5, (70, 55, 50))
 
 
@@ -142,7 +143,6 @@ def _head(pen: Pen, name: str, body: Build, skin: RGB, hair: RGB) -> None:
 def _hat(pen: Pen, body: Build, rgb: RGB) -> None:
     r, y = body.head, body.face - body.head * 0.55
     pen.box(-r * 0.85, y - r * 0.95, r * 0.85, y, rgb)
-    pen.box(-r * 0.85, y - r * 0.3, r * 0.85, y, shade(rgb, 0.6), edge=1)
     pen.ellipse(0, y, r * 1.75, r * 0.26, rgb)
 
 

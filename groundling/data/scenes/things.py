@@ -27,10 +27,10 @@ def umbrella(pen: Pen, rgb: RGB) -> None:
 
 
 def kite(pen: Pen, rgb: RGB) -> None:
-    pen.of(0).limb([(0, 0), (14, -18), (34, -34)], 0.8, (240, 240, 240), edge=1)
-    pen.polygon([(34, -66), (50, -48), (34, -26), (18, -48)], rgb)
-    pen.polygon([(34, -66), (50, -48), (34, -48)], shade(rgb, 1.35), edge=1)
-    pen.limb([(34, -26), (30, -18), (36, -11)], 1.3, rgb, edge=1)
+    pen.of(0).limb([(0, 0), (18, -8), (38, -14)], 0.8, (240, 240, 240), edge=1)
+    pen.polygon([(40, -50), (56, -33), (40, -10), (24, -33)], rgb)
+    pen.polygon([(40, -50), (56, -33), (40, -33)], shade(rgb, 1.35), edge=1)
+    pen.limb([(40, -10), (36, -2), (42, 5)], 1.6, rgb, edge=1)
 
 
 def flag(pen: Pen, rgb: RGB) -> None:
@@ -74,12 +74,12 @@ def cup(pen: Pen, rgb: RGB) -> None:
 
 
 def guitar(pen: Pen, rgb: RGB) -> None:
-    pen.limb([(6, -3), (38, -19)], 3, (90, 58, 35))
-    pen.limb([(38, -19), (44, -22)], 5, (60, 40, 28))
-    pen.ellipse(-8, 5, 11, 11, rgb)
-    pen.ellipse(3, -1, 8, 8, rgb)
-    pen.ellipse(-8, 5, 10, 10, rgb, edge=1)
-    pen.ellipse(-2, 2, 3.6, 3.6, DARK, edge=1)
+    pen.limb([(6, -3), (32, -16)], 5, shade(rgb, 0.7))
+    pen.limb([(32, -16), (38, -19)], 7, shade(rgb, 0.7))
+    pen.ellipse(-10, 6, 14, 14, rgb)
+    pen.ellipse(4, -2, 10, 10, rgb)
+    pen.ellipse(-10, 6, 13, 13, rgb, edge=1)
+    pen.ellipse(-3, 2, 4, 4, DARK, edge=1)
 
 
 def ball(pen: Pen, rgb: RGB) -> None:
@@ -185,9 +185,9 @@ def castle(pen: Pen, rgb: RGB) -> None:
 
 
 def sign(pen: Pen, rgb: RGB) -> None:
-    pen.limb([(0, 0), (0, -58)], 5, (150, 152, 156))
-    pen.polygon([(-14, -64), (-6, -76), (6, -76), (14, -64), (6, -52), (-6, -52)], rgb)
-    pen.box(-9, -66, 9, -62, (248, 248, 244), edge=1)
+    pen.limb([(0, 0), (0, -40)], 5, (84, 88, 96))
+    pen.polygon([(-17, -60), (-8, -74), (8, -74), (17, -60), (8, -46), (-8, -46)], rgb)
+    pen.box(-8, -62, 8, -58, (248, 248, 244), edge=1)
 
 
 THINGS = {

@@ -112,11 +112,11 @@ def _describe(label: Ints, pixels: Floats) -> Segments:
     return Segments(label, boxes, area.astype(float), _means(label, pixels, area), border + border.T, spans)
 
 
-def mergers(found: Segments, fill: float, size: float, colour: float) -> Bools:
+def mergers(found: Segments, fill: float, size: float, colour: float, upright: float) -> Bools:
     """(M, S), which segments are in each merger: the two neighbours that belong together most, again and again.
 
     How much two belong together: a weighted sum of how little empty space the box around both has, how small both
-    are, and how alike their colours. The ground stays out of it.
+    are, how alike their colours, and how nearly one is above the other. The ground stays out of it.
     """
     count, total = len(found.area), found.of.size
     boxes, area, mean = found.boxes.copy(), found.area.copy(), found.colour.copy()
@@ -128,7 +128,9 @@ def mergers(found: Segments, fill: float, size: float, colour: float) -> Bools:
         low, high = np.minimum(boxes[i, :2], boxes[j, :2]), np.maximum(boxes[i, 2:], boxes[j, 2:])
         sides, both = high - low, area[i] + area[j]
         apart = np.abs(mean[i] - mean[j]).sum(1) / 765
-        alike: Floats = -(fill * (sides[:, 0] * sides[:, 1] - both) + size * both) / total - colour * apart
+        aside = np.abs(boxes[i, ::2].sum(-1) - boxes[j, ::2].sum(-1)) / (2 * found.of.shape[1])
+        space = fill * (sides[:, 0] * sides[:, 1] - both) + size * both
+        alike: Floats = -space / total - colour * apart - upright * aside
         return alike
 
     first, second = touch.nonzero()

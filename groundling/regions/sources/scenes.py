@@ -26,7 +26,7 @@ FEWEST, MOST = 20, 40
 STEP = 9.0  # neighbouring pixels that differ by more belong to different segments
 SAME = 0.6  # IoU above which two proposals are one
 WIDEST = 160  # segments are found on a copy that is no wider
-MEASURES = ((1.0, 1.0, 0.0), (1.0, 0.3, 1.0), (0.2, 1.0, 0.2))  # weights of fill, size, colour in `mergers`
+MEASURES = ((1.0, 1.0, 0.0, 0.0), (1.0, 0.3, 1.0, 0.0), (0.2, 1.0, 0.2, 1.0))  # weights of `mergers`
 THUMB, HISTOGRAM, CELLS, ANGLES = 6, 19, 3, 8
 DIM = THUMB * THUMB * 4 + HISTOGRAM + CELLS * CELLS * ANGLES + 8 + 12
 
@@ -74,7 +74,7 @@ def propose(found: Segments, count: int) -> tuple[Floats, Bools]:
     single = np.eye(len(found.area), dtype=bool)
     grounds = single[np.flatnonzero(found.ground)[np.argsort(-found.area[found.ground], kind="stable")][:4]]
     things = np.concatenate([single[~found.ground], *(mergers(found, *weights) for weights in MEASURES)])
-    things = things[np.argsort(-standing_out(found, things), kind="stable")]
+    things = things[np.argsort(-standing_out(found, things), kind="stable")][: 5 * count]
     holds = np.concatenate([every, grounds, things])
     boxes = boxes_of(found, holds).astype(np.float64)
     boxes[0] = 0, 0, wide, high
