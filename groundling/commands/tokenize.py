@@ -33,11 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from groundling.text.ptb import tokenize
+    from groundling.text.ptb import token_text, tokenize
 
     for place, line in _lines(args.files):
-        tokens = tokenize(_parse(place, line) if args.jsonl else line)
-        text = json.dumps(tokens) if args.jsonl else " ".join(tokens)
+        text = json.dumps(tokenize(_parse(place, line))) if args.jsonl else token_text(line)
         sys.stdout.buffer.write(f"{text}\n".encode())
     sys.stdout.buffer.flush()
 

@@ -19,7 +19,7 @@ from groundling.metrics.cider import DocumentFrequency
 from groundling.metrics.ngrams import Corpus, Numbers
 from groundling.metrics.rouge import rouge_l
 from groundling.metrics.statistics import Statistics, mean_statistics, signature
-from groundling.text.ptb import tokenize
+from groundling.text.ptb import token_text
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def score_captions(
 
 def document_frequency(references: Mapping[str, Sequence[str]]) -> DocumentFrequency:
     """Count raw captions, image id -> texts. Images without captions are not images of the corpus."""
-    return DocumentFrequency.of([[_tokens(text).split() for text in refs] for refs in references.values() if refs])
+    return DocumentFrequency.of([[token_text(text).split() for text in refs] for refs in references.values() if refs])
 
 
 def tokenized(
@@ -91,15 +91,11 @@ def tokenized(
         log.warning("%d of %d images have no prediction and are left out", missing, len(references))
     return Captions(
         ids=tuple(hypotheses),
-        hypotheses=tuple(_tokens(text) for text in hypotheses.values()),
-        references=tuple(tuple(_tokens(text) for text in references[image]) for image in hypotheses),
+        hypotheses=tuple(token_text(text) for text in hypotheses.values()),
+        references=tuple(tuple(token_text(text) for text in references[image]) for image in hypotheses),
         images=len(references),
         df=df,
     )
-
-
-def _tokens(text: str) -> str:
-    return " ".join(tokenize(text))
 
 
 # ---------------------------------------------------------------- one entry per metric

@@ -82,6 +82,11 @@ class DocumentFrequency:
         return {word: i for i, word in enumerate(self.words)}
 
     @cached_property
+    def idf(self) -> Floats:
+        """ln N - ln max(1, df) of the n-grams of all orders, one after another; the last is for those never seen."""
+        return np.asarray(np.log(max(self.images, 1)) - np.log(np.concatenate([*self.counts, [1]])))
+
+    @cached_property
     def digest(self) -> str:
         """Twelve hexadecimal digits that name this table in signatures."""
         content = hashlib.sha256(json.dumps([self.words, self.images]).encode())
@@ -150,17 +155,17 @@ class References:
         self._first = np.cumsum(self._per_image) - self._per_image
         self._bigrams = np.maximum(sentences.lengths - 1, 0)
         self._sizes = np.array([len(count) for count in df.counts])
-        self._idf = _idf(df)
+        self._idf = df.idf
         orders = list(ngrams.grams(sentences, [[table] for table in df.tables]))
         self._tables = [[table, found.new] for table, found in zip(df.tables, orders, strict=True)]
         entries = ngrams.bag(orders)
         weight = self._weights(entries)
         self._norms = _norms(entries, weight, len(sentences.lengths))
         key = (image[entries.sentence] << SHIFT) + entries.gram
-        order = np.argsort(key, kind="stable")  # by image, then by n-gram
-        self._sentence, self._weight = entries.sentence[order], weight[order]
-        self._key, times = ngrams.distinct(key)
-        self._start = np.concatenate([[0], np.cumsum(times)])  # where the entries of each key begin
+        order = np.argsort(key)  # by image, then by n-gram
+        self._sentence, self._weight, key = entries.sentence[order], weight[order], key[order]
+        self._start = ngrams.run_ends(key)  # where the entries of each key begin
+        self._key = key[self._start[:-1]]
 
     def score(self, hypotheses: Sentences, image: Ints, clipped: bool) -> Floats:
         """CIDEr (or, clipped, CIDEr-D) of each hypothesis against the references of its image."""
@@ -204,11 +209,6 @@ class References:
         there = here[place[mine]]
         times = self._start[there + 1] - self._start[there]
         return np.repeat(mine, times), ngrams.ranges(self._start[there], times)
-
-
-def _idf(df: DocumentFrequency) -> Floats:
-    """ln N - ln max(1, df) of the n-grams of all orders; the last is for those never seen."""
-    return np.asarray(np.log(max(df.images, 1)) - np.log(np.concatenate([*df.counts, [1]])))
 
 
 def _norms(entries: Bag, weight: Floats, sentences: int) -> Floats:

@@ -243,6 +243,9 @@ ROWS: list[tuple[str, str, Tidy | None]] = [  # (first characters, pattern, what
     ("&", r"((?i:&nbsp;))", always("")),
 ]
 
+# Of chunks that are ASCII letters, with a period or comma behind them or not, only these are not simply a word.
+NOT_JUST_A_WORD = re.compile(rf"(?i:cannot|gonna|wanna|gotta|gimme|lemme)[.,]?|{ENDING}|{LEADING}\.|[A-Za-z]\.")
+
 
 def rules_by_first_character() -> dict[str, tuple[Rule, ...]]:
     rules = [(starts, Rule(re.compile(pattern).match, tidy)) for starts, pattern, tidy in ROWS]

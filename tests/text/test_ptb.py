@@ -105,7 +105,7 @@ def test_any_text_gives_lower_case_tokens_without_plain_spaces(text: str) -> Non
 
 def read_as_a_whole(text: str) -> list[str]:
     tokens = ptb.lex(text.translate(ptb._LINES))
-    return ptb._count([*tokens[:-1], *(t.rstrip() for t in tokens[-1:])])
+    return ptb._counted([*tokens[:-1], *(t.rstrip() for t in tokens[-1:])]).split(" ")
 
 
 @given(texts)
@@ -113,8 +113,9 @@ def read_as_a_whole(text: str) -> list[str]:
 @example("5 100 2000 1/2")
 @example("No. 5")
 @example("PTY. ltd")
+@example("cannot, gonna. Etc. x. mfg. dog, dog.")
 def test_reading_chunk_by_chunk_changes_nothing(text: str) -> None:
-    assert tokenize(text) == read_as_a_whole(text)
+    assert (tokenize(text) or [""]) == read_as_a_whole(text)
 
 
 def test_first_characters_leave_no_rule_out(monkeypatch: pytest.MonkeyPatch) -> None:
