@@ -131,9 +131,7 @@ class Grounding:
     labels: tuple[str, ...]
     threshold: float
     item_of: Ints  # (sentences,)
-    scored: NDArray[
-        np.bool_
-    ]  # (sentences,) annotated, and said something about: those that per-sentence scores average
+    scored: NDArray[np.bool_]  # (sentences,) annotated and spoken of: those that per-sentence scores average
     precision: Entries
     recall: Entries
     present: Ints  # (z, 2) item, class: the classes of each sentence that something was said about
@@ -178,9 +176,9 @@ class Grounding:
                 p, r = np.where(n_p > 0, hits_p / n_p, 0.0), np.where(n_r > 0, hits_r / n_r, 0.0)
                 f = np.where(p + r > 0, 2 * p * r / (p + r), 0.0)
             skipped = self.scored & (n_r == 0)
-            counted = self.scored & ~skipped
             for value in (p, r, f):
-                blocks.append(np.bincount(self.item_of, value * counted, minlength=len(self.items)))
+                averaged = value * (self.scored & ~skipped)
+                blocks.append(np.bincount(self.item_of, averaged, minlength=len(self.items)))
             blocks.append(self.submitted - np.bincount(self.item_of, skipped, minlength=len(self.items)))
         return np.stack(blocks, axis=1)
 
@@ -198,13 +196,10 @@ class Grounding:
                 "precision": (self._class_rows, partial(_class_average, hits=0, count=1 + m)),
                 "recall": (self._class_rows, partial(_class_average, hits=3, count=4 + m)),
                 "f1": (self._class_rows, partial(_class_f1, mode=m)),
-                "precision_per_sent": (self._sentence_rows, partial(_sentence_average, column=4 * m, extra=self.extra)),
-                "recall_per_sent": (
-                    self._sentence_rows,
-                    partial(_sentence_average, column=4 * m + 1, extra=self.extra),
-                ),
-                "f1_per_sent": (self._sentence_rows, partial(_sentence_average, column=4 * m + 2, extra=self.extra)),
             }
+            for i, name in enumerate(("precision", "recall", "f1")):
+                combine = partial(_sentence_average, column=4 * m + i, extra=self.extra)
+                rules[f"{name}_per_sent"] = self._sentence_rows, combine
             made[mode] = {
                 name: Statistics(f"{name}_{mode}", self._signature(f"{name}_{mode}"), self.items, values, combine)
                 for name, (values, combine) in rules.items()
