@@ -11,7 +11,14 @@ Thing = TypeVar("Thing")
 def track(things: Iterable[Thing], what: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Thing]:
     """Yield `things`, showing how many are done and how long the rest will take."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     times = TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
