@@ -7,7 +7,6 @@ import importlib
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from groundling.errors import GroundlingError
 if TYPE_CHECKING:
     from groundling.metrics.evaluation import Evaluation
     from groundling.metrics.significance import Comparison
-    from groundling.types import Example, GroundedCaption
+    from groundling.types import GroundedCaption
 
 log = logging.getLogger(__name__)
 
@@ -99,14 +98,6 @@ def _add_own(parser: argparse.ArgumentParser) -> None:
 # ---------------------------------------------------------------- our own files
 
 
-@dataclass(frozen=True)
-class _Task:
-    """What all systems are scored with."""
-
-    examples: tuple[Example, ...]
-    options: dict[str, Any]  # of `evaluate`
-
-
 def _score(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     files: list[Path] = args.compare or [path for path in (args.file, args.pred) if path]
     if args.compare and (args.file or args.pred):
@@ -117,10 +108,7 @@ def _score(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         parser.error("name the data set with --data")
     if args.bootstrap < 0:
         parser.error("--bootstrap takes a number of resamples, 1000 for instance")
-    systems = [_read(path) for path in files]
-    links = _links_wanted(args, systems)
-    task = _task(args, links)
-    evaluations = [_evaluate(captions, task, known_text) for captions, known_text in systems]
+    evaluations = _evaluations([_read(path) for path in files], args)
     if args.compare:
         _report_comparison(files, evaluations, args)
     elif args.json:
@@ -148,66 +136,18 @@ def _read(path: Path) -> tuple[list[GroundedCaption], bool]:
     return read_captions(path), True
 
 
-def _links_wanted(args: argparse.Namespace, systems: Sequence[tuple[list[GroundedCaption], bool]]) -> bool:
-    pointing = [any(caption.links for caption in captions) for captions, _ in systems]
-    if args.grounding and not all(pointing):
+def _evaluations(systems: Sequence[tuple[list[GroundedCaption], bool]], args: argparse.Namespace) -> list[Evaluation]:
+    from groundling.judge import Judge
+
+    pointing = all(any(caption.links for caption in captions) for captions, _ in systems)
+    if args.grounding and not pointing:
         raise GroundlingError("--grounding: these captions have no links; make them with `groundling caption`")
-    return all(pointing)
-
-
-def _task(args: argparse.Namespace, links: bool) -> _Task:
-    """The examples to score on, with the classes of their phrases where links are judged."""
-    from groundling.data.dataset import load
-
-    data = load(args.data, annotated=False)
-    chosen = data.split(args.split) if args.split else data
-    metrics = tuple(name.strip() for name in args.metrics.split(",") if name.strip())
-    fields = {"data": data.name} | ({"split": args.split} if args.split else {})
-    options: dict[str, Any] = {"metrics": metrics, "bootstrap": args.bootstrap, "seed": args.seed, "fields": fields}
-    drawn = any(phrase.boxes for example in chosen for phrase in example.gold)
-    if args.grounding and not drawn:
+    judge = Judge.of(args.data, args.split, links=pointing)
+    if args.grounding and not judge.links:
         raise GroundlingError(f"--grounding: nobody drew boxes in {args.data}")
-    options |= {"links": links and drawn, "iou": args.iou}
-    examples = chosen.examples
-    if links and drawn:
-        if not any(phrase.label for example in chosen for phrase in example.gold):
-            examples, options["class_of"], training = _labelled(args)
-        else:
-            training = data.split("train").examples if "train" in data.splits else data.examples
-        options["frequency"] = _frequency(training)
-    return _Task(examples, options)
-
-
-def _labelled(args: argparse.Namespace) -> tuple[tuple[Example, ...], dict[str, str], Sequence[Example]]:
-    """Classes made from the training split, as training makes them; the examples with them; the training split."""
-    from groundling.data.dataset import load
-    from groundling.recipes.run import groundable_words
-    from groundling.text import classes
-
-    data = load(args.data)
-    training = data.split("train") if "train" in data.splits else data
-    found = groundable_words(training)
-    chosen = data.split(args.split) if args.split else data
-    return tuple(classes.label(chosen, found)), dict(found.class_of), classes.label(training, found)
-
-
-def _frequency(examples: Sequence[Example]) -> dict[str, int]:
-    """How many boxes each class has in training."""
-    count: dict[str, int] = {}
-    for example in examples:
-        for phrase in example.gold:
-            if phrase.label:
-                count[phrase.label] = count.get(phrase.label, 0) + len(phrase.boxes)
-    return count
-
-
-def _evaluate(captions: list[GroundedCaption], task: _Task, known_text: bool) -> Evaluation:
-    from groundling.metrics.evaluation import evaluate
-
-    options = task.options if known_text else {**task.options, "metrics": ()}
-    known = {example.id for example in task.examples}
-    inside = [caption for caption in captions if caption.id in known] if not known_text else captions
-    return evaluate(inside, task.examples, **options)
+    metrics = tuple(name.strip() for name in args.metrics.split(",") if name.strip())
+    options = {"iou": args.iou, "bootstrap": args.bootstrap, "seed": args.seed}
+    return [judge(captions, metrics if known_text else (), **options) for captions, known_text in systems]
 
 
 # ---------------------------------------------------------------- tables

@@ -3,9 +3,11 @@
 Scores are functions of sums over items, so a resampled corpus costs one row of a matrix product (`Statistics`) and no
 metric is computed twice. Resamples come in blocks: memory stays flat however many there are. All draws follow `seed`.
 
-    interval          percentile bootstrap: items drawn with replacement
-    paired bootstrap  both systems on the same draws (Koehn, EMNLP 2004); p = share of draws in which the difference
-                      lies as far from the observed one as that lies from 0
+    interval          percentiles of the Bayesian bootstrap (Rubin 1981): instead of being drawn 0, 1, 2 .. times, items
+                      get weights from a flat Dirichlet law. On means the two agree; but where a score averages over
+                      classes, drawing loses the only images of rare classes, and with them a part of the score
+    paired bootstrap  both systems under the same weights (after Koehn, EMNLP 2004); p = share of resamples in which the
+                      difference lies as far from the observed one as that lies from 0
     randomisation     the systems' results swapped, item by item, with probability 1/2 (Noreen 1989); p = share of swaps
                       that differ at least as much as the systems do
 """
@@ -49,7 +51,7 @@ class Comparison:
 
 
 def intervals(metrics: Sequence[Statistics], samples: int = 1000, level: float = 0.95, seed: int = 0) -> list[Interval]:
-    """A confidence interval for each metric. Metrics of equally many items share their draws."""
+    """A confidence interval for each metric. Metrics of equally many items share their weights."""
     return [
         Interval(metric.name, metric.score().value, *_ends(scores, level), level, samples)
         for metric, scores in zip(metrics, _resampled(metrics, samples, seed), strict=True)
@@ -96,7 +98,7 @@ def _resampled(metrics: Sequence[Statistics], samples: int, seed: int) -> list[A
     out = [np.empty(samples) for _ in metrics]
     for n in {len(metric.ids) for metric in metrics}:
         start = 0
-        for weights in _draws(n, samples, seed):
+        for weights in _weights(n, samples, seed):
             sums: dict[int, Array] = {}
             for metric, scores in zip(metrics, out, strict=True):
                 if len(metric.ids) == n:
@@ -125,13 +127,12 @@ def _swapped(first: Sequence[Statistics], second: Sequence[Statistics], samples:
     return out
 
 
-def _draws(n: int, samples: int, seed: int) -> Iterator[Array]:
-    """Blocks (S, n) of how often each of n items is drawn in n draws with replacement."""
+def _weights(n: int, samples: int, seed: int) -> Iterator[Array]:
+    """Blocks (S, n) of item weights, Dirichlet(1, ..., 1), that add up to n."""
     random = np.random.default_rng(seed)
     for start in range(0, samples, BLOCK):
-        rows = min(BLOCK, samples - start)
-        picks = random.integers(0, max(1, n), (rows, n)) + np.arange(rows)[:, None] * n
-        yield np.bincount(picks.ravel(), minlength=rows * n).reshape(rows, n).astype(float)
+        weights = random.standard_exponential((min(BLOCK, samples - start), n))
+        yield weights * (n / weights.sum(1, keepdims=True)) if n else weights
 
 
 def _swaps(n: int, samples: int, seed: int) -> Iterator[Array]:

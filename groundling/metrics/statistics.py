@@ -65,7 +65,7 @@ class Statistics:
         return Score(self.name, float(self.combine(self.values.sum(0))), len(self.ids), self.signature)
 
     def resample(self, weights: Array) -> Array:
-        """Scores of resampled corpora: (S, n) how often each item is drawn -> (S,)."""
+        """Scores of resampled corpora: (S, n) how much each item weighs -> (S,)."""
         return self.combine(weights @ self.values)
 
     def per_item(self) -> Array:
