@@ -38,15 +38,26 @@ def updown(seed: int = 0, gain: float = 3.0, vocab: int = VOCAB) -> UpDown:
 
 
 class Chain:
-    """A captioner without weights: p(next | previous) is a table per image, and it looks at region `previous % R`."""
+    """A captioner without weights: p(next | previous) is a table per image, and it looks at region `previous % R`.
 
-    def __init__(self, logits: Tensor, regions: int = 3) -> None:
-        self.table = logits.log_softmax(-1)  # (B, V, V)
-        self.regions = regions
+    With `hurry` the table grows sharper with time, so that the same pairs in another order are not equally likely.
+    """
+
+    def __init__(self, logits: Tensor, hurry: float = 0.0, regions: int = 3) -> None:
+        self.logits, self.hurry, self.regions = logits, hurry, regions  # (B, V, V)
+
+    def table(self, image: Tensor, t: Tensor, previous: Tensor) -> Tensor:
+        """(N,), (N,), (N,) -> log-probabilities (N, V)."""
+        return (self.logits[image, previous] * (1 + self.hurry * t[:, None])).log_softmax(-1)
+
+    def logp(self, image: int, words: list[int]) -> list[float]:
+        t = torch.arange(len(words))
+        logp = self.table(torch.full_like(t, image), t, torch.tensor([1, *words[:-1]]))
+        return logp[t, torch.tensor(words)].tolist()
 
     def encode(self, _: Regions) -> Scene:
-        b = len(self.table)
-        flat = torch.zeros(b, self.regions, 1, dtype=self.table.dtype)
+        b = len(self.logits)
+        flat = torch.zeros(b, self.regions, 1, dtype=self.logits.dtype)
         valid = torch.ones(b, self.regions, dtype=torch.bool)
         return Scene(flat, flat, valid, valid.long() - 1, flat[:, 0], torch.arange(b))
 
@@ -54,12 +65,10 @@ class Chain:
         return self.encode(regions(1))
 
     def start(self, scene: Scene) -> Any:
-        return (self.table[scene.row],)
+        """Which image each row looks at, and how many words it has said: a captioner must not rely on the scene."""
+        return scene.row, torch.zeros_like(scene.row)
 
     def step(self, token: Tensor, scene: Scene, state: Any) -> tuple[Tensor, Glimpse, Any]:
-        (table,) = state
-        attn = torch.nn.functional.one_hot(token % self.regions, self.regions).to(table.dtype)
-        return table[torch.arange(len(token)), token], Glimpse(attn), state
-
-    def logp(self, image: int, words: list[int]) -> list[float]:
-        return [float(self.table[image, a, b]) for a, b in zip([1, *words], words, strict=False)]
+        image, t = state
+        attn = torch.nn.functional.one_hot(token % self.regions, self.regions).to(self.logits.dtype)
+        return self.table(image, t, token), Glimpse(attn), (image, t + 1)

@@ -27,8 +27,8 @@ class Additive(nn.Module):
     def forward(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
         q = scene.fold(self.of_query(query))  # (b, g, A), the rows of b images side by side
         keys, memory, valid = (_first(x, len(q)) for x in (scene.keys, scene.memory, scene.valid))
-        z = self.weigh(torch.tanh(keys[:, None] + q[:, :, None])).squeeze(-1)  # (b, g, R)
-        weights = masked_softmax(z, valid[:, None])
+        mixed = (keys[:, None] + q[:, :, None]).tanh_()  # (b, g, R, A): in place, for nothing else here is as large
+        weights = masked_softmax(self.weigh(mixed).squeeze(-1), valid[:, None])  # (b, g, R)
         return scene.unfold(weights.to(memory.dtype) @ memory), scene.unfold(weights)
 
 

@@ -84,32 +84,22 @@ class UpDown(nn.Module):
 
     def start(self, scene: Scene) -> State:
         still = self.whole_gates(scene.whole)[scene.row]
-        return self.silence(still), still
+        return silence(still), still
 
     def step(self, token: Tensor, scene: Scene, state: State) -> tuple[Tensor, Glimpse, State]:
         cells, still = state
         heard = self.hear(token) + still
-        weights, cells = self.advance(cells, scene, lambda x: heard + self.attention_gates(x), self.language_gates)
+        cells = listen(cells, lambda x: heard + self.attention_gates(x))
+        context, weights = self.look(cells.h1, scene)
+        cells = speak(cells, context, self.language_gates)
         logits = self.logits(self.dropout(cells.h2))
         exact = torch.promote_types(logits.dtype, torch.float32)
         return logits.log_softmax(-1, dtype=exact), Glimpse(weights), (cells, still)
-
-    def silence(self, gates: Tensor) -> Cells:
-        """The state before any word, for as many rows as `gates` (N, 4H) has."""
-        zero = gates.new_zeros(len(gates), gates.shape[1] // 4)
-        return Cells(zero, zero, zero, zero)
 
     def hear(self, token: Tensor) -> Tensor:
         """Words (...) -> their part of the attention LSTM's gates (..., 4H)."""
         gates: Tensor = self.word_gates(self.dropout(self.embed(token).relu()))
         return gates
-
-    def advance(self, cells: Cells, scene: Scene, attention: Gates, language: Gates) -> tuple[Tensor, Cells]:
-        """Eq. 10 to 13, the gates given as functions of their inputs -> attention weights (N, R) and the new state."""
-        h1, c1 = cell(attention(torch.cat([cells.h2, cells.h1], 1)), cells.c1)
-        context, weights = self.look(h1, scene)
-        h2, c2 = cell(language(torch.cat([context, h1, cells.h2], 1)), cells.c2)
-        return weights, Cells(h1, c1, h2, c2)
 
     def look(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
         """Eq. 11, and the feature map where there is one: context (N, H), weights (N, R)."""
@@ -140,10 +130,10 @@ class UpDown(nn.Module):
             base = base + self.hear(packing.pack(inputs))
         attention = Unrolled(self.attention_gates.weight, base, packing.counts)
         language = Unrolled(self.language_gates.weight, self.language_gates.bias.expand_as(base), packing.counts)
-        cells = self.silence(base[: len(packing.rows[0])])
+        cells = silence(base[: len(packing.rows[0])])
         heard: Tensor | None = None  # when the words are not known beforehand
 
-        def listen(x: Tensor) -> Tensor:
+        def gates(x: Tensor) -> Tensor:
             return attention(x) if heard is None else attention(x) + heard
 
         said, attns = [], []
@@ -153,7 +143,9 @@ class UpDown(nn.Module):
             if sampling:
                 word = self.slip(inputs[rows, t], cells.h2, sampling, generator) if t else inputs[rows, t]
                 heard = self.hear(word)
-            weights, cells = self.advance(cells, scene[rows], listen, language)
+            cells = listen(cells, gates)
+            context, weights = self.look(cells.h1, scene[rows])
+            cells = speak(cells, context, language)
             said.append(cells.h2)
             attns.append(weights)
         logits = self.logits(self.dropout(torch.cat(said)))
@@ -171,6 +163,24 @@ class UpDown(nn.Module):
         slips = torch.rand(len(word), generator=generator, device=word.device) < probability
         own = self.logits(self.dropout(h2[slips])).float().softmax(-1).multinomial(1, generator=generator)
         return word.index_put((slips,), own.squeeze(1))
+
+
+def silence(gates: Tensor) -> Cells:
+    """The state before any word, for as many rows as `gates` (N, 4H) has."""
+    zero = gates.new_zeros(len(gates), gates.shape[1] // 4)
+    return Cells(zero, zero, zero, zero)
+
+
+def listen(cells: Cells, gates: Gates) -> Cells:
+    """Eq. 10. `gates` is a function of [h2; h1]."""
+    h1, c1 = cell(gates(torch.cat([cells.h2, cells.h1], 1)), cells.c1)
+    return cells._replace(h1=h1, c1=c1)
+
+
+def speak(cells: Cells, context: Tensor, gates: Gates) -> Cells:
+    """Eq. 13, whatever the context (N, H) was made of. `gates` is a function of [v̂; h1; h2]."""
+    h2, c2 = cell(gates(torch.cat([context, cells.h1, cells.h2], 1)), cells.c2)
+    return cells._replace(h2=h2, c2=c2)
 
 
 def cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:

@@ -63,6 +63,44 @@ def test_the_cell_is_an_lstm() -> None:
     torch.testing.assert_close(cell(gates, c), lstm(x, (h, c)))
 
 
+def test_it_computes_equations_9_to_14() -> None:
+    """Written out with two LSTM cells for one image; W_1 = [h2; v̄; e | h1], W_2 = [v̂; h1 | h2]."""
+    model, seen, words = updown(), regions(4), [BOS, 4, 5]
+    attention, language = (torch.nn.LSTMCell(i, HIDDEN).double() for i in (2 * HIDDEN + 4, 2 * HIDDEN))
+    first, second, h = model.attention_gates.weight, model.language_gates.weight, HIDDEN
+    weights = {
+        attention.weight_ih: torch.cat([first[:, :h], model.whole_gates.weight, model.word_gates.weight], 1),
+        attention.weight_hh: first[:, h:],
+        attention.bias_ih: model.whole_gates.bias,
+        language.weight_ih: second[:, : 2 * h],
+        language.weight_hh: second[:, 2 * h :],
+        language.bias_ih: model.language_gates.bias,
+    }
+    with torch.no_grad():
+        attention.bias_hh.zero_()
+        language.bias_hh.zero_()
+        for mine, theirs in weights.items():
+            mine.copy_(theirs)
+
+    v = model.encoder.embed[0](seen.feats[0]).relu()  # (9), (R, H)
+    h1 = c1 = h2 = c2 = torch.zeros(1, HIDDEN, dtype=torch.float64)
+    attend, logps, attns = model.attend, [], []
+    for word in words:
+        e = model.embed.weight[word].relu()[None]
+        h1, c1 = attention(torch.cat([h2, v.mean(0)[None], e], 1), (h1, c1))  # (10)
+        z = (attend.of_memory(v) + attend.of_query(h1)).tanh() @ attend.weigh.weight[0]  # (12)
+        beta = z.softmax(0)
+        h2, c2 = language(torch.cat([(beta @ v)[None], h1], 1), (h2, c2))  # (11), (13)
+        logps.append(model.logits(h2).log_softmax(1))  # (14)
+        attns.append(beta)
+
+    scene = model.encode(seen)
+    state = model.start(scene)
+    for word, logp, attn in zip(words, logps, attns, strict=True):
+        said, glimpse, state = model.step(torch.tensor([word]), scene, state)
+        torch.testing.assert_close((said, glimpse.attn[0]), (logp, attn))
+
+
 @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 1, 0, 3, 2]], ids=["grouped", "mixed"])
 def test_forward_equals_step_by_step_in_values_and_gradients(order: list[int]) -> None:
     model, seen = updown(), regions(4, 2, 3)
@@ -132,7 +170,7 @@ def test_an_image_without_regions_can_be_described() -> None:
     said.logp.sum().backward()
     assert said.logp.isfinite().all() and said.attn[0].abs().sum() == 0
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-    assert generate.greedy(model, model.encode(seen), 5).picks[0].sum() == 0  # type: ignore[index]
+    assert generate.greedy(model, model.encode(seen), 5).picks[0].sum() == 0
 
 
 def test_the_feature_map_is_attended_beside_the_regions() -> None:
