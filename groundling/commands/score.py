@@ -6,7 +6,9 @@ import argparse
 import importlib
 import json
 import logging
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,6 +144,8 @@ def _evaluations(systems: Sequence[tuple[list[GroundedCaption], bool]], args: ar
     pointing = all(any(caption.links for caption in captions) for captions, _ in systems)
     if args.grounding and not pointing:
         raise GroundlingError("--grounding: these captions have no links; make them with `groundling caption`")
+    if not pointing:
+        log.info("these captions have no links: their texts alone are scored")
     judge = Judge.of(args.data, args.split, links=pointing)
     if args.grounding and not judge.links:
         raise GroundlingError(f"--grounding: nobody drew boxes in {args.data}")
@@ -225,8 +229,6 @@ def _short_names(files: Sequence[Path]) -> list[str]:
 
 def _show(table: Any) -> None:
     """Print a table; a pipe gets all of its width, a terminal its own."""
-    import sys
-
     from rich.console import Console
 
     Console(width=None if sys.stdout.isatty() else 250, highlight=False).print(table)
@@ -239,4 +241,5 @@ def _page(files: Sequence[Path], args: argparse.Namespace) -> None:
     report.add_arguments(parser)
     out = args.html or f"{files[0].stem}.html"
     words = [*map(str, files), "--data", str(args.data), "-o", out]
-    report.run(parser.parse_args([*words, "--split", args.split] if args.split else words))
+    with redirect_stdout(sys.stderr):  # standard output has the scores, as JSON perhaps
+        report.run(parser.parse_args([*words, "--split", args.split] if args.split else words))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from groundling.cli import main
 from groundling.errors import DataError
@@ -233,6 +234,18 @@ def test_a_grounding_submission_is_scored_by_its_links_alone(
     found = scores(capsys.readouterr().out)
     assert "BLEU-1" not in found
     assert found["recall_all"]["value"] == 0.5
+
+
+def test_the_page_leads_from_each_error_to_its_image(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (data / "images").mkdir()
+    for i in range(4):
+        Image.new("RGB", (120, 110), "green").save(data / "images" / f"{i}.jpg")
+    pred, page = lines(tmp_path / "val.jsonl", [0, 0, 30, 30]), tmp_path / "val.html"
+    assert main(["score", pred, "--data", str(data), "--split", "val", "--html", str(page), "--json"]) == 0
+    assert "f1_all" in scores(capsys.readouterr().out)  # nothing but JSON on standard output
+    assert "part_grd" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
