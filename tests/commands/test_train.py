@@ -1,0 +1,170 @@
+"""`groundling train`: words in, a run folder out."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from groundling.cli import main
+from groundling.recipes import load
+from groundling.regions.store import Writer
+from groundling.tensors import Regions
+from groundling.types import Fingerprint
+
+SMALL = ["--hidden", "8", "--embed", "8", "--attention", "8", "--epochs", "2", "--batch", "4", "--min-count", "1"]
+COLOURS = ("red", "blue", "green")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve coloured dogs in a table, and their regions beside it."""
+    folder = tmp_path_factory.mktemp("data")
+    rows = []
+    with Writer(folder / "regions", Fingerprint("dogs", "1", 3)) as writer:
+        for i in range(12):
+            colour = COLOURS[i % 3]
+            Image.new("RGB", (16, 16), colour).save(folder / f"{i}.png")
+            captions = [f"A {colour} dog runs.", f"There is a {colour} dog."]
+            rows.append({"image": f"{i}.png", "captions": captions, "split": "val" if i > 8 else "train"})
+            boxes = torch.tensor([[0.0, 0.0, 16.0, 16.0], [0.0, 0.0, 8.0, 8.0]])
+            writer.add(str(i), Regions.of(torch.eye(3)[i % 3].repeat(2, 1), boxes, (16, 16)))
+    (folder / "captions.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+def words(data: Path, out: Path, *more: str) -> list[str]:
+    return [
+        "train",
+        "updown",
+        "--data",
+        str(data),
+        "--regions",
+        str(data / "regions"),
+        "--out",
+        str(out),
+        *SMALL,
+        *more,
+    ]
+
+
+def test_a_run_leaves_a_model_a_log_and_its_score(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(data, tmp_path)) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("cider-d = ")
+    assert "split:val" in printed[0]
+    assert printed[-1] == f"model: {tmp_path}"
+    model = load(tmp_path)
+    assert model.recipe.hidden == 8  # type: ignore[attr-defined]
+    assert "dog" in model.groundable
+    assert "runs" not in model.groundable
+    rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert len(rows) == 1 + 2 * (3 * 3 + 1)  # two epochs of three steps of lr, xe, norm; a score each
+
+
+def test_the_same_command_again_goes_on_and_another_is_refused(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(data, tmp_path)) == 0
+    first, weights = capsys.readouterr().out, (tmp_path / "last.safetensors").read_bytes()
+    assert main(words(data, tmp_path)) == 0
+    assert capsys.readouterr().out == first
+    assert (tmp_path / "last.safetensors").read_bytes() == weights
+    assert main(words(data, tmp_path, "--lr", "0.1")) == 2
+    assert "lr was 0.0005, now 0.1" in capsys.readouterr().err
+    assert main(words(data, tmp_path, "--limit", "8")) == 2
+    assert "training data was 9 images" in capsys.readouterr().err
+    assert main(words(data, tmp_path, "--lr", "0.1", "--restart")) == 0
+    assert load(tmp_path).recipe.lr == 0.1  # type: ignore[attr-defined]
+
+
+def test_a_model_without_its_training_state_is_not_written_over(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(data, tmp_path)) == 0
+    (tmp_path / "last.safetensors").unlink()
+    before = (tmp_path / "model.safetensors").read_bytes()
+    assert main(words(data, tmp_path)) == 2
+    assert "holds a model but not its training state" in capsys.readouterr().err
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+
+
+def test_ctrl_c_returns_130_and_says_how_to_go_on(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from groundling.train import fit
+
+    original = fit.seed_everything
+
+    def interrupted(*place: int) -> None:
+        signal.raise_signal(signal.SIGINT)
+        original(*place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "seed_everything", interrupted)
+        assert main(words(data, tmp_path)) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert main(words(data, tmp_path)) == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--val-split", "dev"], "unknown split 'dev'"),
+        (["--device", "abacus"], "cannot use --device abacus"),
+        (["--out", "captions.jsonl"], "is a file"),
+    ],
+)
+def test_what_cannot_work_is_told_in_one_line(
+    more: list[str], told: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = [str(data / word) if word.endswith("jsonl") else word for word in more]
+    assert main(words(data, tmp_path, *more)) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert told in error
+
+
+@pytest.mark.parametrize(("flag", "value"), [("--hidden", "0"), ("--lr", "-1"), ("--lr", "nan"), ("--batch", "x")])
+def test_impossible_knobs_are_refused(flag: str, value: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(words(data, data / "run", flag, value))
+    assert f"argument {flag}: " in capsys.readouterr().err
+
+
+def test_help_lists_the_recipes_and_shows_equations_and_knobs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    assert "updown_aware" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["train", "updown", "--help"])
+    printed = capsys.readouterr().out
+    assert "(14)  p(y_t | y_1" in printed
+    assert "--decay-every INT" in printed
+
+
+def test_help_needs_no_torch() -> None:
+    code = (
+        "import sys; from groundling.cli import main\ntry: main(['train', 'updown', '--help'])\nexcept SystemExit: pass"
+    )
+    code += "\nassert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.slow
+def test_torchrun_with_two_processes(data: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "groundling"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, *words(data, tmp_path)], capture_output=True, text=True, env=environment, timeout=200, check=True
+    )
+    assert done.stdout.count("model: ") == 1
+    assert load(tmp_path).scores

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import planted
+import pytest
+import torch
+
+from groundling.errors import DataError, GroundlingError, RegionMismatch
+from groundling.generate import greedy
+from groundling.recipes import ABOUT, RECIPES, WEIGHTS, Model, Recipe, knobs, load, recipe_class, save
+from groundling.recipes.run import groundable_words, train
+from groundling.regions.fingerprints import require
+from groundling.train.checkpoint import read, write
+
+SMALL: dict[str, Any] = {"hidden": 32, "embed": 16, "attention": 16, "dropout": 0.0, "lr": 1e-2, "min_count": 1}
+QUICK: dict[str, dict[str, Any]] = {
+    "updown": {"epochs": 40, "batch": 8, "decay_every": 100},
+    "updown_aware": {"epochs": 40, "batch": 8, "location": 8, "plateau": 20, "patience": 0},
+}
+
+
+def recipe(name: str, **more: Any) -> Recipe:
+    return recipe_class(name)(**SMALL | QUICK[name] | more)
+
+
+@pytest.fixture(scope="module", params=list(RECIPES))
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A run folder and the store that it was trained on."""
+    folder = tmp_path_factory.mktemp(request.param)
+    dataset, store = planted.make(folder / "store")
+    train(recipe(request.param), dataset.split("train"), dataset.split("val"), store, folder / "run")
+    return folder / "run", folder / "store"
+
+
+def test_a_recipe_learns_planted_things_and_points_at_them(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    """On images that it has not seen: both words (by chance, 1 in 30), and where both are (by chance, 1 in 25)."""
+    model = load(trained[0])
+    dataset, store = planted.make(tmp_path / "new", images=30, seed=1)
+    regions = store.batch([example.id for example in dataset])
+    said = greedy(model.captioner, model.captioner.encode(regions), model.length)
+    words = [model.vocab.decode(row) for row in said.tokens.tolist()]
+    right = [said == list(e.captions[0].tokens) for said, e in zip(words, dataset, strict=True)]
+    places = [(int(e.gold[0].boxes[0][0]) // 10, int(e.gold[1].boxes[0][0]) // 10) for e in dataset]
+    looks = [(int(attn[1].argmax()), int(attn[4].argmax())) for attn in said.attn]
+    hits = [seen == place for seen, place, fine in zip(looks, places, right, strict=True) if fine]
+    assert sum(right) >= 22
+    assert sum(hits) >= 0.75 * len(hits)
+    assert model.scores[0].name == "cider-d"
+    assert model.scores[0].value > 5
+    assert model.scores[0].n == 8
+
+
+def test_what_is_saved_is_what_inference_needs(trained: tuple[Path, Path]) -> None:
+    weights, _ = read(trained[0] / WEIGHTS)
+    model = load(trained[0])
+    assert weights.keys() == model.parts.state_dict().keys()
+    assert not any(p.requires_grad for p in model.parts.parameters())
+    assert not model.parts.captioner.training
+    about = json.loads((trained[0] / ABOUT).read_text())
+    assert about["vocab"]["words"][4:6] == ["the", "near"]
+    assert set(about["groundable"]["names"]) == set(planted.THINGS)
+
+
+def test_a_model_that_is_loaded_and_saved_again_is_the_same_file(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    save(tmp_path, load(trained[0]))
+    for name in (WEIGHTS, ABOUT):
+        assert (tmp_path / name).read_bytes() == (trained[0] / name).read_bytes()
+
+
+def test_regions_of_another_source_are_refused(trained: tuple[Path, Path]) -> None:
+    model = load(trained[0])
+    with pytest.raises(RegionMismatch, match="version: 2 instead of 1.*regions extract"):
+        require(replace(model.fingerprint, version="2"), model.fingerprint)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_flags_are_the_fields_of_the_dataclass_and_each_has_help(name: str) -> None:
+    docstring, found = knobs.read(name)
+    kinds = {"int": int, "float": float, "str": str}
+    assert [(k.name, k.type, k.default) for k in found] == [
+        (f.name, kinds[str(f.type)], f.default) for f in fields(recipe_class(name))
+    ]
+    assert all(k.help for k in found)
+    assert len(docstring.splitlines()[0]) > 20
+
+
+def test_scheduled_sampling_grows_with_the_epochs_up_to_its_limit(tmp_path: Path) -> None:
+    from groundling.train.stages import Clock, Parts
+
+    dataset, store = planted.make(tmp_path / "store", images=5)
+    seen: list[float] = []
+
+    class Spy(torch.nn.Module):
+        def encode(self, regions: object) -> torch.Tensor:
+            return torch.zeros(4)
+
+        def forward(self, scene: object, inputs: object, targets: object, sampling: float) -> None:
+            seen.append(sampling)
+            raise StopIteration
+
+    from groundling.data.loader import Loader
+    from groundling.recipes.updown import Updown
+    from groundling.text.vocab import Vocabulary
+
+    batch = next(Loader(dataset.split("train"), store, Vocabulary.build([], 1), batch_size=4, length=5)(0))
+    for epoch in (0, 4, 5, 12, 100):
+        with pytest.raises(StopIteration):
+            Updown(sampling=0.25).xe(Parts(captioner=Spy()), batch, Clock(epoch, 0))
+    assert seen == [0, 0, 0.05, 0.1, 0.25]
+
+
+def test_without_boxes_the_heads_of_noun_phrases_are_groundable(tmp_path: Path) -> None:
+    dataset, _ = planted.make(tmp_path / "store")
+    bare = replace(dataset, examples=tuple(replace(example, gold=()) for example in dataset))
+    assert set(groundable_words(bare)) == set(groundable_words(dataset)) == set(planted.THINGS)
+
+
+# ---------------------------------------------------------------- what may be wrong with a folder
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    dataset, store = planted.make(tmp_path / "store", images=10)
+    from groundling.text.vocab import Vocabulary
+
+    vocab = Vocabulary.build((e.captions[0].tokens for e in dataset), 1)
+    classes = groundable_words(dataset)
+    made = recipe("updown")
+    parts = made.parts(vocab, store.layout, classes)
+    save(tmp_path / "run", Model(made, parts, vocab, store.fingerprint, store.layout, classes))
+    return tmp_path / "run"
+
+
+def change(folder: Path, **fields: Any) -> None:
+    about = json.loads((folder / ABOUT).read_text()) | fields
+    (folder / ABOUT).write_text(json.dumps({k: v for k, v in about.items() if v is not None}))
+
+
+def test_a_folder_without_a_model_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no model in .*groundling train"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"recipe": None},
+        {"fields": {"hidden": 32, "wings": 2}},
+        {"fields": []},
+        {"vocab": {"words": ["a"]}},
+        {"fingerprint": {"name": "x"}},
+        {"layout": {"dim": 1}},
+        {"layout": {"dim": "x", "grid": [0, 0]}},
+        {"scores": [{"name": "x"}]},
+        {"groundable": []},
+        {"format": 99},
+    ],
+    ids=lambda f: next(iter(f)),
+)
+def test_a_description_with_something_missing_or_odd_is_refused(fields: dict[str, Any], saved: Path) -> None:
+    change(saved, **fields)
+    with pytest.raises(DataError):
+        load(saved)
+
+
+def test_an_unknown_recipe_is_named_with_those_there_are(saved: Path) -> None:
+    change(saved, recipe="downup")
+    with pytest.raises(GroundlingError, match="'downup'; there are updown, updown_aware"):
+        load(saved)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe"])
+def test_a_description_that_is_no_json_object_is_refused(content: bytes, saved: Path) -> None:
+    (saved / ABOUT).write_bytes(content)
+    with pytest.raises(DataError, match="does not describe a model"):
+        load(saved)
+
+
+def test_weights_of_another_model_are_refused(saved: Path) -> None:
+    write(saved / WEIGHTS, {"captioner.embed.weight": torch.zeros(3, 3)}, {})
+    with pytest.raises(DataError, match="not of the run of its model.json"):
+        load(saved)
+    (saved / WEIGHTS).unlink()
+    with pytest.raises(DataError, match="model.safetensors"):
+        load(saved)
