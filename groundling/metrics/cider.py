@@ -96,13 +96,16 @@ class DocumentFrequency:
 
     def save(self, path: Path | str) -> None:
         """Write a safetensors file: the arrays, and the words as the bytes of one JSON list."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         arrays = {"words": np.frombuffer(json.dumps(self.words).encode(), np.uint8)}
         for n in range(ORDERS):
             arrays[f"table{n + 1}"] = np.ascontiguousarray(self.tables[n])
             arrays[f"count{n + 1}"] = np.ascontiguousarray(self.counts[n])
-        save_file(arrays, str(path), {"format": FORMAT, "images": str(self.images)})
+        try:
+            Path(path).write_bytes(save(arrays, {"format": FORMAT, "images": str(self.images)}))
+        except OSError as error:
+            raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
 
     @staticmethod
     def load(path: Path | str) -> DocumentFrequency:

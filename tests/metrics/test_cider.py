@@ -145,6 +145,11 @@ def test_document_frequencies_come_back_from_disk(tmp_path: Path, corpus_df: Doc
     assert loaded.count(["there", "is"]) == corpus_df.count(["there", "is"])
 
 
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nowhere"):
+        DocumentFrequency.of([[["a"]]]).save(tmp_path / "nowhere" / "df")
+
+
 def test_words_of_any_kind_come_back_from_disk(tmp_path: Path) -> None:
     odd = ["", "\0", "\ud800", "naïve", "\N{NO-BREAK SPACE}"]
     DocumentFrequency.of([[odd]]).save(tmp_path / "df")
