@@ -35,7 +35,7 @@ SIGMA = 6.0
 FORMAT = "groundling-df-1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DocumentFrequency:
     """In how many images' references each n-gram occurs. `tables` and `counts` are per order, 1 to 4.
 
@@ -50,10 +50,11 @@ class DocumentFrequency:
     @staticmethod
     def of(references: Sequence[Sequence[Words]]) -> DocumentFrequency:
         """Count a corpus: for each image its references, each a sequence of words."""
-        numbers = Numbers()
+        words = sorted({word for refs in references for ref in refs for word in ref})  # so that no order matters
+        numbers = Numbers(zip(words, range(len(words)), strict=True))
         sentences = numbers.read(ref for refs in references for ref in refs)
         image = np.repeat(np.arange(len(references)), [len(refs) for refs in references])
-        return DocumentFrequency.of_numbers(sentences, image, len(references), tuple(numbers))
+        return DocumentFrequency.of_numbers(sentences, image, len(references), tuple(words))
 
     @staticmethod
     def of_numbers(sentences: Sentences, image: Ints, images: int, words: tuple[str, ...] = ()) -> DocumentFrequency:

@@ -153,7 +153,14 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_words_of_any_kind_come_back_from_disk(tmp_path: Path) -> None:
     odd = ["", "\0", "\ud800", "naïve", "\N{NO-BREAK SPACE}"]
     DocumentFrequency.of([[odd]]).save(tmp_path / "df")
-    assert DocumentFrequency.load(tmp_path / "df").words == tuple(odd)
+    assert DocumentFrequency.load(tmp_path / "df").words == tuple(sorted(odd))
+
+
+def test_the_digest_is_that_of_the_counts_and_not_of_their_order() -> None:
+    corpus = [[["a", "dog"], ["the", "dog"]], [["a", "cat"]]]
+    turned = [refs[::-1] for refs in corpus[::-1]]
+    assert DocumentFrequency.of(corpus).digest == DocumentFrequency.of(turned).digest
+    assert DocumentFrequency.of(corpus).digest != DocumentFrequency.of(corpus[:1]).digest
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"PK\x03\x04", b"\x08\0\0\0\0\0\0\0{}      ", b"\xff" * 64])
