@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundling.metrics.ngrams import ORDERS, Corpus, Numbers, bag, distinct, grams, rank, ranges
+from groundling.metrics.ngrams import ORDERS, Corpus, Numbers, bag, distinct, grams, ranges, rank
 
 sentences = st.lists(st.lists(st.sampled_from("abc"), max_size=6), max_size=5)
 integers = st.lists(st.integers(0, 20), max_size=30).map(lambda x: np.array(x, np.int64))
