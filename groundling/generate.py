@@ -41,6 +41,7 @@ def sample(
     """Words drawn from p^(1/temperature), among the `top_k` likeliest and the smallest set of probability >= `top_p`.
 
     The captioner stays in its mode (training with dropout, or eval); `logp` is differentiable where gradients are on.
+    To learn from long captions, drawing without gradients and scoring them by teacher forcing is faster.
     """
     if temperature <= 0:
         raise ValueError(f"temperature must be above 0, got {temperature}; use greedy for the likeliest words")
@@ -206,7 +207,7 @@ class _Beams:
         self.scene = _narrow(self.scene[beams])
 
     def result(self) -> Decoding:
-        tokens = self.best_words[:, : max(1, int((self.best_words != PAD).sum(1).max()))]
+        tokens = self.best_words[:, : max(1, int((self.best_words != PAD).any(0).sum()))]
         t = tokens.shape[1]
         attn, guess, picks = [], [], []
         for i in range(t):
@@ -241,6 +242,8 @@ def place(said: Decoding, regions: Regions) -> tuple[Tensor, Tensor]:
     Row i of `said` speaks of row i of `regions`.
     """
     n, t, r = said.attn.shape
+    if not regions.boxes.numel():
+        return said.attn.new_full((n, t, 1, 4), math.nan), said.attn.new_zeros(n, t, 1)
     picks = said.picks
     if picks is None:
         frame = regions.frame[:, None].expand(n, t, r).reshape(n * t, r)

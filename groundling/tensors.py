@@ -286,7 +286,7 @@ def _pad(x: Tensor, length: int, value: float = 0, axis: int = 1) -> Tensor:
 def _top(attn: Tensor, frame: Tensor) -> Tensor:
     """(N, R), (N, R) -> (N, R) bool: the heaviest region of each frame that has any weight."""
     best = torch.zeros_like(attn, dtype=torch.bool)
-    for f in range(int(frame.max()) + 1):
+    for f in range(int(frame.max()) + 1 if frame.numel() else 0):
         here = attn.masked_fill(frame != f, -1.0)
         heaviest, index = here.max(1, keepdim=True)
         best.scatter_(1, index, best.gather(1, index) | (heaviest > 0))

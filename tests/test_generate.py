@@ -409,6 +409,19 @@ def test_what_was_not_attended_has_no_place() -> None:
     assert caption.links == () and caption.looks[1].boxes == ()
 
 
+def test_an_image_in_which_nothing_was_found_is_described_without_places() -> None:
+    model, nothing = updown(vocab=7), regions(0)
+    for said in (generate.greedy(model, model.encode(nothing), 4), generate.beam(model, model.encode(nothing), 4)):
+        (caption,) = generate.ground(said, nothing, Words(), ["7"], {"a", "dog", "cat"})
+        assert caption.tokens and caption.links == () and caption.looks[0].boxes == ()
+
+
+def test_no_image_gives_no_caption() -> None:
+    model = updown()
+    none = model.encode(regions(2))[torch.zeros(0, dtype=torch.int64)]
+    assert len(generate.greedy(model, none, 4).tokens) == len(generate.beam(model, none, 4).tokens) == 0
+
+
 def test_the_whole_way_from_regions_to_grounded_captions() -> None:
     model, seen = updown(gain=4, vocab=7), regions(3, 4, 0)
     for said in (generate.greedy(model, model.encode(seen), 6), generate.beam(model, model.encode(seen), 6)):
