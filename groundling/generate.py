@@ -149,12 +149,8 @@ class _Beams:
         for t in range(self.length):
             logp, glimpse, self.state = self.captioner.step(self.words[:, -1], self.scene, self.state)
             may = _sayable(logp)
-            if t < min_length:
-                may[:, EOS] = -math.inf
-            if no_repeat:
-                _forbid_repeats(may, self.words[:, 1:], no_repeat)
-            stuck = may.isneginf().all(1)  # nothing left to say, in a tiny vocabulary
-            may[stuck, EOS] = logp[stuck, EOS]
+            if no_repeat or min_length:
+                _restrict(may, self.words[:, 1:], no_repeat, min_length)
             self.glimpses.append(glimpse)
             self.guesses.append(may.max(1).indices)
             self.extend(may)
@@ -221,14 +217,18 @@ class _Beams:
         )
 
 
-def _forbid_repeats(may: Tensor, words: Tensor, n: int) -> None:
-    """Take from `may` (M, V) the words that would complete an n-gram that `words` (M, t) already has; in place."""
-    if words.shape[1] < n:
-        return
-    grams = words.unfold(1, n, 1)  # (M, t - n + 1, n)
-    last = words[:, words.shape[1] - n + 1 :]
-    seen = (grams[..., :-1] == last[:, None]).all(-1)
-    may.scatter_(1, grams[..., -1].masked_fill(~seen, PAD), -math.inf)  # PAD is forbidden anyway
+def _restrict(may: Tensor, words: Tensor, no_repeat: int, min_length: int) -> None:
+    """After `words` (M, t), take from `may` (M, V) what would end too soon or say an n-gram again; in place."""
+    end = may[:, EOS].clone()
+    if words.shape[1] < min_length:
+        may[:, EOS] = -math.inf
+    if 0 < no_repeat <= words.shape[1]:
+        grams = words.unfold(1, no_repeat, 1)  # (M, t - n + 1, n)
+        last = words[:, words.shape[1] - no_repeat + 1 :]
+        seen = (grams[..., :-1] == last[:, None]).all(-1)
+        may.scatter_(1, grams[..., -1].masked_fill(~seen, PAD), -math.inf)  # PAD is forbidden anyway
+    stuck = may.isneginf().all(1)  # a tiny vocabulary is used up: better to end than to say what is forbidden
+    may[:, EOS] = torch.where(stuck, end, may[:, EOS])
 
 
 # ---------------------------------------------------------------- words to places
