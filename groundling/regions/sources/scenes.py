@@ -21,7 +21,7 @@ from groundling.types import Fingerprint
 
 Floats = NDArray[np.float64]
 
-VERSION = "1"
+VERSION = "2"
 FEWEST, MOST = 20, 40
 STEP = 9.0  # neighbouring pixels that differ by more belong to different segments
 SAME = 0.6  # IoU above which two proposals are one
@@ -113,18 +113,30 @@ def _halves(boxes: Floats) -> Floats:
 
 
 def describe(image: Image.Image, small: Image.Image, found: Segments, boxes: Floats, holds: Bools) -> Floats:
-    """(R, D): what the box looks like, what of it belongs to the region, its colours, edges, place, surroundings."""
-    high, wide = found.of.shape
+    """(R, D): what the box looks like, what of it belongs to the region, its colours, edges, place, surroundings.
+
+    Each kind of number is brought to about mean 0 and deviation 1, so that none drowns the others in a linear layer.
+    """
     pixels = np.stack([_thumb(image, box) for box in boxes * _scale(image, small)])
+    return np.concatenate(
+        [
+            4 * pixels,
+            2 * _belongs(found, boxes, holds),
+            3 * np.sqrt(_colours(small, found, holds)),
+            6 * np.sqrt(_edges(small, boxes)) - 0.7,
+            3 * _place(boxes, found.of.shape) - 1.5,
+            4 * _around(small, boxes),
+        ],
+        1,
+    )
+
+
+def _place(boxes: Floats, shape: tuple[int, ...]) -> Floats:
+    """(R, 8), sides, width, height, size and how wide it is for its height, as shares of the picture."""
+    high, wide = shape
     left, top, right, bottom = (boxes / [wide, high, wide, high]).T
     across, down = right - left, bottom - top
-    place = np.stack(
-        [left, top, right, bottom, across, down, np.sqrt(across * down), np.tanh(np.log(across / down))], 1
-    )
-    colours, edges = _colours(small, found, holds), _edges(small, boxes)
-    return np.concatenate(
-        [2 * pixels, _belongs(found, boxes, holds), 3 * colours, 3 * edges, 2 * place - 1, _around(small, boxes)], 1
-    )
+    return np.stack([left, top, right, bottom, across, down, np.sqrt(across * down), across / (across + down)], 1)
 
 
 def _thumb(image: Image.Image, box: Floats) -> Floats:
@@ -177,12 +189,12 @@ def _colours(image: Image.Image, found: Segments, holds: Bools) -> Floats:
 
 
 def _edges(image: Image.Image, boxes: Floats) -> Floats:
-    """(R, 72), how much edge of which of 8 directions is in each of 3 by 3 cells of the box; of unit length."""
+    """(R, 72), share of edge of each of 8 directions in each of 3 by 3 cells of the box."""
     gray = np.asarray(image.convert("L"), np.float64)
     dx, dy = np.diff(gray, axis=1, append=gray[:, -1:]), np.diff(gray, axis=0, append=gray[-1:])
     angle = (np.floor(np.arctan2(dy, dx) / np.pi * ANGLES) % ANGLES).astype(np.int64)
     strength = np.zeros((ANGLES, *gray.shape))
     np.put_along_axis(strength, angle[None], np.hypot(dx, dy)[None], 0)
-    flat = _cells(strength, boxes, CELLS).reshape(len(boxes), -1)
-    unit: Floats = flat / np.maximum(1e-6, np.linalg.norm(flat, axis=1, keepdims=True))
-    return unit
+    flat = _cells(strength, boxes, CELLS).reshape(len(boxes), -1).clip(0)  # differences of sums may be just below 0
+    share: Floats = flat / np.maximum(1e-6, flat.sum(1, keepdims=True))
+    return share
