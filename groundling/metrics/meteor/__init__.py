@@ -17,7 +17,7 @@ from itertools import islice
 import numpy as np
 
 from groundling.errors import DataError
-from groundling.metrics.meteor.align import LONGEST, WEIGHTS, Match, align, chunks, pair
+from groundling.metrics.meteor.align import LONGEST, Match, align, chunks, pair
 from groundling.metrics.meteor.lexicon import Lexicon, data_folder
 from groundling.metrics.meteor.normalise import tokens
 from groundling.metrics.meteor.paraphrases import Paraphrases
@@ -25,6 +25,7 @@ from groundling.metrics.statistics import Array, Statistics, signature
 from groundling.progress import track
 
 ALPHA, BETA, GAMMA, DELTA = 0.85, 0.2, 0.6, 0.75
+WEIGHTS = (1.0, 0.6, 0.8, 0.6)  # exact, stem, synonym, paraphrase
 KINDS = len(WEIGHTS)
 BLOCK = 500  # images aligned at a time: memory stays flat
 

@@ -2,9 +2,10 @@
 
 Matches are of words (exact, same stem, synonyms) and of phrases (paraphrases); a word takes part in one at most. The
 search goes through the reference from left to right with 40 partial alignments, preferring, in this order: more
-words matched, by weight; fewer chunks; less distance. Ties are decided by order, so order and two peculiarities of the
-program that the field quotes are kept: weights are rounded down at each match (a stem counts 0, a paraphrase of two
-words 1), and the distance of a match is charged to the alignments that do without it.
+words matched, by weight; fewer chunks; less distance. Ties are decided by order, so order and three peculiarities of
+the program that the field quotes are kept: the search has weights of its own, not those of the score; they are rounded
+down at each match (a stem counts 0, a paraphrase of two words 1); and the distance of a match is charged to the
+alignments that do without it.
 
 Many pairs are searched at once: the partial alignments of pairs whose references are equally long are rows of arrays.
 """
@@ -24,7 +25,7 @@ from groundling.metrics.meteor.lexicon import PARAPHRASE, Lexicon
 from groundling.metrics.meteor.paraphrases import Paraphrases
 
 BEAM = 40
-WEIGHTS = (1.0, 0.6, 0.8, 0.6)  # exact, stem, synonym, paraphrase
+WEIGHTS = (1.0, 0.5, 0.5, 0.5)  # of the search: exact, stem, synonym, paraphrase
 TOGETHER = 256  # pairs searched at once
 LONGEST = 2000  # words of a caption; the fields of the sort key below hold twice as many
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ from groundling.metrics.meteor.lexicon import data_folder
 from groundling.metrics.statistics import Array
 
 MINUTES = 60
+BREAKS = re.compile("[\r\n]")
 
 
 def ask_the_jar(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
@@ -28,7 +30,7 @@ def ask_the_jar(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
 
 
 def _line(said: str, true: Sequence[str]) -> str:
-    return " ||| ".join(["SCORE", *(" ".join(text.replace("|||", "").split()) for text in (*true, said))]) + "\n"
+    return " ||| ".join(["SCORE", *(BREAKS.sub(" ", text.replace("|||", "")) for text in (*true, said))]) + "\n"
 
 
 def _run(text: str) -> list[str]:

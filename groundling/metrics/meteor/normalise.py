@@ -27,13 +27,17 @@ APOSTROPHES = [
 ]
 A_LETTER = re.compile(f"[{LETTERS}]")
 PLAIN = re.compile("[a-z0-9 ]*")
+WORD = re.compile(r"[^ \t\n\f\r]+")
+WIDE = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")  # spaces, but only once dots are decided
+CONTROLS = "".join(map(chr, range(33)))
 
 
 def tokens(text: str, prefixes: Mapping[str, bool]) -> list[str]:
     """Tokens of one line. `prefixes`: abbreviations that keep their dot, True for those that need a number behind."""
-    if not PLAIN.fullmatch(text):
-        text = _dotted(_spaced(text).split(), prefixes).lower()
-    return text.split()
+    if PLAIN.fullmatch(text):
+        return text.split()
+    text = _dotted(WORD.findall(_spaced(text)), prefixes).lower()
+    return WORD.findall(WIDE.sub(" ", text).strip(CONTROLS))
 
 
 def _spaced(text: str) -> str:
