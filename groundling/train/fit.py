@@ -96,7 +96,7 @@ class _Loop:
     def begin(self, stage: Stage, tensors: Mapping[str, Tensor]) -> None:
         unfreeze(self.parts, stage)
         self.weights = [p for p in self.parts.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.Adam(self.weights, stage.lr)
+        self.optimizer = torch.optim.Adam(self.weights, stage.lr, fused=True)
         checkpoint.restore_optimizer(self.optimizer, self.parts, tensors)
         self.step = distributed.distribute(Step(self.parts, stage.losses))
 
