@@ -123,11 +123,12 @@ def bench_scores(images: int, rounds: int) -> None:
 
 
 class PlainReward:
-    """CIDEr-D as in the formula: a dictionary per sentence and order. References are counted once."""
+    """CIDEr-D as in the formula: a dictionary per sentence and order. References are counted anew for every sample, as
+    the published scorer does; document frequencies are counted once."""
 
     def __init__(self, references: list[list[list[int]]]) -> None:
-        self.references = [[self.count([*ids, EOS]) for ids in refs] for refs in references]
-        self.df = Counter(gram for refs in self.references for gram in {g for counts in refs for g in counts})
+        self.references = [[[*ids, EOS] for ids in refs] for refs in references]
+        self.df = Counter(gram for refs in self.references for gram in {g for ids in refs for g in self.count(ids)})
         self.log_n = math.log(len(references))
 
     @staticmethod
@@ -148,7 +149,7 @@ class PlainReward:
             said, norms, length = self.vector(self.count(ids))
             total = 0.0
             for reference in self.references[i]:
-                vectors, other, wanted = self.vector(reference)
+                vectors, other, wanted = self.vector(self.count(reference))
                 for n in range(4):
                     dot = sum(min(v, vectors[n][g]) * vectors[n][g] for g, v in said[n].items() if g in vectors[n])
                     total += dot / (norms[n] * other[n] or 1) * math.exp(-((length - wanted) ** 2) / 72) / 4

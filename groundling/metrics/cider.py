@@ -84,8 +84,9 @@ class DocumentFrequency:
 
     @cached_property
     def idf(self) -> Floats:
-        """ln N - ln max(1, df) of the n-grams of all orders, one after another; the last is for those never seen."""
-        return np.asarray(np.log(max(self.images, 1)) - np.log(np.concatenate([*self.counts, [1]])))
+        """ln N - ln max(1, df) of the n-grams of each order and, behind them, of one never seen; all in one row."""
+        df = np.concatenate([np.append(count, 1) for count in self.counts])
+        return np.asarray(np.log(max(self.images, 1)) - np.log(df))
 
     @cached_property
     def digest(self) -> str:
@@ -158,10 +159,13 @@ class References:
         self._per_image = np.bincount(image)
         self._first = np.cumsum(self._per_image) - self._per_image
         self._bigrams = np.maximum(sentences.lengths - 1, 0)
-        self._sizes = np.array([len(count) for count in df.counts])
-        self._idf = df.idf
+        self._idf, self._sizes = df.idf, np.array([len(count) for count in df.counts])
+        self._begin = np.cumsum(self._sizes + 1) - self._sizes - 1  # of each order in the row of idf
         orders = list(ngrams.grams(sentences, [[table] for table in df.tables]))
-        self._tables = [[table, found.new] for table, found in zip(df.tables, orders, strict=True)]
+        self._tables = [
+            [table, found.new] if len(found.new) else [table] for table, found in zip(df.tables, orders, strict=True)
+        ]
+        self._known = np.array([sum(map(len, tables)) for tables in self._tables])
         entries = ngrams.bag(orders)
         weight = self._weights(entries)
         self._norms = _norms(entries, weight, len(sentences.lengths))
@@ -194,10 +198,10 @@ class References:
 
     def _weights(self, entries: Bag) -> Floats:
         """times * idf; an n-gram whose number is beyond the table was never seen."""
-        order, number = entries.order, entries.number
-        place = number + (np.cumsum(self._sizes) - self._sizes)[order]
-        place[number >= self._sizes[order]] = -1
-        return np.asarray(entries.times * self._idf[place])
+        order = entries.order
+        return np.asarray(
+            entries.times * self._idf[self._begin[order] + np.minimum(entries.number, self._sizes[order])]
+        )
 
     def _meet(self, entries: Bag, image: Ints) -> tuple[Ints, Ints]:
         """Where a hypothesis and a reference of its image share an n-gram: their entries."""
@@ -206,13 +210,13 @@ class References:
         length = np.searchsorted(self._key, (images + 1) << SHIFT) - start
         here = ngrams.ranges(start, length)  # the part of the corpus that belongs to these images
         keys = (np.repeat(np.arange(len(images)), length) << SHIFT) + (self._key[here] & LOW)
-        wanted = (local.reshape(-1)[entries.sentence] << SHIFT) + entries.gram
+        mine = np.flatnonzero(entries.number < self._known[entries.order])
+        wanted = (local.reshape(-1)[entries.sentence[mine]] << SHIFT) + entries.gram[mine]
         place = np.searchsorted(keys, wanted)
-        mine = np.flatnonzero(place < len(keys))
-        mine = mine[keys[place[mine]] == wanted[mine]]
-        there = here[place[mine]]
+        met = np.flatnonzero(np.append(keys, -1)[place] == wanted)
+        there = here[place[met]]
         times = self._start[there + 1] - self._start[there]
-        return np.repeat(mine, times), ngrams.ranges(self._start[there], times)
+        return np.repeat(mine[met], times), ngrams.ranges(self._start[there], times)
 
 
 def _norms(entries: Bag, weight: Floats, sentences: int) -> Floats:

@@ -108,21 +108,24 @@ def grams(sentences: Sentences, tables: Sequence[Sequence[Ints]]) -> Iterator[Gr
     The key of a word is the word; that of an n-gram is (number of its first n - 1 words << 32) + its last word.
     """
     lengths, words = sentences.lengths, sentences.words
-    found = Grams(np.repeat(np.arange(len(lengths)), lengths), *rank(words, tables[0]))
-    yield found
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    place = np.arange(len(words))  # where the n-grams begin
+    left = np.cumsum(lengths)[owner] - place  # words from there to the end of the sentence
+    number, new = rank(words, tables[0])
+    yield Grams(owner, number, new)
     for n in range(2, len(tables) + 1):
-        shorter = np.maximum(lengths - n + 2, 0)  # (n-1)-grams of each sentence; all but the last go on
-        longer = np.maximum(shorter - 1, 0)
-        prefix = ranges(np.cumsum(shorter) - shorter, longer)
-        last = ranges(np.cumsum(lengths) - lengths + n - 1, longer)
-        key = (found.number[prefix] << SHIFT) + words[last]
-        found = Grams(found.sentence[prefix], *rank(key, tables[n - 1]))
-        yield found
+        goes_on = np.flatnonzero(left[place] >= n)
+        place = place[goes_on]
+        number, new = rank((number[goes_on] << SHIFT) + words[place + n - 1], tables[n - 1])
+        yield Grams(owner[place], number, new)
 
 
 def rank(keys: Ints, tables: Sequence[Ints]) -> tuple[Ints, Ints]:
     """The place of each key in sorted tables laid end to end, and the keys found in none, sorted, numbered behind."""
-    unique, inverse = np.unique(keys, return_inverse=True)
+    order = np.argsort(keys)
+    in_order = keys[order]
+    ends = run_ends(in_order)
+    unique = in_order[ends[:-1]]
     number, offset = np.full(len(unique), -1), 0
     for table in tables:
         place = np.searchsorted(table, unique)
@@ -132,7 +135,9 @@ def rank(keys: Ints, tables: Sequence[Ints]) -> tuple[Ints, Ints]:
         offset += len(table)
     new = np.flatnonzero(number < 0)
     number[new] = offset + np.arange(len(new))
-    return number[inverse.reshape(-1)], unique[new]
+    numbers = np.empty(len(keys), np.int64)
+    numbers[order] = np.repeat(number, np.diff(ends))
+    return numbers, unique[new]
 
 
 class Bag(NamedTuple):
