@@ -144,17 +144,10 @@ class Bag(NamedTuple):
     """The distinct n-grams of each sentence with their counts, sorted by sentence, then by n-gram."""
 
     sentence: Ints
-    gram: Ints  # (order - 1 << 30) + number
+    gram: Ints  # (order << 30) + number
+    order: Ints  # 0 for single words, 1 for pairs, ...
+    number: Ints
     times: Ints
-
-    @property
-    def order(self) -> Ints:
-        """0 for single words, 1 for pairs, ..."""
-        return self.gram >> ORDER_SHIFT
-
-    @property
-    def number(self) -> Ints:
-        return self.gram & ((1 << ORDER_SHIFT) - 1)
 
 
 def bag(orders: Sequence[Grams]) -> Bag:
@@ -162,7 +155,8 @@ def bag(orders: Sequence[Grams]) -> Bag:
     sentence = np.concatenate([found.sentence for found in orders])
     gram = np.concatenate([found.number + (n << ORDER_SHIFT) for n, found in enumerate(orders)])
     keys, times = distinct((sentence << SHIFT) + gram)
-    return Bag(keys >> SHIFT, keys & LOW, times)
+    gram = keys & LOW
+    return Bag(keys >> SHIFT, gram, gram >> ORDER_SHIFT, gram & ((1 << ORDER_SHIFT) - 1), times)
 
 
 def distinct(keys: Ints) -> tuple[Ints, Ints]:
