@@ -16,7 +16,9 @@ Score captions against references as the official COCO scripts do, without Java.
 Both sides are tokenised as the Stanford PTBTokenizer 3.4.1 does, lower-cased, without punctuation. Values are on the
 scale of the official scripts: BLEU, ROUGE-L, METEOR and SPICE from 0 to 1, CIDEr from 0 to 10. What coco-caption prints
 as "CIDEr" is CIDEr-D here; CIDEr is the plain one. Images without a prediction are left out, and counted in the
-signature; a prediction for an unknown image, or a second one for the same image, is an error."""
+signature; a prediction for an unknown image, or a second one for the same image, is an error.
+
+SPICE alone needs Java, and files that no package carries: see docs/spice.md."""
 
 EPILOG = """\
 examples:
@@ -39,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of bleu, rouge, cider, cider-d, meteor, spice, with commas (default: %(default)s)",
     )
     parser.add_argument("--df", type=Path, metavar="FILE", help="document frequencies for CIDEr (`groundling df`)")
+    parser.add_argument("--java", action="store_true", help="METEOR by its own jar, as a cross-check; needs Java")
     parser.add_argument("--per-image", action="store_true", help="the scores of each image, too")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -50,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
 
     metrics = [name.strip() for name in args.metrics.split(",") if name.strip()]
     df = DocumentFrequency.load(args.df) if args.df else None
-    found = score_captions(read_predictions(args.pred), read_references(args.refs), metrics, df)
+    found = score_captions(read_predictions(args.pred), read_references(args.refs), metrics, df, args.java)
     if args.json:
         print(json.dumps(_as_json(found, args.per_image)))
     else:

@@ -7,7 +7,6 @@ caption: it scores zero (ROUGE-L against an empty reference: one).
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,6 +39,7 @@ class Captions:
     references: tuple[tuple[str, ...], ...]
     images: int  # that have references, with or without a hypothesis
     df: DocumentFrequency | None = None  # None: document frequencies of the references at hand
+    java: bool = False  # METEOR by its jar
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -57,16 +57,17 @@ def score_captions(
     references: Mapping[str, Sequence[str]],
     metrics: Sequence[str] = DEFAULT,
     df: DocumentFrequency | None = None,
+    java: bool = False,
 ) -> list[Statistics]:
     """Score raw captions, image id -> text, against raw references, image id -> texts.
 
     Each of the statistics has a `score()` with its signature and a value `per_item()`, in the order of its `ids`.
-    `df` makes CIDEr comparable across corpora, and possible on few images.
+    `df` makes CIDEr comparable across corpora, and possible on few images. `java` asks METEOR's jar, as a cross-check.
     """
     for name in metrics:
         if name not in METRICS:
             raise DataError(f"unknown metric {name!r}; there are {', '.join(METRICS)}")
-    captions = tokenized(hypotheses, references, df)
+    captions = replace(tokenized(hypotheses, references, df), java=java)
     return [statistics for name in dict.fromkeys(metrics) for statistics in METRICS[name](captions)]
 
 
@@ -120,10 +121,19 @@ def _cider(captions: Captions, name: str, clipped: bool) -> Iterator[Statistics]
     yield mean_statistics(name, about, captions.ids, values)
 
 
-def _elsewhere(captions: Captions, module: str, function: str) -> Iterator[Statistics]:
-    """A metric with needs of its own, imported when asked for: texts and references in, statistics out."""
-    score: Callable[..., Statistics] = getattr(importlib.import_module(module), function)
-    yield replace(score(captions.hypotheses, captions.references), ids=captions.ids)
+def _meteor(captions: Captions) -> Iterator[Statistics]:
+    from groundling.metrics.meteor import meteor
+
+    found = meteor(captions.hypotheses, captions.references, captions.ids, java=captions.java)
+    about = captions.signature("meteor-1.5", norm="yes", by="jar" if captions.java else "groundling")
+    yield replace(found, signature=about)
+
+
+def _spice(captions: Captions) -> Iterator[Statistics]:
+    from groundling.metrics.spice import spice
+
+    found = spice(captions.hypotheses, captions.references, captions.ids)
+    yield replace(found, signature=captions.signature("spice-1.0", parser="corenlp-3.6.0"))
 
 
 METRICS: dict[str, Callable[[Captions], Iterator[Statistics]]] = {
@@ -131,6 +141,6 @@ METRICS: dict[str, Callable[[Captions], Iterator[Statistics]]] = {
     "rouge": _rouge,
     "cider": partial(_cider, name="CIDEr", clipped=False),
     "cider-d": partial(_cider, name="CIDEr-D", clipped=True),
-    "meteor": partial(_elsewhere, module="groundling.metrics.meteor", function="meteor"),
-    "spice": partial(_elsewhere, module="groundling.metrics.spice", function="spice"),
+    "meteor": _meteor,
+    "spice": _spice,
 }

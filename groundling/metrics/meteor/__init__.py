@@ -17,8 +17,9 @@ from itertools import islice
 import numpy as np
 
 from groundling.errors import DataError
+from groundling.metrics.jars import jar_folder
 from groundling.metrics.meteor.align import LONGEST, Match, align, chunks, pair
-from groundling.metrics.meteor.lexicon import Lexicon, data_folder
+from groundling.metrics.meteor.lexicon import Lexicon
 from groundling.metrics.meteor.normalise import tokens
 from groundling.metrics.meteor.paraphrases import Paraphrases
 from groundling.metrics.statistics import Array, Statistics, signature
@@ -67,7 +68,7 @@ def score(sums: Array) -> Array:
 
 @cache
 def lexicon() -> Lexicon:
-    return Lexicon(data_folder() / "meteor-1.5.jar")
+    return Lexicon(jar_folder("meteor") / "meteor-1.5.jar")
 
 
 def _rows(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
@@ -78,7 +79,7 @@ def _rows(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Arr
         if len(sentence) > LONGEST:
             raise DataError(f"a caption of {len(sentence)} words: METEOR takes up to {LONGEST}")
     everything = (*said, *(r for of_image in true for r in of_image))
-    paraphrases = Paraphrases(data_folder() / "data" / "paraphrase-en.gz", everything)
+    paraphrases = Paraphrases(jar_folder("meteor") / "data" / "paraphrase-en.gz", everything)
     images = zip(said, true, strict=True)
     blocks = track(_blocks(images), "METEOR", -(-len(said) // BLOCK), quiet=len(said) < 2 * BLOCK)
     return np.concatenate([_best(block, words, paraphrases) for block in blocks])

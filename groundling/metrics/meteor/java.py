@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 
 import numpy as np
 
-from groundling.errors import DataError, GroundlingError, MissingExtra
-from groundling.metrics.meteor.lexicon import data_folder
+from groundling.errors import DataError, GroundlingError
+from groundling.metrics.jars import jar_folder, run_java
 from groundling.metrics.statistics import Array
 
-MINUTES = 60
+JAR = "meteor-1.5.jar"
 BREAKS = re.compile("[\r\n]")
 
 
@@ -34,25 +31,8 @@ def _line(said: str, true: Sequence[str]) -> str:
 
 
 def _run(text: str) -> list[str]:
-    java = shutil.which("java")
-    if java is None:
-        raise MissingExtra("--java needs a Java runtime (8 or later) on the PATH; without --java none is needed")
-    jar = data_folder() / "meteor-1.5.jar"
-    command = [java, "-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as asked, tempfile.TemporaryFile("w+") as told:
-        asked.write(text)
-        asked.seek(0)
-        try:  # the jar looks for its tables beside itself
-            done = subprocess.run(
-                command, stdin=asked, stdout=told, stderr=subprocess.PIPE, cwd=jar.parent, timeout=60 * MINUTES
-            )
-        except subprocess.TimeoutExpired as error:
-            raise GroundlingError(f"METEOR's jar did not answer within {MINUTES} minutes") from error
-        if done.returncode:
-            last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
-            raise GroundlingError(f"METEOR's jar stopped with code {done.returncode}: {last[0]}")
-        told.seek(0)
-        return told.read().splitlines()
+    folder = jar_folder("meteor")  # the jar looks for its tables beside itself
+    return run_java("METEOR", ["-Xmx2G", "-jar", JAR, "-", "-", "-stdio", "-l", "en", "-norm"], folder, text)
 
 
 def _row(answer: str) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -99,14 +98,6 @@ class Lexicon:
                 return jar.read(name).decode("utf-8")
         except (OSError, KeyError, BadZipFile, UnicodeDecodeError) as error:
             raise DataError(f"{self.jar} is damaged ({error}): pip install --force-reinstall pycocoevalcap") from error
-
-
-def data_folder() -> Path:
-    """Where the `pycocoevalcap` package keeps METEOR; found without importing it."""
-    spec = importlib.util.find_spec("pycocoevalcap")
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingExtra("METEOR needs its word lists: pip install 'groundling[score]'")
-    return Path(spec.submodule_search_locations[0]) / "meteor"
 
 
 @cache

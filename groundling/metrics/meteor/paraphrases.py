@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import logging
 import os
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import DataError
+from groundling.metrics.jars import cache_folder
 from groundling.progress import track
 
 log = logging.getLogger(__name__)
@@ -77,19 +77,14 @@ def _hash(phrase: bytes) -> int:
 def _index(table: Path) -> tuple[Hashes, NDArray[np.int64], Hashes]:
     """(phrases, where the paraphrases of each begin, paraphrases), memory-mapped; built on first use."""
     names = [f"meteor-{_stamp(table)}-{part}.npy" for part in ("keys", "starts", "others")]
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundling"
-    for folder in (home, Path(tempfile.gettempdir()) / f"groundling-{os.getuid() if hasattr(os, 'getuid') else 0}"):
-        try:
-            if found := _opened([folder / name for name in names]):
-                return found
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if os.access(folder, os.W_OK):
-                _build(table, [folder / name for name in names])
-                if found := _opened([folder / name for name in names]):
-                    return found
-        except OSError as error:
-            log.warning("the paraphrases of METEOR cannot be kept in %s: %s", folder, error)
-    raise DataError(f"no folder to keep METEOR's paraphrases in; make {home} writable, or set XDG_CACHE_HOME")
+    paths = [cache_folder() / name for name in names]
+    found = _opened(paths)
+    if found is None:
+        _build(table, paths)
+        found = _opened(paths)
+    if found is None:
+        raise DataError(f"{paths[0].parent} does not keep what is written there; set XDG_CACHE_HOME to another folder")
+    return found
 
 
 def _stamp(table: Path) -> str:
