@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from groundling.data.scenes.write import write
+    from groundling.data.scenes.write import split_sizes, write
     from groundling.errors import GroundlingError
     from groundling.progress import track
 
@@ -61,11 +61,18 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError(f"--workers must be at least 1, got {args.workers}")
     if not 96 <= args.size <= 1024 or args.size % 4:
         raise GroundlingError(f"--size must be a multiple of 4 from 96 to 1024, got {args.size}")
+    if args.recall and split_sizes(args.images, tuple(args.splits))[1] == 0:
+        raise GroundlingError("--recall measures the val split, which has no image here; draw more, or give it more")
     if args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
         raise GroundlingError(f"{args.out} is not an empty folder; name a new one, or delete it first")
     drawn = write(args.out, args.images, args.seed, args.size, tuple(args.splits), min(args.workers, args.images))
-    for _ in track(drawn, "drawing", args.images):
-        pass
+    try:
+        for _ in track(drawn, "drawing", args.images):
+            pass
+    except OSError as error:
+        raise GroundlingError(
+            f"cannot write to {args.out}: {error.strerror}; is it a place to write, with room?"
+        ) from error
     print(f"{args.images} scenes in {args.out}")
     if args.recall:
         print(_recall(args.out))

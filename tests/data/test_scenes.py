@@ -17,7 +17,7 @@ from groundling.cli import main
 from groundling.data.dataset import load
 from groundling.data.scenes.draw import draw
 from groundling.data.scenes.events import sample
-from groundling.data.scenes.grammar import TYPES, Speaker, article, length, text
+from groundling.data.scenes.grammar import TYPES, Speaker, article, captions, length, text
 from groundling.data.scenes.recall import recall
 from groundling.data.scenes.world import PEOPLE, Fact, World, pick
 from groundling.data.scenes.write import Scene, markup, scene, split_sizes, write
@@ -174,7 +174,7 @@ def test_articles(noun: str, said: str) -> None:
     assert article(noun) == said
 
 
-def test_classes_are_long_tailed_and_the_vocabulary_is_that_of_a_child() -> None:
+def test_classes_are_long_tailed() -> None:
     """The ten most frequent of at least 40 classes are most of what there is, the rarest half hardly anything."""
     rng = Random(0)
     counts = Counter(item.name for _ in range(3000) for item in sample(rng).items)
@@ -183,6 +183,16 @@ def test_classes_are_long_tailed_and_the_vocabulary_is_that_of_a_child() -> None
     assert sum(often[:10]) > 0.5 * sum(often)
     assert sum(often[len(often) // 2 :]) < 0.12 * sum(often)
     assert often[-1] < often[0] / 100
+
+
+def test_a_few_hundred_words_are_enough() -> None:
+    rng, words = Random(0), Counter[str]()
+    for _ in range(800):
+        world = sample(rng)
+        for caption in captions(world, range(len(world.items)), rng):
+            words.update(text(caption).split())
+    assert 150 <= len(words) <= 300
+    assert {"man", "guy", "person", "two", "men", "riding", "rides", "behind", "beach"} <= set(words)
 
 
 def test_some_things_come_together() -> None:
@@ -263,6 +273,7 @@ def test_the_command_writes_scenes_and_tells_the_recall(tmp_path: Path, capsys: 
         (["--size", "8"], "--size"),
         (["--workers", "0"], "--workers"),
         (["--splits", "0.5", "0.5", "0.5"], "sum to 1"),
+        (["--images", "2", "--recall"], "no image"),
     ],
 )
 def test_silly_arguments_are_named_and_nothing_is_written(
@@ -278,6 +289,12 @@ def test_a_folder_with_something_in_it_is_not_overwritten(folder: Path, capsys: 
     assert main(["scenes", str(folder), "--images", "3"]) == 2
     assert "empty" in capsys.readouterr().err
     assert digest(folder) == before
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["scenes", str(tmp_path / "file" / "out"), "--images", "1", "--workers", "1"]) == 2
+    assert "cannot write to" in capsys.readouterr().err
 
 
 def test_recall_counts_boxes_once(folder: Path) -> None:

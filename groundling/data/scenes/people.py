@@ -89,8 +89,8 @@ def _legs(pen: Pen, body: Build, pose: str, drop: float, skin: RGB, wears: Mappi
         bent, end = (knee[0], knee[1] * high), (foot[0], foot[1] * high - 2)
         pen.limb([hip, bent, end], 6.5, skin)
         if lower:
-            half = (hip[0] + bent[0]) / 2, (hip[1] + bent[1]) / 2
-            path = [hip, bent, (end[0], end[1] - 2)] if "pants" in wears else [hip, half]
+            thigh = 0.2 * hip[0] + 0.8 * bent[0], 0.2 * hip[1] + 0.8 * bent[1]
+            path = [hip, bent, (end[0], end[1] - 2)] if "pants" in wears else [hip, thigh]
             pen.of(lower[0]).limb(path, 9, lower[1])
         pen.limb([end, (end[0] + 4, end[1])], 5, (70, 55, 50))
 

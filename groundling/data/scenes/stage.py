@@ -41,7 +41,7 @@ PALETTES: dict[str, Mapping[str, float]] = {
     "bird": {"blue": 3, "red": 2, "black": 2, "yellow": 1, "white": 1},
     "duck": {"gray": 2, "brown": 2, "white": 1},
     "fish": {"orange": 3, "red": 1, "yellow": 1},
-    "hat": {"black": 3, "brown": 3, "red": 1, "white": 1},
+    "hat": {"red": 3, "white": 2, "blue": 2, "black": 1.5, "yellow": 1},
     "book": {"red": 2, "blue": 2, "green": 1, "brown": 1},
     "camera": {"black": 1},
     "guitar": {"brown": 3, "red": 1, "black": 1},
