@@ -150,11 +150,14 @@ class GroundedCaption:
         return self.text[slice(*link.span)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON: what one line of a captions file holds."""
+        """Plain JSON: what one line of a captions file holds. Weights are rounded to four digits."""
         row = asdict(self)
         row["caption"] = row.pop("text")
+        row["logp"] = round(self.logp, 4)
+        for look in row["looks"]:
+            look["weights"] = [round(weight, 4) for weight in look["weights"]]
         for link, plain in zip(self.links, row["links"], strict=True):
-            plain["word"] = self.word(link)
+            plain["word"], plain["score"] = self.word(link), round(link.score, 4)
         return row
 
     @staticmethod

@@ -180,9 +180,12 @@ function table(head, rows) {
   return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, header), body));
 }
 
+const KINDS = { corr_grd: "right place", part_grd: "only a part of it", other_err: "wrong place", hallu_cls: "word not in the reference", mis_cls: "word not said" };
+const named = (kind) => KINDS[kind] ?? kind;
+
 function errorCard(error) {
   const item = byId.get(error.id);
-  const text = make("div", { class: "text" }, make("b", {}, error.label), ` · ${error.kind}${error.shape ? `, ${error.shape}` : ""}`);
+  const text = make("div", { class: "text" }, make("b", {}, error.label), ` · ${named(error.kind)}${error.shape ? `, ${error.shape}` : ""}`);
   const open = make("button", { type: "button", class: "word" }, error.id);
   open.addEventListener("click", () => go(error.id));
   text.append(make("div", { class: "meta" }, open));
@@ -212,10 +215,10 @@ function errorsView(errors) {
   const most = Math.max(...counts.values(), 1);
   const bars = make("div", { class: "bars" });
   for (const [name, count] of [...counts].sort((a, b) => b[1] - a[1])) {
-    const pick = make("button", { type: "button", "aria-pressed": "false" }, name);
+    const pick = make("button", { type: "button", "aria-pressed": "false", title: name, value: name }, named(name));
     pick.addEventListener("click", () => {
       kind = kind === name ? null : name;
-      for (const other of bars.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other.textContent === kind));
+      for (const other of bars.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other.value === kind));
       list.replaceChildren();
       at = 0;
       next();

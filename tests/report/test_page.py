@@ -172,7 +172,11 @@ class TestInABrowser:
         page = self.open(chromium, tmp_path, items(3), ["one"], evaluation=evaluation)
         self.find(page, "nav button")[1].click()
         section = page.find_element("id", "evaluation")
-        assert "F1_all" in section.text and "f1_all|iou:.5" in section.text and "partial" in section.text
+        assert (
+            "F1_all" in section.text
+            and "f1_all|iou:.5" in section.text
+            and "only a part of it, partial" in section.text
+        )
         assert len(self.find(page, ".errors rect")) == 2
         self.find(page, ".errors .word")[0].click()
         assert [a.get_attribute("data-id") for a in self.find(page, "#captions article")] == ["id1"]
