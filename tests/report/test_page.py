@@ -158,7 +158,7 @@ class TestInABrowser:
         record = {
             "id": "id1",
             "label": "dog",
-            "kind": "Part Grd",
+            "kind": "part_grd",
             "shape": "partial",
             "predicted": [BOX],
             "truth": [OTHER],
