@@ -5,17 +5,20 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from groundling.errors import MissingExtra
+from groundling.errors import DataError, MissingExtra
 from groundling.metrics import meteor as package
 from groundling.metrics.meteor import meteor
-from groundling.metrics.meteor.align import Match, Pair, align, chunks
-from groundling.metrics.meteor.lexicon import java_hash
+from groundling.metrics.meteor.align import align, chunks
+from groundling.metrics.meteor.lexicon import PARAPHRASE, STEM, java_hash
+from groundling.metrics.meteor.matches import Match
 from groundling.metrics.meteor.normalise import tokens
+from groundling.metrics.meteor.paraphrases import Table, _read, find, open_table
 
 pytest.importorskip("pycocoevalcap")
 
@@ -67,29 +70,70 @@ def test_chunks_are_runs_in_both_sentences() -> None:
 
 def test_of_equally_many_matches_the_fewest_chunks_are_taken() -> None:
     """Reference "a b", caption "a x a b": the second "a" makes one chunk with "b"."""
-    pair = Pair(["a", "x", "a", "b"], ["a", "b"], [[match(0, 0), match(0, 2)], [match(1, 3)]])
-    assert align([pair]) == [[match(0, 2), match(1, 3)]]
+    assert align([[[match(0, 0), match(0, 2)], [match(1, 3)]]]) == [[match(0, 2), match(1, 3)]]
 
 
-def test_sentences_of_more_than_64_words_are_aligned_alike() -> None:
-    """Padding both sentences with words that match nothing changes the places of the matches, not their number."""
-    said, true = "a dog and a ball and a dog", "a ball and a dog and a cat"
-    words = package.lexicon()
-    fill = [f"zq{i}" for i in range(70)]
-    short, long = (
-        package.pair(tokens(said, {}) + extra, tokens(true, {}) + extra[::-1], words, NO_PARAPHRASES)
-        for extra in ([], fill)
-    )
-    found, expected = align([long])[0], align([short])[0]
-    assert [m for m in found if m.start < 8] == expected
+def test_a_phrase_is_worth_half_its_words_rounded_down() -> None:
+    """A paraphrase of two words by two counts 1 + 1, an exact word 1 + 1, a stem 0 + 0: ties go to fewer chunks."""
+    phrase = Match(0, 2, 0, 2, PARAPHRASE)
+    assert align([[[match(0, 0), phrase], [match(1, 5, STEM)]]]) == [[phrase]]
+    assert align([[[match(0, 0), phrase], [match(1, 1)]]]) == [[match(0, 0), match(1, 1)]]
 
 
-class _None:
-    def within(self, words: list[str], other: list[str]) -> list[tuple[int, int, int, int]]:
-        return []
+@pytest.mark.parametrize("shift", [58, 62, 64, 120, 126])
+def test_places_beyond_64_words_are_aligned_alike(shift: int) -> None:
+    """Words that match nothing, put before the caption, change the places of the matches and nothing else."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        table = [[(int(i), 1) for i in rng.integers(0, 6, rng.integers(0, 4))] for _ in range(6)]
+        table[2].append((2, 3))
+        near, far = (
+            [[Match(j, 1, i + by, n, n > 1 and PARAPHRASE) for i, n in here] for j, here in enumerate(table)]
+            for by in (200, 200 + shift)
+        )
+        moved = [m._replace(said=m.said + shift) for m in align([near])[0]]
+        assert align([far]) == [moved]
 
 
-NO_PARAPHRASES = _None()
+def test_pairs_are_aligned_together_as_they_are_alone() -> None:
+    rng = np.random.default_rng(1)
+    pairs = [
+        [[match(j, int(i)) for i in rng.integers(0, 9, rng.integers(0, 4))] for j in range(rng.integers(0, 9))]
+        for _ in range(600)
+    ]
+    assert align(pairs) == [align([pair])[0] for pair in pairs]
+
+
+def test_paraphrases_are_found_on_both_sides() -> None:
+    table = _table_of([("all of a sudden", "suddenly"), ("suddenly", "at once"), ("a", "the")])
+    spans, paraphrases = find([["it", "fell", "all", "of", "a", "sudden"], ["suddenly", "it", "fell"]], table)
+    assert [[(start, n) for start, n, _ in of_sentence] for of_sentence in spans] == [[(2, 4)], [(0, 1)]]
+    (phrase,), (other,) = ([number for _, _, number in of_sentence] for of_sentence in spans)
+    assert paraphrases == {phrase: [other]}  # "at once" and "the" are not there
+
+
+def _table_of(pairs: list[tuple[str, str]]) -> Table:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "table.gz")
+        path.write_bytes(gzip.compress("".join(f"0.5\n{a}\n{b}\n" for a, b in pairs).encode()))
+        return _read(path)
+
+
+def test_a_damaged_table_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "table.gz"
+    path.write_bytes(gzip.compress(b"0.5\na b\nc\n0.5\nd\n"))
+    with pytest.raises(DataError, match=r"table\.gz is damaged"):
+        _read(path)
+
+
+def test_the_index_is_made_again_when_it_is_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "table.gz"
+    path.write_bytes(gzip.compress(b"0.5\na b\nc\n0.5\nd\ne f\n"))
+    first = [array.tolist() for array in open_table(path)]
+    for file in (tmp_path / "cache" / "groundling").iterdir():
+        file.write_bytes(file.read_bytes()[:-3])
+    assert [array.tolist() for array in open_table(path)] == first
 
 
 @pytest.mark.parametrize(
@@ -103,10 +147,12 @@ NO_PARAPHRASES = _None()
         ("1,000 dogs , cats", "1,000 dogs , cats"),
         ("wait ... what", "wait ... what"),
         ("50% off", "50 % off"),
+        ("3\u00a01/2 dogs", "3 1 / 2 dogs"),
+        ("mr.\u3000dog", "mr . dog"),
     ],
 )
 def test_normalisation(text: str, expected: str) -> None:
-    assert tokens(text, package.lexicon().prefixes) == expected.split()
+    assert tokens(text, package._lexicon().prefixes) == expected.split()
 
 
 def test_words_are_compared_as_java_does() -> None:
@@ -116,17 +162,19 @@ def test_words_are_compared_as_java_does() -> None:
 
 def test_without_the_word_lists_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    package.lexicon.cache_clear()
+    package._lexicon.cache_clear()
     with pytest.raises(MissingExtra, match=r"groundling\[score\]"):
         meteor(["a"], [["a"]])
-    package.lexicon.cache_clear()
+    package._lexicon.cache_clear()
 
 
 @pytest.mark.java
 @pytest.mark.skipif(shutil.which("java") is None, reason="no Java here")
 def test_the_jar_itself_agrees() -> None:
     said = ["two dogs running in the snow", "", "a man 's t-shirt", "a a a b b", "the the dog sat all of a sudden"]
+    said += ["i shall be toppings we know are contaminating dubious statement from the commission on", "5\u00a0dogs"]
     true = [["a pair of dogs run through snow", "dogs"], ["a cat"], ["the man in a shirt"], ["b a b a"], ["a dog sits"]]
+    true += [["toppings which we recognise rate will be commission statement on dubious"], ["the 5 dogs"]]
     ours, jar = meteor(said, true), meteor(said, true, java=True)
     np.testing.assert_array_equal(ours.values, jar.values)
     np.testing.assert_array_equal(ours.per_item(), jar.per_item())

@@ -10,18 +10,18 @@ The best reference counts. The corpus score is computed from the sums of these n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
-from itertools import islice
 
 import numpy as np
 
 from groundling.errors import DataError
 from groundling.metrics.jars import jar_folder
-from groundling.metrics.meteor.align import LONGEST, Match, align, chunks, pair
+from groundling.metrics.meteor.align import LONGEST, align, chunks
 from groundling.metrics.meteor.lexicon import Lexicon
+from groundling.metrics.meteor.matches import Match, Matcher, Sentence
 from groundling.metrics.meteor.normalise import tokens
-from groundling.metrics.meteor.paraphrases import Paraphrases
+from groundling.metrics.meteor.paraphrases import Table, open_table
 from groundling.metrics.statistics import Array, Statistics, signature
 from groundling.progress import track
 
@@ -67,41 +67,40 @@ def score(sums: Array) -> Array:
 
 
 @cache
-def lexicon() -> Lexicon:
+def _lexicon() -> Lexicon:
     return Lexicon(jar_folder("meteor") / "meteor-1.5.jar")
 
 
 def _rows(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
-    words = lexicon()
-    said = [tokens(text.replace("|||", ""), words.prefixes) for text in hypotheses]
-    true = [[tokens(text, words.prefixes) for text in of_image] for of_image in references]
-    for sentence in (*said, *(r for of_image in true for r in of_image)):
-        if len(sentence) > LONGEST:
-            raise DataError(f"a caption of {len(sentence)} words: METEOR takes up to {LONGEST}")
-    everything = (*said, *(r for of_image in true for r in of_image))
-    paraphrases = Paraphrases(jar_folder("meteor") / "data" / "paraphrase-en.gz", everything)
-    images = zip(said, true, strict=True)
-    blocks = track(_blocks(images), "METEOR", -(-len(said) // BLOCK), quiet=len(said) < 2 * BLOCK)
-    return np.concatenate([_best(block, words, paraphrases) for block in blocks])
+    lexicon, table = _lexicon(), open_table(jar_folder("meteor") / "data" / "paraphrase-en.gz")
+    firsts = range(0, len(hypotheses), BLOCK)
+    rows = [np.zeros((0, BY_KIND.stop))]
+    for i in track(firsts, "METEOR", len(firsts), quiet=len(firsts) < 3):
+        said = [_words(text.replace("|||", ""), lexicon) for text in hypotheses[i : i + BLOCK]]
+        true = [[_words(text, lexicon) for text in texts] for texts in references[i : i + BLOCK]]
+        rows.append(_best(said, true, lexicon, table))
+    return np.concatenate(rows)
 
 
-Image = tuple[list[str], list[list[str]]]
+def _words(text: str, lexicon: Lexicon) -> list[str]:
+    words = tokens(text, lexicon.prefixes)
+    if len(words) > LONGEST:
+        raise DataError(f"a caption of {len(words)} words, {text[:40]!r}…: METEOR takes up to {LONGEST}")
+    return words
 
 
-def _blocks(images: Iterator[Image]) -> Iterator[list[Image]]:
-    while block := list(islice(images, BLOCK)):
-        yield block
-
-
-def _best(block: Sequence[Image], words: Lexicon, paraphrases: Paraphrases) -> Array:
-    """The statistics of each image of a block with its best reference; the first of equals."""
-    pairs = [pair(said, reference, words, paraphrases) for said, true in block for reference in true]
-    counts = [_count(p.caption, p.reference, m, words) for p, m in zip(pairs, align(pairs), strict=True)]
-    rows = _unbroken(np.array(counts, np.float64))
+def _best(said: list[list[str]], true: list[list[list[str]]], lexicon: Lexicon, table: Table) -> Array:
+    """The statistics of each image with its best reference; the first of equals."""
+    matcher = Matcher([*said, *(words for texts in true for words in texts)], lexicon, table)
+    captions, references = matcher.sentences[: len(said)], matcher.sentences[len(said) :]
+    counts = [len(texts) for texts in true]
+    pairs = list(zip((c for c, n in zip(captions, counts, strict=True) for _ in range(n)), references, strict=True))
+    aligned = align([matcher.match(caption, reference) for caption, reference in pairs])
+    rows = _unbroken(np.array([_count(*pair, matches) for pair, matches in zip(pairs, aligned, strict=True)]))
     scores, best, first = score(rows), [], 0
-    for _, true in block:
-        best.append(first + int(np.argmax(scores[first : first + len(true)])))
-        first += len(true)
+    for n in counts:
+        best.append(first + int(np.argmax(scores[first : first + n])))
+        first += n
     return np.asarray(rows[best])
 
 
@@ -112,15 +111,14 @@ def _unbroken(rows: Array) -> Array:
     return rows
 
 
-def _count(caption: list[str], reference: list[str], matches: Sequence[Match], words: Lexicon) -> list[float]:
-    function = [[word in words.function_words for word in sentence] for sentence in (caption, reference)]
-    by_kind = [[[0] * KINDS for _ in range(2)] for _ in range(2)]  # caption or reference, content or function, kind
-    for match in matches:
-        spans = range(match.said, match.said + match.words), range(match.start, match.start + match.length)
-        for side, span in enumerate(spans):
-            for i in span:
-                by_kind[side][function[side][i]][match.kind] += 1
-    matched = [sum(sum(kinds) for kinds in side) for side in by_kind]
-    lengths, functions = [len(caption), len(reference)], [sum(side) for side in function]
-    flat = [n for side in by_kind for kinds in side for n in kinds]
-    return [*lengths, *functions, chunks(matches), *matched, *flat]
+def _count(caption: Sentence, reference: Sentence, matches: Sequence[Match]) -> list[float]:
+    by_kind = [0.0] * (4 * KINDS)  # caption or reference, content or function, kind
+    for start, length, said, words, kind in matches:
+        for i in range(said, said + words):
+            by_kind[kind + KINDS * caption.function[i]] += 1
+        for j in range(start, start + length):
+            by_kind[kind + KINDS * reference.function[j] + 2 * KINDS] += 1
+    lengths = len(caption.words), len(reference.words)
+    functions = sum(caption.function), sum(reference.function)
+    matched = sum(by_kind[: 2 * KINDS]), sum(by_kind[2 * KINDS :])
+    return [*lengths, *functions, chunks(matches), *matched, *by_kind]

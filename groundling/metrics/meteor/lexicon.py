@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Collection
 from functools import cache, cached_property
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
@@ -19,26 +19,27 @@ SUFFIXES = (  # ending -> what takes its place, tried in this order
 EXACT, STEM, SYNONYM, PARAPHRASE = range(4)  # kinds of match
 
 
-@dataclass(frozen=True)
 class Lexicon:
     """The word lists inside METEOR's jar, each parsed when it is first needed."""
 
-    jar: Path
-    _kinds: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict, compare=False)
+    def __init__(self, jar: Path) -> None:
+        self.jar = jar
 
-    def kinds(self, word: str, other: str) -> tuple[int, ...]:
-        """In which ways, a paraphrase aside, do two words match?"""
-        known = self._kinds.get((word, other))
-        if known is None:
-            known = self._kinds[word, other] = self._compare(word, other)
-        return known
-
-    def _compare(self, word: str, other: str) -> tuple[int, ...]:
-        if java_hash(word) == java_hash(other):
-            return (EXACT,)
-        same_stem = java_hash(self.stem(word)) == java_hash(self.stem(other))
-        synonymous = not self.senses(word).isdisjoint(self.senses(other))
-        return (STEM,) * same_stem + (SYNONYM,) * synonymous
+    def relate(self, vocabulary: Collection[str]) -> dict[str, dict[str, tuple[int, ...]]]:
+        """For each word the words that it matches, and in which ways, paraphrases aside. Equal words are exact only."""
+        same, stems, senses = (defaultdict(list) for _ in range(3))
+        for word in vocabulary:
+            same[java_hash(word)].append(word)
+            stems[java_hash(self.stem(word))].append(word)
+            for sense in self.senses(word):
+                senses[sense].append(word)
+        related: dict[str, dict[str, tuple[int, ...]]] = {}
+        for word in vocabulary:
+            mine: dict[str, tuple[int, ...]] = {other: (STEM,) for other in stems[java_hash(self.stem(word))]}
+            for other in {other for sense in self.senses(word) for other in senses[sense]}:
+                mine[other] = (*mine.get(other, ()), SYNONYM)
+            related[word] = mine | {other: (EXACT,) for other in same[java_hash(word)]}
+        return related
 
     @cache  # noqa: B019 (there is one lexicon a process)
     def stem(self, word: str) -> str:

@@ -1,20 +1,23 @@
 """METEOR's paraphrase table: five million pairs of phrases. Only those that a corpus can use are ever looked at.
 
-The table is read once and kept as hashes in the user's cache folder: phrases sorted by hash, each with the hashes of
-its paraphrases in the order of the table. A corpus then finds its pairs by two binary searches, without a copy of the
-table in memory.
+The table is read once and kept in the user's cache folder: the hashes of its phrases, sorted, and for each phrase the
+numbers of its paraphrases in the order of the table. The hash of a phrase is Σ_i h(word_i) B^(n - i) modulo 2^64, so
+that those of all phrases of a corpus take a few operations on arrays; two phrases in 2^64 would be taken for one.
 """
 
 from __future__ import annotations
 
 import gzip
+import io
 import logging
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import groupby
+from itertools import count, islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,111 +28,153 @@ from groundling.progress import track
 
 log = logging.getLogger(__name__)
 
-LONGEST = 7  # words of a phrase
-LAYOUT = 1
+LONGEST = 7  # words of a phrase in the table
+PAIRS = 5_274_084  # of the table, for the progress bar
+BASE = np.uint64(0x9E3779B97F4A7C15)
+LAYOUT = 2  # of the files
+BLOCK = 1 << 17  # pairs read at a time
 
-Phrase = tuple[str, ...]
 Hashes = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Span = tuple[int, int, int]  # first word, number of words, number of the phrase in the table
 
 
-class Paraphrases:
-    """The pairs (A, B) of the table with both A and B among the phrases of a corpus, by A, in the table's order."""
-
-    def __init__(self, table: Path, sentences: Iterable[list[str]]) -> None:
-        phrases = {_hash(" ".join(p).encode()): p for words in sentences for p in _phrases(words)}
-        keys, starts, others = _index(table)
-        wanted = np.fromiter(phrases, np.uint64, len(phrases))
-        wanted.sort()
-        place = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
-        self.of: dict[Phrase, list[Phrase]] = {}
-        for key, row in zip(wanted[keys[place] == wanted], place[keys[place] == wanted], strict=True):
-            mine = others[int(starts[row]) : int(starts[row + 1])]
-            at = np.searchsorted(wanted, mine).clip(max=len(wanted) - 1)
-            found = [phrases[int(h)] for h in mine[wanted[at] == mine]]
-            if found:
-                self.of[phrases[int(key)]] = found
-        self.longest = max(map(len, self.of), default=0)
-
-    def within(self, words: list[str], other: list[str]) -> Iterator[tuple[int, int, int, int]]:
-        """(start, length) of a phrase in `words` and of a paraphrase of it in `other`, in METEOR's order."""
-        for start in range(len(words)):
-            for length in range(1, min(self.longest, len(words) - start) + 1):
-                for paraphrase in self.of.get(tuple(words[start : start + length]), ()):
-                    n = len(paraphrase)
-                    for at in range(len(other) - n + 1):
-                        if other[at] == paraphrase[0] and tuple(other[at : at + n]) == paraphrase:
-                            yield start, length, at, n
+class Table(NamedTuple):
+    phrases: Hashes  # (K,), sorted
+    starts: Ints  # (K + 1,), where the paraphrases of each begin
+    paraphrases: NDArray[np.uint32]  # numbers of phrases
 
 
-def _phrases(words: list[str]) -> Iterator[Phrase]:
-    for start in range(len(words)):
-        for end in range(start + 1, min(start + LONGEST, len(words)) + 1):
-            yield tuple(words[start:end])
+def find(sentences: Sequence[list[str]], table: Table) -> tuple[list[list[Span]], dict[int, list[int]]]:
+    """Where phrases are in each sentence, in order, and the paraphrases of each; only pairs with both in the corpus."""
+    at, length, phrase = _occurrences(sentences, table.phrases)
+    phrase_here = np.zeros(len(table.phrases), bool)
+    phrase_here[phrase] = True
+    present = np.flatnonzero(phrase_here)
+    counts = table.starts[present + 1] - table.starts[present]
+    rows = np.repeat(table.starts[present] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    other = table.paraphrases[rows]
+    both = phrase_here[other]
+    owner, other = np.repeat(present, counts)[both], other[both]
+
+    paraphrases: dict[int, list[int]] = defaultdict(list)
+    for one, another in zip(owner.tolist(), other.tolist(), strict=True):
+        paraphrases[one].append(another)
+    useful = np.zeros(len(table.phrases), bool)
+    useful[owner] = useful[other] = True
+    keep = useful[phrase]
+    order = np.lexsort((length[keep], at[keep]))
+    at, length, phrase = at[keep][order], length[keep][order], phrase[keep][order]
+
+    ends = np.cumsum([len(words) for words in sentences])
+    firsts = ends - [len(words) for words in sentences]
+    bounds = np.searchsorted(at, np.append(firsts, ends[-1:])).tolist()
+    at -= np.repeat(firsts, np.diff(bounds))
+    spans = list(zip(at.tolist(), length.tolist(), phrase.tolist(), strict=True))
+    return [spans[a:b] for a, b in zip(bounds, bounds[1:], strict=False)], dict(paraphrases)
 
 
-def _hash(phrase: bytes) -> int:
-    return int.from_bytes(blake2b(phrase, digest_size=8).digest(), "little")
+def _occurrences(sentences: Sequence[list[str]], phrases: Hashes) -> tuple[Ints, Ints, Ints]:
+    """Phrases of the table in the sentences laid end to end: (first word, number of words, number of the phrase)."""
+    numbers: defaultdict[str, int] = defaultdict(count().__next__)
+    flat = np.array([numbers[word] for words in sentences for word in words], np.int64)
+    words = np.array([_hash(word.encode("utf-8", "surrogatepass")) for word in numbers], np.uint64)[flat]
+    left = np.array([len(words) - i for words in sentences for i in range(len(words))], np.int64)
+    hashes, found = words, []
+    for n in range(1, LONGEST + 1):
+        if n > 1:
+            hashes = hashes[:-1] * BASE + words[n - 1 :]
+        at = np.flatnonzero(left[: len(hashes)] >= n)
+        place = np.searchsorted(phrases, hashes[at]).clip(max=len(phrases) - 1)
+        hit = phrases[place] == hashes[at]
+        found.append((at[hit], np.full(hit.sum(), n), place[hit]))
+    first, length, phrase = (np.concatenate(column) for column in zip(*found, strict=True))
+    return first, length, phrase
+
+
+def _hash(word: bytes) -> int:
+    return int.from_bytes(blake2b(word, digest_size=8).digest(), "little")
 
 
 # ---------------------------------------------------------------- the table on disk
 
 
-def _index(table: Path) -> tuple[Hashes, NDArray[np.int64], Hashes]:
-    """(phrases, where the paraphrases of each begin, paraphrases), memory-mapped; built on first use."""
-    names = [f"meteor-{_stamp(table)}-{part}.npy" for part in ("keys", "starts", "others")]
-    paths = [cache_folder() / name for name in names]
-    found = _opened(paths)
-    if found is None:
-        _build(table, paths)
-        found = _opened(paths)
-    if found is None:
+def open_table(path: Path) -> Table:
+    """The table, memory-mapped; its files are made on first use, and made again if they are damaged."""
+    paths = [cache_folder() / f"meteor-{_stamp(path)}-{part}.npy" for part in Table._fields]
+    table = _opened(paths)
+    if table is None:
+        log.info("METEOR: reading the paraphrase table, once")
+        for file, array in zip(paths, _read(path), strict=True):
+            _write(file, array)
+        table = _opened(paths)
+    if table is None:
         raise DataError(f"{paths[0].parent} does not keep what is written there; set XDG_CACHE_HOME to another folder")
-    return found
+    return table
 
 
-def _stamp(table: Path) -> str:
+def _stamp(path: Path) -> str:
+    """The checksum and the length that the archive itself has of its contents, and our layout."""
     try:
-        with open(table, "rb") as file:
-            digest = blake2b(digest_size=8)
-            while block := file.read(1 << 20):
-                digest.update(block)
-            return f"{LAYOUT}-{digest.hexdigest()}"
+        with open(path, "rb") as file:
+            file.seek(-8, os.SEEK_END)
+            return f"{LAYOUT}-{file.read().hex()}"
     except OSError as error:
-        raise DataError(f"{table}: {error.strerror}; pip install --force-reinstall pycocoevalcap") from error
+        raise DataError(f"{path}: {error.strerror}; pip install --force-reinstall pycocoevalcap") from error
 
 
-def _opened(paths: list[Path]) -> tuple[Hashes, NDArray[np.int64], Hashes] | None:
+def _opened(paths: list[Path]) -> Table | None:
     try:
-        keys, starts, others = (np.load(path, mmap_mode="r", allow_pickle=False) for path in paths)
-        if len(starts) == len(keys) + 1 and int(starts[-1]) == len(others) > 0:
-            return keys, starts, others
+        phrases, starts, paraphrases = (np.load(path, mmap_mode="r", allow_pickle=False) for path in paths)
+        if len(starts) == len(phrases) + 1 and int(starts[-1]) == len(paraphrases) > 0:
+            return Table(phrases, starts, paraphrases)
     except (OSError, ValueError, EOFError):
         pass
     return None
 
 
-def _build(table: Path, paths: list[Path]) -> None:
-    log.info("METEOR: indexing the paraphrase table, once")
-    keys, counts, others = [], [], []
+def _write(path: Path, array: Any) -> None:
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    with open(partial, "wb") as file:
+        np.save(file, array, allow_pickle=False)
+    partial.replace(path)
+
+
+def _read(path: Path) -> Table:
+    numbers: defaultdict[bytes, int] = defaultdict(count().__next__)  # of phrases, as they come
+    pairs: list[tuple[NDArray[np.uint32], ...]] = []
     try:
-        with gzip.open(table) as file:
-            rows = zip(file, file, file, strict=True)  # probability, phrase, paraphrase: a line each
-            pairs = ((phrase.strip(), paraphrase.strip()) for _, phrase, paraphrase in rows)
-            for phrase, group in groupby(track(pairs, "paraphrases of METEOR", 5_274_084), key=lambda pair: pair[0]):
-                mine = [_hash(paraphrase) for _, paraphrase in group]
-                keys.append(_hash(phrase))
-                counts.append(len(mine))
-                others.append(np.array(mine, np.uint64))
+        with gzip.open(path) as archive, io.BufferedReader(archive, 1 << 20) as file:
+            for lines in track(_blocks(file), "paraphrases of METEOR", -(-PAIRS // BLOCK)):
+                numbered = (map(numbers.__getitem__, lines[column::3]) for column in (1, 2))
+                pairs.append(tuple(np.fromiter(column, np.uint32, len(lines) // 3) for column in numbered))
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise DataError(f"{table} is damaged ({error}): pip install --force-reinstall pycocoevalcap") from error
-    order = np.argsort(np.array(keys, np.uint64), kind="stable")
-    arrays = [
-        np.array(keys, np.uint64)[order],
-        np.concatenate([[0], np.cumsum(np.array(counts)[order])]),
-        np.concatenate([others[i] for i in order]),
-    ]
-    for path, array in zip(paths, arrays, strict=True):
-        partial = path.with_name(f"{path.name}.{os.getpid()}")
-        with open(partial, "wb") as file:
-            np.save(file, array, allow_pickle=False)
-        partial.replace(path)
+        raise DataError(f"{path} is damaged ({error}): pip install --force-reinstall pycocoevalcap") from error
+    phrase, paraphrase = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    phrases, rank = np.unique(_hashes(list(numbers)), return_inverse=True)
+    phrase, paraphrase = rank[phrase], rank[paraphrase].astype(np.uint32)
+    order = np.argsort(phrase, kind="stable")
+    starts = np.searchsorted(phrase[order], np.arange(len(phrases) + 1))
+    return Table(phrases, starts, paraphrase[order])
+
+
+def _blocks(file: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Lines, three for each pair: probability, phrase, paraphrase."""
+    while lines := list(islice(file, 3 * BLOCK)):
+        if len(lines) % 3:
+            raise ValueError("its last pair is incomplete")
+        yield lines
+
+
+def _hashes(phrases: Sequence[bytes]) -> Hashes:
+    numbers: defaultdict[bytes, int] = defaultdict(count().__next__)
+    hashes = np.zeros(len(phrases), np.uint64)
+    words = np.full((len(phrases), LONGEST), -1, np.int32)
+    for row, phrase in zip(words, phrases, strict=True):
+        said = phrase.split()
+        row[: len(said)] = [numbers[word] for word in said]
+    of_word = np.array([_hash(word) for word in numbers], np.uint64)
+    for column in words.T:
+        there = column >= 0
+        hashes[there] = hashes[there] * BASE + of_word[column[there]]
+    return hashes

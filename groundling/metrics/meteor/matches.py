@@ -1,0 +1,90 @@
+"""Which words and phrases of a caption and a reference say the same, by METEOR's four matchers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from groundling.metrics.meteor.lexicon import EXACT, PARAPHRASE, Lexicon
+from groundling.metrics.meteor.paraphrases import Span, Table, find
+
+
+class Match(NamedTuple):
+    """Words [start, start + length) of the reference say what words [said, said + words) of the caption say."""
+
+    start: int
+    length: int
+    said: int
+    words: int
+    kind: int
+
+
+@dataclass(frozen=True)
+class Sentence:
+    words: list[str]
+    function: list[bool]  # is it a function word?
+    places: dict[str, list[int]]  # of each word
+    spans: list[Span]  # phrases that have paraphrases in the corpus
+    phrases: dict[int, list[int]]  # the same by number: where each begins
+
+
+class Matcher:
+    """What can match what among the sentences of a corpus."""
+
+    def __init__(self, sentences: Sequence[list[str]], lexicon: Lexicon, table: Table) -> None:
+        self.related = lexicon.relate({word for words in sentences for word in words})
+        spans, self.paraphrases = find(sentences, table)
+        self.rivals = {phrase: frozenset(others) for phrase, others in self.paraphrases.items()}
+        self.lengths = {phrase: length for of_sentence in spans for _, length, phrase in of_sentence}
+        self.sentences = [
+            Sentence(
+                words,
+                [word in lexicon.function_words for word in words],
+                _by_key((word, i) for i, word in enumerate(words)),
+                of_sentence,
+                _by_key((phrase, start) for start, _, phrase in of_sentence),
+            )
+            for words, of_sentence in zip(sentences, spans, strict=True)
+        ]
+
+    def match(self, caption: Sentence, reference: Sentence) -> list[list[Match]]:
+        """The matches that begin at each word of the reference, kind by kind; of equal sentences the exact ones."""
+        equal = caption.words == reference.words
+        matches = []
+        for j, word in enumerate(reference.words):
+            related = self.related[word]
+            found = [
+                (kind, i)
+                for other in related.keys() & caption.places.keys()
+                for kind in related[other]
+                for i in caption.places[other]
+                if not (equal and kind != EXACT)
+            ]
+            matches.append([Match(j, 1, i, 1, kind) for kind, i in sorted(found)])
+        if not equal:
+            for start, length, said, words in self._paraphrases(reference, caption):
+                matches[start].append(Match(start, length, said, words, PARAPHRASE))
+            for said, words, start, length in self._paraphrases(caption, reference):
+                matches[start].append(Match(start, length, said, words, PARAPHRASE))
+        return matches
+
+    def _paraphrases(self, one: Sentence, other: Sentence) -> Iterator[tuple[int, int, int, int]]:
+        """(start, length) of a phrase of the one sentence and of a paraphrase of it in the other, in METEOR's order."""
+        there = other.phrases.keys()
+        for start, length, phrase in one.spans:
+            if phrase in self.rivals and not self.rivals[phrase].isdisjoint(there):
+                for paraphrase in self.paraphrases[phrase]:
+                    for at in other.phrases.get(paraphrase, ()):
+                        yield start, length, at, self.lengths[paraphrase]
+
+
+Key = TypeVar("Key")
+
+
+def _by_key(pairs: Iterable[tuple[Key, int]]) -> dict[Key, list[int]]:
+    found: dict[Key, list[int]] = defaultdict(list)
+    for key, value in pairs:
+        found[key].append(value)
+    return dict(found)
