@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from groundling.errors import DataError, MissingExtra
+from groundling.cli import main
+from groundling.errors import DataError, GroundlingError, MissingExtra
 from groundling.metrics import meteor as package
 from groundling.metrics.meteor import meteor
 from groundling.metrics.meteor.align import align, chunks
@@ -178,3 +180,52 @@ def test_the_jar_itself_agrees() -> None:
     ours, jar = meteor(said, true), meteor(said, true, java=True)
     np.testing.assert_array_equal(ours.values, jar.values)
     np.testing.assert_array_equal(ours.per_item(), jar.per_item())
+
+
+@pytest.fixture
+def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `java` that answers each line with a row of numbers, read from a file beside it."""
+    script = tmp_path / "java"
+    script.write_text(
+        f"""#!{sys.executable}
+import sys
+for line in sys.stdin:
+    print(open({str(tmp_path / "row")!r}).read())
+"""
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path / "row"
+
+
+def test_the_command_asks_the_jar(fake_java: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two words on either side, "a" matched: the value by hand above, 0.1, from the numbers as the jar writes them."""
+    kinds = "0 0 1 1" + " 0" * 12  # exact: content words of caption and reference, function words; then other kinds
+    fake_java.write_text(f"2 2 1 1 {kinds} 1 1 1")
+    pred, refs = tmp_path / "pred.json", tmp_path / "refs.json"
+    pred.write_text(json.dumps([{"image_id": 1, "caption": "a dog"}]))
+    note = {"id": 1, "image_id": 1, "caption": "a cat"}
+    refs.write_text(json.dumps({"images": [{"id": 1}], "annotations": [note]}))
+    files = ["--pred", str(pred), "--refs", str(refs)]
+    main(["score", "captions", *files, "--metrics", "meteor", "--java", "--json"])
+    (score,) = json.loads(capsys.readouterr().out)["scores"]
+    assert (score["name"], score["n"]) == ("METEOR", 1)
+    assert score["value"] == pytest.approx(0.1)
+    assert "by:jar" in score["signature"]
+
+
+def test_an_answer_that_is_no_row_of_numbers_is_an_error(fake_java: Path) -> None:
+    fake_java.write_text("Error: something")
+    with pytest.raises(GroundlingError, match="Error: something"):
+        meteor(["a dog"], [["a cat"]], java=True)
+
+
+def test_without_java_the_jar_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MissingExtra, match="no `java` on the PATH"):
+        meteor(["a dog"], [["a cat"]], java=True)
+
+
+def test_a_caption_beyond_all_measure_is_refused() -> None:
+    with pytest.raises(DataError, match="2001 words"):
+        meteor(["dog " * 2001], [["a cat"]])

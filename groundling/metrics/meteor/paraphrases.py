@@ -41,7 +41,7 @@ Span = tuple[int, int, int]  # first word, number of words, number of the phrase
 
 class Table(NamedTuple):
     phrases: Hashes  # (K,), sorted
-    starts: Ints  # (K + 1,), where the paraphrases of each begin
+    starts: NDArray[np.uint32]  # (K + 1,), where the paraphrases of each begin
     paraphrases: NDArray[np.uint32]  # numbers of phrases
 
 
@@ -51,8 +51,9 @@ def find(sentences: Sequence[list[str]], table: Table) -> tuple[list[list[Span]]
     phrase_here = np.zeros(len(table.phrases), bool)
     phrase_here[phrase] = True
     present = np.flatnonzero(phrase_here)
-    counts = table.starts[present + 1] - table.starts[present]
-    rows = np.repeat(table.starts[present] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    begin, end = (table.starts[present + i].astype(np.int64) for i in (0, 1))
+    counts = end - begin
+    rows = np.repeat(end - np.cumsum(counts), counts) + np.arange(counts.sum())
     other = table.paraphrases[rows]
     both = phrase_here[other]
     owner, other = np.repeat(present, counts)[both], other[both]
@@ -154,7 +155,7 @@ def _read(path: Path) -> Table:
     phrases, rank = np.unique(_hashes(list(numbers)), return_inverse=True)
     phrase, paraphrase = rank[phrase], rank[paraphrase].astype(np.uint32)
     order = np.argsort(phrase, kind="stable")
-    starts = np.searchsorted(phrase[order], np.arange(len(phrases) + 1))
+    starts = np.searchsorted(phrase[order], np.arange(len(phrases) + 1)).astype(np.uint32)
     return Table(phrases, starts, paraphrase[order])
 
 
