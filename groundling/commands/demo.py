@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import shutil
 from pathlib import Path
+
+SMALL = "--hidden 128 --embed 128 --attention 128 --dropout 0.1 --lr 3e-3 --decay-every 6 --min-count 2".split()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,33 +18,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("folder", type=Path, nargs="?", default=Path("demo"), help="where all goes (default demo)")
     parser.add_argument("--images", type=int, default=1500, help="how many scenes (default 1500)")
-    parser.add_argument("--epochs", type=int, default=12, help="how long to train (default 12)")
+    parser.add_argument("--epochs", type=int, default=14, help="how long to train (default 14)")
 
 
 def run(args: argparse.Namespace) -> int:
     from groundling.cli import main
 
     folder: Path = args.folder
-    scenes, regions, model = folder / "scenes", folder / "regions", folder / "model"
-    captions, page = folder / "test.jsonl", folder / "page.html"
-    steps = [
-        f"scenes {scenes} --images {args.images}",
-        f"regions extract {scenes} --source scenes --out {regions}",
-        f"doctor {scenes} --regions {regions}",
-        f"train updown --data {scenes} --regions {regions} --out {model} --epochs {args.epochs} {SMALL}",
-        f"caption {scenes} --split test --regions {regions} --model {model} --out {captions}",
-        f"score {captions} --data {scenes} --split test",
-        f"report {captions} --data {scenes} --split test -o {page} --title 'Scenes: what the captions point at'",
-    ]
-    for number, step in enumerate(steps, start=1):
-        words = shlex.split(step)
-        if words[0] == "scenes" and (scenes / "test.txt").exists():
+    page = folder / "page.html"
+    all_steps = steps(folder, args.images, args.epochs)
+    for number, step in enumerate(all_steps, start=1):
+        if step[0] == "scenes" and _drawn(folder / "scenes", args.images):
             continue
-        print(f"\n[{number}/{len(steps)}] groundling {step}", flush=True)
-        if code := main(words):
+        print(f"\n[{number}/{len(all_steps)}] groundling {shlex.join(step)}", flush=True)
+        if code := main(step):
             return code
     print(f"\nOpen {page.resolve()} in a browser.")
     return 0
 
 
-SMALL = "--hidden 192 --embed 192 --attention 192 --lr 2e-3 --min-count 2"
+def steps(folder: Path, images: int, epochs: int) -> list[list[str]]:
+    """The commands of the demo, each as its words."""
+    names = ("scenes", "regions", "model", "test.jsonl", "page.html")
+    scenes, regions, model, captions, page = (str(folder / name) for name in names)
+    test = ["--data", scenes, "--split", "test"]
+    return [
+        ["scenes", scenes, "--images", str(images)],
+        ["regions", "extract", scenes, "--source", "scenes", "--out", regions],
+        ["doctor", scenes, "--regions", regions],
+        ["train", "updown", "--data", scenes, "--regions", regions, "--out", model, "--epochs", str(epochs), *SMALL],
+        ["caption", scenes, "--split", "test", "--regions", regions, "--model", model, "--out", captions],
+        ["score", captions, *test],
+        ["report", captions, *test, "-o", page, "--title", "Scenes: what the captions point at"],
+    ]
+
+
+def _drawn(scenes: Path, images: int) -> bool:
+    """Are these scenes drawn? What an interrupted drawing left is thrown away: the split lists are written last."""
+    from groundling.errors import GroundlingError
+
+    lists = [scenes / f"{split}.txt" for split in ("train", "val", "test")]
+    if not all(path.exists() for path in lists):
+        if (scenes / "Sentences").is_dir():
+            shutil.rmtree(scenes)
+        return False
+    found = sum(len(path.read_text(encoding="utf-8").split()) for path in lists)
+    if found != images:
+        raise GroundlingError(f"{scenes} holds {found} scenes, not {images}: choose another folder, or delete it")
+    return True
