@@ -7,7 +7,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-SMALL = "--hidden 128 --embed 128 --attention 128 --dropout 0.1 --lr 3e-3 --decay-every 6 --min-count 2".split()
+SMALL = {"hidden": 128, "embed": 128, "attention": 128, "dropout": 0.1, "lr": 3e-3, "decay-every": 6, "min-count": 2}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,11 +42,12 @@ def steps(folder: Path, images: int, epochs: int) -> list[list[str]]:
     names = ("scenes", "regions", "model", "test.jsonl", "page.html")
     scenes, regions, model, captions, page = (str(folder / name) for name in names)
     test = ["--data", scenes, "--split", "test"]
+    small = [word for knob, value in {"epochs": epochs, **SMALL}.items() for word in (f"--{knob}", str(value))]
     return [
         ["scenes", scenes, "--images", str(images)],
         ["regions", "extract", scenes, "--source", "scenes", "--out", regions],
         ["doctor", scenes, "--regions", regions],
-        ["train", "updown", "--data", scenes, "--regions", regions, "--out", model, "--epochs", str(epochs), *SMALL],
+        ["train", "updown", "--data", scenes, "--regions", regions, "--out", model, *small],
         ["caption", scenes, "--split", "test", "--regions", regions, "--model", model, "--out", captions],
         ["score", captions, *test],
         ["report", captions, *test, "-o", page, "--title", "Scenes: what the captions point at"],
