@@ -9,11 +9,15 @@ DESCRIPTION = """\
 Count in how many images' captions each n-gram of 1 to 4 words occurs, and keep the table.
 
 With it CIDEr can be computed on a few images, even one, and is comparable across test sets: `groundling score captions
---df FILE`. The table's name in signatures is a digest of its content."""
+--df FILE`. The table's name in signatures is a digest of its content.
+
+With --end a word is counted behind the last one of each caption, as the reward of self-critical training counts the end
+of a caption (`groundling.metrics.CiderReward`); a table to score with is made without."""
 
 EPILOG = """\
 examples:
   groundling df captions_train2014.json -o train.df
+  groundling df captions_train2014.json --end '<eos>' -o reward.df
   groundling score captions --pred one.json --refs refs.json --metrics cider-d --df train.df"""
 
 
@@ -21,12 +25,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("captions", type=Path, metavar="CAPTIONS", help="COCO captions file")
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="where to write the table")
+    parser.add_argument("--end", metavar="WORD", help="count this word as the end of every caption")
 
 
 def run(args: argparse.Namespace) -> None:
+    from groundling.errors import DataError
     from groundling.metrics.caption_files import read_references
     from groundling.metrics.captions import document_frequency
 
-    df = document_frequency(read_references(args.captions))
+    references = read_references(args.captions)
+    if not any(references.values()):
+        raise DataError(f"{args.captions}: holds no captions to count")
+    df = document_frequency(references, args.end)
     df.save(args.out)
     print(f"{args.out}: {sum(map(len, df.tables)):,} n-grams of {df.images:,} images, df:{df.digest}")

@@ -71,9 +71,15 @@ def score_captions(
     return [statistics for name in dict.fromkeys(metrics) for statistics in METRICS[name](captions)]
 
 
-def document_frequency(references: Mapping[str, Sequence[str]]) -> DocumentFrequency:
-    """Count raw captions, image id -> texts. Images without captions are not images of the corpus."""
-    return DocumentFrequency.of([[token_text(text).split() for text in refs] for refs in references.values() if refs])
+def document_frequency(references: Mapping[str, Sequence[str]], end: str | None = None) -> DocumentFrequency:
+    """Count raw captions, image id -> texts. Images without captions are not images of the corpus.
+
+    `end` is a word that is counted behind the last one of each caption: the reward of training needs it, scores do not.
+    """
+    captions = [[token_text(text).split() for text in refs] for refs in references.values() if refs]
+    if not captions:
+        raise DataError("there are no captions to count")
+    return DocumentFrequency.of(captions, end)
 
 
 def tokenized(

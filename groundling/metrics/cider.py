@@ -48,8 +48,10 @@ class DocumentFrequency:
     images: int
 
     @staticmethod
-    def of(references: Sequence[Sequence[Words]]) -> DocumentFrequency:
-        """Count a corpus: for each image its references, each a sequence of words."""
+    def of(references: Sequence[Sequence[Words]], end: str | None = None) -> DocumentFrequency:
+        """Count a corpus: for each image its references, each a sequence of words, with `end` behind the last one."""
+        if end is not None:
+            references = [[[*ref, end] for ref in refs] for refs in references]
         words = sorted({word for refs in references for ref in refs for word in ref})  # so that no order matters
         numbers = Numbers(zip(words, range(len(words)), strict=True))
         sentences = numbers.read(ref for refs in references for ref in refs)
@@ -234,7 +236,7 @@ def _checked(path: str, meta: dict[str, str], arrays: dict[str, NDArray[np.gener
 
     need(meta.get("format") == FORMAT, f"format {meta.get('format')!r} instead of {FORMAT!r}")
     number = meta.get("images", "")
-    need(number.isascii() and number.isdigit() and len(number) < 10, "no number of images")
+    need(number.isascii() and number.isdigit() and len(number) < 10 and int(number) > 0, "no number of images")
     names = [f"{kind}{n + 1}" for n in range(ORDERS) for kind in ("table", "count")]
     need(set(arrays) == {"words", *names}, f"it holds {sorted(arrays)}")
     need(arrays["words"].dtype == np.uint8 and arrays["words"].ndim == 1, "words are not bytes")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from groundling.metrics.cider import DocumentFrequency, Floats, References
-from groundling.metrics.ngrams import Ints, Sentences
+from groundling.metrics.ngrams import LOW, Ints, Sentences
 from groundling.types import EOS
 
 
@@ -19,7 +19,8 @@ class CiderReward:
     """CIDEr-D of sampled captions against the references of their images.
 
     `references[i]` are the captions of image i as ids, with or without the end id. Document frequencies are those of
-    the references, unless `df` is given: then `words[id]` are the words that it knows the ids by.
+    the references, unless `df` is given: then `words[id]` are the words that it knows the ids by, `words[end]` among
+    them (`document_frequency(..., end="<eos>")`, or `groundling df --end`).
     """
 
     def __init__(
@@ -31,8 +32,8 @@ class CiderReward:
     ) -> None:
         if (df is None) != (words is None):
             raise ValueError("document frequencies are of words: give `df` and `words` together, or neither")
-        self.end = end
-        self._numbers = None if df is None or words is None else _numbers_of(words, df)
+        self.end, self._images = end, len(references)
+        self._numbers = None if df is None or words is None else _numbers_of(words, df, end)
         captions = [[*ids, end] if end not in ids else ids[: list(ids).index(end) + 1] for r in references for ids in r]
         lengths = np.fromiter(map(len, captions), np.int64, len(captions))
         flat = np.fromiter((i for ids in captions for i in ids), np.int64, int(lengths.sum()))
@@ -49,16 +50,28 @@ class CiderReward:
         samples, image = np.asarray(samples, np.int64), np.asarray(image, np.int64)
         if samples.ndim != 2 or image.shape != samples.shape[:1]:
             raise ValueError(f"samples must be (S, T) and image (S,), got {samples.shape} and {image.shape}")
+        if len(image) and not 0 <= image.min() <= image.max() < self._images:
+            raise ValueError(f"images are numbered 0 to {self._images - 1}, got {image.min()} to {image.max()}")
         is_end = samples == self.end
         spoken = np.cumsum(is_end, axis=1) - is_end == 0  # up to and including the first end
         sentences = Sentences(self._numbered(samples[spoken]), spoken.sum(1))
         return self._references.score(sentences, image, clipped=True)
 
     def _numbered(self, ids: Ints) -> Ints:
+        limit = LOW + 1 if self._numbers is None else len(self._numbers)
+        if len(ids) and not 0 <= ids.min() <= ids.max() < limit:
+            raise ValueError(f"ids of words are 0 to {limit - 1}, got {ids.min()} to {ids.max()}")
         return ids if self._numbers is None else self._numbers[ids]
 
 
-def _numbers_of(words: Sequence[str], df: DocumentFrequency) -> Ints:
+def _numbers_of(words: Sequence[str], df: DocumentFrequency, end: int) -> Ints:
     """From vocabulary ids to the numbers that the table uses; words that it does not know are numbered behind."""
+    if not 0 <= end < len(words):
+        raise ValueError(f"the end id {end} is not among {len(words)} words")
+    if words[end] not in df.vocabulary:
+        raise ValueError(
+            f"the document frequencies do not count the end, {words[end]!r}, as a word; make them with "
+            f"document_frequency(references, end={words[end]!r}), or with `groundling df --end`"
+        )
     known, behind = df.vocabulary, len(df.words)
     return np.array([known.get(word, behind + i) for i, word in enumerate(words)], np.int64)

@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundling.cli import main
 from groundling.errors import DataError
 from groundling.metrics import captions
 from groundling.metrics.caption_files import read_predictions, read_references
 from groundling.metrics.captions import document_frequency, score_captions
+from groundling.metrics.cider import DocumentFrequency
 from groundling.metrics.statistics import Statistics
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -192,6 +194,19 @@ def test_references_that_are_wrong_are_told(tmp_path: Path, content: str, messag
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nowhere"):
         read_predictions(tmp_path / "nowhere")
+
+
+def test_the_table_of_a_file_may_count_the_end_and_needs_captions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refs, out = tmp_path / "refs.json", tmp_path / "table.df"
+    refs.write_text('{"annotations": [{"image_id": 1, "caption": "A dog."}, {"image_id": 2, "caption": "a cat"}]}')
+    assert main(["df", str(refs), "-o", str(out), "--end", "<eos>"]) == 0
+    df = DocumentFrequency.load(out)
+    assert (df.count(["<eos>"]), df.count(["dog", "<eos>"]), df.images) == (2, 1, 2)
+    refs.write_text('{"images": [{"id": 1}], "annotations": []}')
+    assert main(["df", str(refs), "-o", str(out)]) == 2
+    assert "refs.json: holds no captions" in capsys.readouterr().err
 
 
 simple = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundling.metrics.captions import document_frequency
 from groundling.metrics.cider import DocumentFrequency, cider_d
 from groundling.metrics.reward import CiderReward
 from groundling.types import EOS
@@ -36,6 +37,15 @@ def test_document_frequencies_of_words_are_found_through_the_vocabulary() -> Non
     np.testing.assert_allclose(CiderReward(REFERENCES, df, WORDS)(samples, image), expected, rtol=0, atol=1e-12)
 
 
+def test_a_table_made_with_the_end_gives_the_reward_of_the_references_own_frequencies() -> None:
+    texts = {str(i): [" ".join(WORDS[k] for k in ref if k != EOS) for ref in refs] for i, refs in enumerate(REFERENCES)}
+    df = document_frequency(texts, end="<eos>")
+    assert df.count(["<eos>"]) == df.images == 3
+    samples, image = np.array([[4, 5, 7, EOS], [4, 6, 3, EOS]]), np.array([0, 1])
+    expected = CiderReward(REFERENCES)(samples, image)
+    np.testing.assert_allclose(CiderReward(REFERENCES, df, WORDS)(samples, image), expected, rtol=0, atol=1e-12)
+
+
 sentence = st.lists(st.integers(3, 8), max_size=6)
 
 
@@ -61,5 +71,16 @@ def test_wrong_arguments_are_told() -> None:
         CiderReward([[[4]], []])
     with pytest.raises(ValueError, match="together"):
         CiderReward(REFERENCES, DocumentFrequency.of([[["a"]]]))
+    with pytest.raises(ValueError, match="do not count the end, '<eos>'"):
+        CiderReward(REFERENCES, DocumentFrequency.of([[["a"]]]), WORDS)
+    for df in ((), (DocumentFrequency.of([[["a"]]], end="<eos>"), WORDS)):
+        reward = CiderReward(REFERENCES, *df)
+        with pytest.raises(ValueError, match="ids of words are 0 to .* got -1 to 4"):
+            reward(np.array([[4, -1]]), np.array([0]))
+        for image in (-1, 3):
+            with pytest.raises(ValueError, match="images are numbered 0 to 2"):
+                reward(np.array([[4, 5]]), np.array([image]))
+    with pytest.raises(ValueError, match="ids of words are 0 to 8, got 9 to 9"):
+        reward(np.array([[9]]), np.array([0]))
     with pytest.raises(ValueError, match=r"\(S, T\)"):
         CiderReward(REFERENCES)(np.array([4, 5]), np.array([0]))
