@@ -30,8 +30,9 @@ def iou(predicted: Boxes, truth: Boxes) -> NDArray[np.float32]:
 
 
 def contains(outer: Boxes, inner: Boxes) -> NDArray[np.bool_]:
-    """(..., 4), (..., 4) -> (...), pair by pair; edges may touch."""
-    return np.asarray((outer[..., :2] <= inner[..., :2]).all(-1) & (inner[..., 2:4] <= outer[..., 2:4]).all(-1))
+    """(..., 4), (..., 4) -> (...), pair by pair; edges may touch. One pixel, or a box upside down, is no box here."""
+    edges = (outer[..., :2] <= inner[..., :2]).all(-1) & (inner[..., 2:4] <= outer[..., 2:4]).all(-1)
+    return np.asarray(edges & _is_box(outer) & _is_box(inner))
 
 
 def as_boxes(value: Any) -> Boxes:
@@ -53,6 +54,12 @@ def as_boxes(value: Any) -> Boxes:
         raise ValueError(f"expected boxes of 4 numbers, x1, y1, x2, y2, got an array of shape {array.shape}")
     with np.errstate(over="ignore"):
         return array[:, :4].astype(np.float32)
+
+
+def _is_box(boxes: Boxes) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore", over="ignore"):
+        sides = _sides(boxes)
+    return np.asarray((sides >= 1).all(-1) & (sides > 1).any(-1))
 
 
 def _sides(boxes: Boxes) -> NDArray[np.float32]:
