@@ -36,6 +36,7 @@ MERGED = {  # two words that become one: a baby bird is no baby, a passenger jet
     "toilet seat": "toilet",
     "wine glas": "wine glass",  # what singular makes of "wine glass"
 }
+ABBREVIATIONS = ("co", "corp", "dr", "etc", "inc", "jr", "lt", "ltd", "mr", "mrs", "ms", "mt", "sr", "st", "vs")
 
 
 @dataclass(frozen=True)
@@ -130,12 +131,21 @@ def mentions(caption: str, synonyms: Mapping[str, str]) -> list[Mention]:
 
 
 def tokens(caption: str) -> list[str]:
-    """Lower-cased words and punctuation, as the Penn Treebank splits them: "dog's" is two tokens, "t-shirt" one."""
-    text = caption.lower()
-    text = re.sub(r"""\.\.\.|--|[;@#$%&?!"()\[\]{}<>*“”]|[:,](?!\d)""", r" \g<0> ", text)
+    """Lower-cased words and punctuation, as the Penn Treebank splits them: "dog's" is two tokens, "t-shirt" one.
+
+    A period before a space ends a sentence and is a token, unless it belongs to an abbreviation ("mr.", "u.s.").
+    """
+    text = re.sub(r"([^\s.]*\w)\.(?=[\])}>\"'”’»]*\s)", _sentence_end, caption.lower())
+    text = re.sub(r"""\.\.\.|--|[;@#$%&?!"()\[\]{}<>*“”‘’«»„`]|[:,](?!\d)""", r" \g<0> ", text)
     text = re.sub(r"([^.])(\.)([\])}>\"']*)\s*$", r"\1 \2\3", text)
     text = re.sub(r"(?<=[^'])('(?:s|m|d|ll|re|ve)?)(?=\s|$)|(?<=\w)(n't)(?=\s|$)", r" \1\2", text)
     return re.sub(r"\bcannot\b", "can not", text).split()
+
+
+def _sentence_end(found: re.Match[str]) -> str:
+    word, text = found[1], found.string
+    inner = found.start() > 0 and text[found.start() - 1] == "."  # the last letter of "u.s."
+    return found[0] if inner or len(word) == 1 or word in ABBREVIATIONS else f"{word} . "
 
 
 def read_synonyms(source: str | Path | Sequence[str]) -> dict[str, str]:

@@ -63,6 +63,24 @@ def test_tokens_split_punctuation_and_clitics() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        ("A dog. A cat sits.", ["a", "dog", ".", "a", "cat", "sits", "."]),
+        ('A "dog." It barks', ["a", '"', "dog", ".", '"', "it", "barks"]),
+        ("Mr. Smith of the U.S. sits", ["mr.", "smith", "of", "the", "u.s.", "sits"]),
+        ("“A dog” ‘here’ «cat»", ["“", "a", "dog", "”", "‘", "here", "’", "«", "cat", "»"]),
+        ("3.5 metres... high", ["3.5", "metres", "...", "high"]),
+    ],
+)
+def test_tokens_split_where_a_sentence_ends_and_a_quotation_begins(caption: str, expected: list[str]) -> None:
+    assert tokens(caption) == expected
+
+
+def test_an_object_before_the_end_of_a_sentence_is_mentioned() -> None:
+    assert [mention.name for mention in mentions("This is a dog. Next a man.", SYNONYMS)] == ["dog", "person"]
+
+
 def test_no_mention_at_all_gives_nan_not_a_crash() -> None:
     assert math.isnan(chair([(1, "nothing")], [(1, "nothing")], SYNONYMS).to_dict()["CHAIRi"])
 
