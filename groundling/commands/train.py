@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import sys
 from collections.abc import Callable
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     import torch
 
     from groundling.recipes import Recipe
-    from groundling.recipes.knobs import Knob
     from groundling.train.checkpoint import State
 
 DESCRIPTION = """\
@@ -58,24 +58,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             group.add_argument(
                 f"--{knob.name.replace('_', '-')}",
                 dest=f"knob_{knob.name}",
-                type=_number(knob),
+                type=knob.type,
                 default=knob.default,
                 metavar=knob.type.__name__.upper(),
                 help=f"{knob.help} (default {knob.default})".replace("%", "%%"),
             )
 
 
-def _number(knob: Knob) -> Callable[[str], int | float | str]:
-    """The type of a knob's flag. What is positive by default must be positive, and nothing is negative."""
+def _from_0(kind: type[int] | type[float]) -> Callable[[str], int | float]:
+    """The type of a flag that takes no negative number."""
 
-    def parse(text: str) -> int | float | str:
-        value = knob.type(text)
-        least = 0 if knob.default == 0 else "above 0"
-        if isinstance(value, int | float) and not (value > 0 or value == least):
-            raise argparse.ArgumentTypeError(f"must be {least}{' or more' if least == 0 else ''}, got {text}")
+    def parse(text: str) -> int | float:
+        value = kind(text)
+        if not 0 <= value < math.inf:
+            raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
         return value
 
-    parse.__name__ = knob.type.__name__  # argparse names it when the text is no number
+    parse.__name__ = kind.__name__  # argparse names it when the text is no number
     return parse
 
 
@@ -91,11 +90,13 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--val-split", default="val", metavar="NAME", help="split to score after each epoch (default val)"
     )
-    group.add_argument("--limit", type=int, default=0, metavar="N", help="only the first N training images, to try out")
-    group.add_argument("--seed", type=int, default=0, metavar="S", help="same seed, same weights (default 0)")
+    group.add_argument(
+        "--limit", type=_from_0(int), default=0, metavar="N", help="only the first N training images, to try out"
+    )
+    group.add_argument("--seed", type=_from_0(int), default=0, metavar="S", help="same seed, same weights (default 0)")
     group.add_argument("--device", default="", metavar="NAME", help="cpu, cuda, mps (default: cuda where there is one)")
     group.add_argument(
-        "--save-seconds", type=float, default=300.0, metavar="S", help="save the state so often (default 300)"
+        "--save-seconds", type=_from_0(float), default=300.0, metavar="S", help="save the state so often (default 300)"
     )
     group.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
 

@@ -132,12 +132,14 @@ def _described(path: Path) -> Model:
     try:
         about = json.loads(path.read_bytes())
         if about["format"] != FORMAT:
-            raise DataError(f"{path} has format {about['format']!r}, this version reads {FORMAT}")
+            raise DataError(f"it has format {about['format']!r}, this version reads {FORMAT}")
         recipe = recipe_class(about["recipe"])(**about["fields"])
         layout = Layout(**about["layout"] | {"grid": tuple(about["layout"]["grid"])})
         vocab, classes = Vocabulary.from_json(about["vocab"]), Classes.from_json(about["groundable"])
         scores = tuple(Score(**score) for score in about["scores"])
         fingerprint = fingerprints.from_json(about["fingerprint"])
         return Model(recipe, recipe.parts(vocab, layout, classes), vocab, fingerprint, layout, classes, scores)
+    except GroundlingError as error:
+        raise DataError(f"{path} does not describe a model: {error}") from error
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} does not describe a model: {type(error).__name__}: {error}") from error

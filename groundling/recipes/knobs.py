@@ -1,4 +1,4 @@
-"""The knobs of a recipe, read from its source: names, types, defaults, and the comments beside them as help.
+"""The knobs of a recipe: what they may be, and what its source says of them: types, defaults, comments as help.
 
 From the source and not from the class, so that `groundling train --help` need not import torch.
 """
@@ -6,10 +6,13 @@ From the source and not from the class, so that `groundling train --help` need n
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+import math
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from groundling.recipes import RECIPES
+from groundling.errors import GroundlingError
+from groundling.recipes import RECIPES, Recipe
 
 TYPES = {"int": int, "float": float, "str": str}
 
@@ -38,3 +41,18 @@ def read(name: str) -> tuple[str, list[Knob]]:
             comment = lines[node.end_lineno - 1][node.end_col_offset :].partition("#")[2].strip()
             knobs.append(Knob(node.target.id, TYPES[node.annotation.id], ast.literal_eval(node.value), comment))
     return ast.get_docstring(tree) or "", knobs
+
+
+def check(recipe: Recipe, *, shares: Collection[str] = (), zero: Collection[str] = ()) -> None:
+    """GroundlingError unless whole numbers are 1 or more, those of `zero` 0 or more, others finite and 0 or more.
+
+    `shares` are from 0 to 1.
+    """
+    for name, value in asdict(recipe).items():
+        if isinstance(value, str):
+            continue
+        least = int(isinstance(value, int) and name not in zero)
+        most = 1 if name in shares else math.inf
+        if not (least <= value <= most and math.isfinite(value)):
+            allowed = f"from {least} to {most}" if name in shares else f"a number, {least} or more"
+            raise GroundlingError(f"{name} must be {allowed}; got {value}")

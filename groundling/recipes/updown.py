@@ -27,6 +27,7 @@ from groundling.models.attention import Additive
 from groundling.models.encoders import Plain
 from groundling.models.updown import UpDown
 from groundling.objectives.cross_entropy import cross_entropy
+from groundling.recipes import knobs
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
@@ -55,6 +56,9 @@ class Updown:
     regions_per_image: int = 100  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        knobs.check(self, shares=("dropout", "sampling"), zero=("patience",))
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         encoder = Plain(layout.dim, self.hidden, self.dropout)

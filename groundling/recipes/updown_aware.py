@@ -24,6 +24,7 @@ from groundling.models.attention import Additive
 from groundling.models.encoders import GroundingAware
 from groundling.models.updown import UpDown
 from groundling.objectives.cross_entropy import cross_entropy
+from groundling.recipes import knobs
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
@@ -52,6 +53,9 @@ class UpdownAware:
     regions_per_image: int = 100  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        knobs.check(self, shares=("dropout",), zero=("patience",))
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         encoder = GroundingAware(

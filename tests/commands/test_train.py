@@ -133,11 +133,33 @@ def test_what_cannot_work_is_told_in_one_line(
     assert told in error
 
 
-@pytest.mark.parametrize(("flag", "value"), [("--hidden", "0"), ("--lr", "-1"), ("--lr", "nan"), ("--batch", "x")])
-def test_impossible_knobs_are_refused(flag: str, value: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("flag", "value"), [("--batch", "x"), ("--seed", "-1"), ("--limit", "-5"), ("--save-seconds", "nan")]
+)
+def test_flags_that_are_no_number_or_negative_are_refused(
+    flag: str, value: str, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         main(words(data, data / "run", flag, value))
     assert f"argument {flag}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "told"),
+    [
+        ("--hidden", "0", "hidden must be a number, 1 or more; got 0"),
+        ("--lr", "-1", "lr must be a number, 0 or more; got -1"),
+        ("--lr", "nan", "lr must be a number, 0 or more; got nan"),
+        ("--dropout", "1.5", "dropout must be from 0 to 1; got 1.5"),
+        ("--patience", "-1", "patience must be a number, 0 or more; got -1"),
+    ],
+)
+def test_impossible_knobs_are_refused(
+    flag: str, value: str, told: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(data, tmp_path / "run", flag, value)) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_help_lists_the_recipes_and_shows_equations_and_knobs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,6 +88,19 @@ def test_flags_are_the_fields_of_the_dataclass_and_each_has_help(name: str) -> N
     assert len(docstring.splitlines()[0]) > 20
 
 
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize(("knob", "value"), [("patience", 0), ("dropout", 0.0), ("dropout", 1.0), ("lr", 0.0)])
+def test_the_ends_of_a_range_are_legal(name: str, knob: str, value: float) -> None:
+    assert getattr(recipe(name, **{knob: value}), knob) == value
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize(("knob", "value"), [("epochs", 0), ("dropout", 1.01), ("lr", float("inf")), ("patience", -1)])
+def test_what_is_out_of_range_is_named(name: str, knob: str, value: float) -> None:
+    with pytest.raises(GroundlingError, match=f"{knob} must be .*got {value}"):
+        recipe(name, **{knob: value})
+
+
 def test_scheduled_sampling_grows_with_the_epochs_up_to_its_limit(tmp_path: Path) -> None:
     from groundling.train.stages import Clock, Parts
 
@@ -151,6 +164,8 @@ def test_a_folder_without_a_model_says_how_to_make_one(tmp_path: Path) -> None:
         {"recipe": None},
         {"fields": {"hidden": 32, "wings": 2}},
         {"fields": []},
+        {"fields": {"hidden": -1}},
+        {"fields": {"dropout": "much"}},
         {"vocab": {"words": ["a"]}},
         {"fingerprint": {"name": "x"}},
         {"layout": {"dim": 1}},
@@ -163,7 +178,7 @@ def test_a_folder_without_a_model_says_how_to_make_one(tmp_path: Path) -> None:
 )
 def test_a_description_with_something_missing_or_odd_is_refused(fields: dict[str, Any], saved: Path) -> None:
     change(saved, **fields)
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match="model.json does not describe a model"):
         load(saved)
 
 
