@@ -30,6 +30,8 @@ from groundling.types import Score
 
 logger = logging.getLogger(__name__)
 
+FUSED = ("cpu", "cuda")  # devices that have Adam as one kernel, in every version of torch that we support
+
 
 class Batches(Protocol):
     """The batches of an epoch, the same whenever asked; `start` leaves out the first ones without making them."""
@@ -96,7 +98,8 @@ class _Loop:
     def begin(self, stage: Stage, tensors: Mapping[str, Tensor]) -> None:
         unfreeze(self.parts, stage)
         self.weights = [p for p in self.parts.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.Adam(self.weights, stage.lr, fused=True)
+        fused = True if self.run.device.type in FUSED else None  # None: what torch thinks best
+        self.optimizer = torch.optim.Adam(self.weights, stage.lr, fused=fused)
         checkpoint.restore_optimizer(self.optimizer, self.parts, tensors)
         self.step = distributed.distribute(Step(self.parts, stage.losses))
 
