@@ -36,27 +36,37 @@ class State:
 
 
 @contextmanager
+def saving(path: Path, kept: str = "") -> Iterator[None]:
+    """An error of the disk while `path` is written, in one line."""
+    try:
+        yield
+    except OSError as error:
+        cure = "Make room, or allow writing there, and run the same command again"
+        raise GroundlingError(f"cannot save {path}: {error}{kept}. {cure}") from error
+
+
+@contextmanager
 def atomic(path: Path) -> Iterator[BinaryIO]:
     """A file to write that takes the place of `path` once all of it is on the disk.
 
     Whatever fails in between (a full disk, a kill) leaves the file that was there before.
     """
     part = path.with_name(f".{path.name}.part")
-    try:
-        with open(part, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
-    except BaseException as error:
-        part.unlink(missing_ok=True)
-        if not isinstance(error, Exception):
+    with saving(path, "; the one saved before is intact" if path.exists() else ""):
+        try:
+            with open(part, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
             raise
-        kept = "; the one saved before is intact" if path.exists() else ""
-        raise GroundlingError(f"cannot save {path}: {error}{kept}. Make room and run the same command again") from error
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:

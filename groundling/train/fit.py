@@ -66,7 +66,8 @@ def fit(
     After each epoch `evaluate` scores the parts as they are, and `keep` is called if the stage's watched score is its
     best so far (always, where `evaluate` gives no score). Ctrl-C and SIGTERM save and raise `Stopped`.
     """
-    run.folder.mkdir(parents=True, exist_ok=True)
+    with checkpoint.saving(run.folder):
+        run.folder.mkdir(parents=True, exist_ok=True)
     repeatable(run.device)
     parts.to(run.device)
     state, tensors = checkpoint.load_run(run.folder, run.settings)

@@ -9,10 +9,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from groundling.errors import GroundlingError
+from groundling.train.checkpoint import saving
 from groundling.train.distributed import rank
 
 logger = logging.getLogger(__name__)
@@ -28,9 +31,12 @@ class Log:
         self._file: BinaryIO | None = None
         self._board: Any = None
         self._bar: Any = None
+        self._path = folder / "log.csv"
         if rank() == 0:
-            self._file = _open(folder / "log.csv", kept)
-            self._board = _tensorboard(folder / "tensorboard", done)
+            with saving(self._path):
+                self._file = _open(self._path, kept)
+            with saving(folder / "tensorboard"):
+                self._board = _tensorboard(folder / "tensorboard", done)
             self._bar = _Bar(done, total)
         self._done = done
 
@@ -38,11 +44,17 @@ class Log:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._file is not None:
-            self._bar.close()
-            self._file.close()
-            if self._board is not None:
-                self._board.close()
+        if self._file is None:
+            return
+        try:
+            with saving(self._path), ExitStack() as all_of_them:
+                all_of_them.callback(self._file.close)
+                if self._board is not None:
+                    all_of_them.callback(self._board.close)
+                all_of_them.callback(self._bar.close)
+        except GroundlingError:
+            if error is None:  # else that one came first, and is the cause
+                raise
 
     def step(self, stage: str, epoch: int, step: int, values: Mapping[str, float]) -> None:
         """One step is done; every value, by name, none forgotten."""
@@ -65,16 +77,18 @@ class Log:
         """How much is safely on the disk."""
         if self._file is None:
             return 0
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        return self._file.tell()
+        with saving(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            return self._file.tell()
 
     def _write(self, stage: str, epoch: int, step: int, values: Mapping[str, float]) -> None:
         assert self._file is not None
-        for name, value in values.items():
-            self._file.write(f"{stage},{epoch},{step},{name},{value:.7g}\n".encode())
-            if self._board is not None:
-                self._board.add_scalar(f"{stage}/{name}", value, self._done)
+        with saving(self._path):
+            for name, value in values.items():
+                self._file.write(f"{stage},{epoch},{step},{name},{value:.7g}\n".encode())
+                if self._board is not None:
+                    self._board.add_scalar(f"{stage}/{name}", value, self._done)
 
 
 def _open(path: Path, kept: int) -> BinaryIO:
