@@ -41,6 +41,8 @@ BATCH = 64
 EXTRAS = (  # module, package on the index, extra, what it is for
     ("cv2", "opencv-contrib-python-headless", "photos", "regions of photos"),
     ("onnxruntime", "onnxruntime", "onnx", "detectors in ONNX files"),
+    ("torchvision", "torchvision", "torchvision", "detectors of torchvision"),
+    ("transformers", "transformers", "transformers", "detectors of transformers"),
     ("av", "av", "video", "frames of videos"),
     ("h5py", "h5py", "hdf5", "regions from HDF5 files"),
     ("tensorboard", "tensorboard", "tensorboard", "training logs"),
@@ -113,9 +115,8 @@ def check_data(path: Path, skip_bad: bool) -> tuple[Section, Dataset | None]:
 
 def _bad_files(dataset: Dataset) -> Iterator[str]:
     """Images whose files cannot be read, or have another size than the data set says."""
-    from groundling.data.pictures import SUFFIXES
     from groundling.errors import DataError
-    from groundling.images import image_size
+    from groundling.images import SUFFIXES, image_size
     from groundling.progress import track
 
     shown = [example for example in dataset if Path(example.media).suffix.lower() in SUFFIXES]
@@ -218,20 +219,15 @@ def _wrong(example: Example, regions: Regions) -> Iterator[str]:
 
 def _reachable(example: Example, regions: Regions) -> Iterator[bool]:
     """For each phrase with boxes: does some region, of the same frame, have IoU > 0.5 with any of them?"""
-    import torch
+    from groundling.data.collate import covers
 
-    from groundling.boxes import iou
-
-    boxes, frames = regions.boxes[regions.valid], regions.frame[regions.valid]
     known: dict[tuple[Any, Any], bool] = {}
     for phrase in example.gold:
         if not phrase.boxes:
             continue
         key = phrase.boxes, phrase.frames
         if key not in known:
-            near = iou(torch.tensor(phrase.boxes), boxes) > 0.5
-            same = torch.tensor(phrase.frames or (0,) * len(phrase.boxes))[:, None] == frames
-            known[key] = bool((near & same).any())
+            known[key] = bool(covers(phrase, example, regions, 0).any())
         yield known[key]
 
 
@@ -261,8 +257,24 @@ def check_environment() -> Section:
             section.facts[package] = importlib.metadata.version(package) if _has(package) else "installed"
         else:
             section.facts[package] = f"not installed, for {use}: pip install 'groundling[{extra}]'"
+    _check_photo_weights(section)
     section.facts["java"] = _java() or "not found; only the jars of METEOR (--java) and SPICE need it"
     return section
+
+
+def _check_photo_weights(section: Section) -> None:
+    """Absent weights are told with their cure; others than the pinned ones are a problem."""
+    from groundling.errors import GroundlingError, MissingExtra
+    from groundling.regions.sources.photos import FILES
+
+    try:
+        for file in FILES:
+            file.read()
+        section.facts["photo weights"] = f"{len(FILES)} files, as pinned"
+    except MissingExtra as error:
+        section.facts["photo weights"] = str(error)
+    except GroundlingError as error:
+        section.problems.append(str(error))
 
 
 def _has(package: str) -> bool:

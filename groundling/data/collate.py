@@ -81,7 +81,7 @@ def overlap(examples: Sequence[Example], captions: Sequence[Sequence[int]], regi
             for phrase in example.gold:
                 if phrase.caption == caption and phrase.boxes:
                     words = [t + 1 for t in _carriers(phrase, example.captions[caption]) if t + 1 < size]
-                    found[row, words] |= _covers(phrase, example, regions, b)
+                    found[row, words] |= covers(phrase, example, regions, b)
             row += 1
     return found
 
@@ -91,8 +91,11 @@ def _carriers(phrase: Phrase, caption: Caption) -> list[int]:
     return [phrase.head] if phrase.head >= 0 else [t for t in range(*phrase.span) if caption.nouns[t]]
 
 
-def _covers(phrase: Phrase, example: Example, regions: Regions, b: int) -> Tensor:
-    """(R,) bool. Boxes follow the size that the regions were made at, where that is another one."""
+def covers(phrase: Phrase, example: Example, regions: Regions, b: int) -> Tensor:
+    """(R,) bool: the regions of image `b` that have an IoU above 0.5 with a box of the phrase, in the box's frame.
+
+    Boxes follow the size that the regions were made at, where that is another one.
+    """
     boxes = torch.tensor(phrase.boxes)
     if all(example.size):
         boxes = boxes * (regions.size[b] / torch.tensor(example.size)).repeat(2)
