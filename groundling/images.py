@@ -26,6 +26,7 @@ from groundling.errors import DataError
 log = logging.getLogger(__name__)
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif"}  # of FORMATS
 MAX_PIXELS = 89_478_485  # of the first frame: 256 MB as RGB, the size at which Pillow itself starts to warn
 MAX_SCANS = 100  # a progressive JPEG has about ten; a few bytes each can ask for thousands of passes over all pixels
 

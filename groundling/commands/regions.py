@@ -16,7 +16,6 @@ from groundling.errors import DataError, GroundlingError
 if TYPE_CHECKING:
     from groundling.regions.extract import Job
 
-ANNOTATIONS = {".json", ".jsonl", ".csv", ".tsv", ".xml", ".zip", ".p"}  # a folder without any holds images alone
 SHOWN = 20  # problems that are listed one by one
 
 DESCRIPTION = """\
@@ -40,7 +39,7 @@ Regions of images -> a store.
 IMAGES is a data set that groundling reads (`groundling doctor IMAGES` tells), or a folder of image files: then an id is
 the file's name without its ending, or its path below the folder where names repeat. The same images give the same
 bytes, whatever --workers is. An image that cannot be read is named and left out; the command then ends with code 1,
-or with 0 under --skip-bad."""
+or with 0 under --skip-bad, which also leaves out items of the data set that are not as its format promises."""
 
 IMPORT = """\
 Features that others extracted -> a store.
@@ -70,7 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--workers", type=_positive, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)"
     )
-    verb.add_argument("--skip-bad", action="store_true", help="end with code 0 even if images were left out")
+    verb.add_argument(
+        "--skip-bad",
+        action="store_true",
+        help="leave out bad items of the data set; end with code 0 even if images were left out",
+    )
 
     verb = _verb(verbs, "import", "features that others extracted", IMPORT)
     verb.add_argument("sources", nargs="+", type=Path, metavar="SOURCE", help="files or folders of features")
@@ -109,7 +112,7 @@ def _extract(args: argparse.Namespace) -> int:
     from groundling.progress import track
     from groundling.regions.extract import extract
 
-    jobs = _jobs(args.images, args.split)
+    jobs = _jobs(args.images, args.split, args.skip_bad)
     parameters = dict(_parameter(text) for text in args.set)
     added, problems = 0, []
     try:
@@ -199,19 +202,20 @@ def _check(args: argparse.Namespace) -> int:
 # ---------------------------------------------------------------- arguments
 
 
-def _jobs(path: Path, split: str | None) -> list[Job]:
+def _jobs(path: Path, split: str | None, skip_bad: bool) -> list[Job]:
     """The images of a data set, or those of a folder that holds nothing else."""
+    from groundling.data.pictures import only_pictures
     from groundling.regions.extract import Job, images_below
 
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
-    if path.is_dir() and not any(file.suffix.lower() in ANNOTATIONS for file in path.rglob("*")):
+    if path.is_dir() and only_pictures(path):
         if split is not None:
             raise GroundlingError(f"{path} is a folder of images without annotations: it has no split {split!r}")
         return images_below(path)
     from groundling.data.dataset import load
 
-    examples = load(path, split, annotated=False)
+    examples = load(path, split, annotated=False, skip_bad=skip_bad)
     missing = [example.id for example in examples if not example.media]
     if missing:
         raise DataError(f"{path}: {len(missing)} examples have no image file, such as {missing[0]!r}")

@@ -6,13 +6,19 @@ import re
 from pathlib import Path, PurePosixPath
 
 from groundling.errors import DataError
+from groundling.images import SUFFIXES as SUFFIXES
 from groundling.images import image_size
 
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif"}
 FOLDERS = re.compile(
     r"(.*[-_])?(images?|imgs|pictures|photos|jpegimages|mscoco)|(train|val|test)(20)?\d\d|.*_dataset", re.I
 )
 DEPTH = 4
+ANNOTATIONS = {".json", ".jsonl", ".csv", ".tsv", ".xml", ".zip", ".p"}  # endings of files that hold captions or boxes
+
+
+def only_pictures(folder: Path) -> bool:
+    """Is this a folder of images and not a data set? No file of it or below may hold annotations."""
+    return not any(file.suffix.lower() in ANNOTATIONS for file in folder.rglob("*"))
 
 
 class Pictures:
