@@ -25,19 +25,20 @@ class Judge:
     frequency: Mapping[str, int] | None = None  # boxes of each class in training
 
     @staticmethod
-    def of(path: Path | str, split: str | None = None, *, links: bool = True) -> Judge:
+    def of(path: Path | str, split: str | None = None, *, links: bool = True, skip_bad: bool = False) -> Judge:
         """Read a data set. `links`: also what grounding is judged by, where the data set has boxes.
+        `skip_bad`: its bad items are left out.
 
         Classes are those that the data set names; where it names none, those that training makes of its phrases.
         """
-        data = load(path, annotated=False)
+        data = load(path, annotated=False, skip_bad=skip_bad)
         fields = {"data": data.name} | ({"split": split} if split else {})
         chosen = data.split(split) if split else data
         if not (links and any(phrase.boxes for example in chosen for phrase in example.gold)):
             return Judge(chosen.examples, fields, links=False)
         if any(phrase.label for example in chosen for phrase in example.gold):
             return Judge(chosen.examples, fields, True, frequency=_frequency(_training(data)))
-        data = load(path)
+        data = load(path, skip_bad=skip_bad)
         found = groundable_words(_training(data))
         chosen, training = data.split(split) if split else data, classes.label(_training(data), found)
         return Judge(tuple(classes.label(chosen, found)), fields, True, found.class_of, _frequency(training))
@@ -54,7 +55,7 @@ class Judge:
         """Texts by `metrics` (none: the texts are not judged), links at `iou`; see `metrics.evaluation.evaluate`."""
         known = {example.id for example in self.examples}
         if metrics and (unknown := next((said.id for said in captions if said.id not in known), None)):
-            raise DataError(f"image {unknown!r} is not in {self.fields}: choose the split that was captioned")
+            raise DataError(f"image {unknown!r} is not in {self._where()} that was captioned")
         return evaluate(
             [said for said in captions if said.id in known],
             self.examples,
@@ -66,6 +67,13 @@ class Judge:
             bootstrap=bootstrap,
             seed=seed,
             fields=self.fields,
+        )
+
+    def _where(self) -> str:
+        """Where the captions were sought, and what to name instead."""
+        data, split = self.fields["data"], self.fields.get("split")
+        return (
+            f"the split {split!r} of {data}: name the split (--split)" if split else f"{data}: name the data (--data)"
         )
 
 
