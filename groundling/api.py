@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -12,66 +13,134 @@ from PIL import Image
 
 from groundling import generate, recipes
 from groundling.draw import draw as draw_caption
+from groundling.errors import GroundlingError
 from groundling.images import open_image
-from groundling.regions.fingerprints import require
+from groundling.regions.fingerprints import IMPORTED, require
 from groundling.regions.sources import source
 from groundling.regions.store import Store
-from groundling.tensors import Regions, RegionSource
+from groundling.tensors import Captioner, Decoding, Regions, RegionSource, Scene
 from groundling.types import GroundedCaption
 
 Picture = str | Path | Image.Image
 
 
+@dataclass(frozen=True)
+class Likeliest:
+    """Say the likeliest words that a beam finds; a beam of 1 takes the likeliest word at every step."""
+
+    beam: int = 1
+    length_penalty: float = 0.0  # captions are compared by Σ logp / tokens^length_penalty
+    no_repeat: int = 0  # no n-gram of this size twice; 0 allows all
+    min_length: int = 0  # words
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise GroundlingError(f"the beam must be 1 or more, got {self.beam}")
+        if min(self.length_penalty, self.no_repeat, self.min_length) < 0:
+            raise GroundlingError("length_penalty, no_repeat and min_length must be 0 or more")
+
+    def __call__(self, captioner: Captioner, scene: Scene, length: int) -> Decoding:
+        if self.beam == 1 and not (self.no_repeat or self.min_length):
+            return generate.greedy(captioner, scene, length)
+        return generate.beam(
+            captioner,
+            scene,
+            length,
+            width=self.beam,
+            length_penalty=self.length_penalty,
+            no_repeat=self.no_repeat,
+            min_length=self.min_length,
+        )
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Draw every word at random, as likely as the model finds it. The same seed and images give the same words."""
+
+    temperature: float = 1.0  # words are drawn from p^(1/temperature)
+    top_k: int = 0  # among so many likeliest words; 0: all
+    top_p: float = 1.0  # among the fewest words that have this probability together
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.temperature <= 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
+            raise GroundlingError("temperature must be above 0, top_k 0 or more, top_p above 0 and at most 1")
+
+    def __call__(self, captioner: Captioner, scene: Scene, length: int) -> Decoding:
+        generator = torch.Generator(scene.row.device).manual_seed(self.seed)
+        return generate.sample(
+            captioner,
+            scene,
+            length,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            generator=generator,
+        )
+
+
+Manner = Likeliest | Drawn
+GREEDY = Likeliest()
+
+
 class Pointer:
     """A trained captioner that points. Made by `load`."""
 
-    def __init__(self, model: recipes.Model) -> None:
-        self.model = model
+    def __init__(self, model: recipes.Model, device: torch.device) -> None:
+        self.model, self.device = model, device
 
     @cached_property
     def source(self) -> RegionSource:
         """The region source that the model was trained on, made from its fingerprint."""
-        made = source(self.model.fingerprint.name, **self.model.fingerprint.parameters)
-        require(made.fingerprint, self.model.fingerprint)
+        wanted = self.model.fingerprint
+        if wanted.version == IMPORTED:
+            raise GroundlingError(
+                f"this model was trained on imported regions ({wanted.name}): give --regions STORE "
+                "(in Python: Pointer.captions_of)"
+            )
+        made = source(wanted.name, **wanted.parameters)
+        require(made.fingerprint, wanted)
         return made
 
-    def caption(self, image: Picture, *, beam: int = 1) -> GroundedCaption:
+    def caption(self, image: Picture, manner: Manner = GREEDY) -> GroundedCaption:
         """Caption one image: a path or a PIL image."""
         name = "" if isinstance(image, Image.Image) else str(image)
-        picture = image.convert("RGB") if isinstance(image, Image.Image) else open_image(image)
-        return self.say(self.source(picture), [Path(name).stem], [name], beam=beam)[0]
-
-    def captions(self, images: Iterable[Picture], *, beam: int = 1) -> Iterator[GroundedCaption]:
-        for image in images:
-            yield self.caption(image, beam=beam)
+        return self.say(self.regions(image), [Path(name).stem], [name], manner)[0]
 
     def captions_of(
-        self, store: Store, ids: Iterable[str], *, beam: int = 1, batch: int = 64
+        self, store: Store, ids: Iterable[str], manner: Manner = GREEDY, *, batch: int = 64
     ) -> Iterator[GroundedCaption]:
         """Caption images whose regions are in a store; refuses a store of another extractor."""
         require(store.fingerprint, self.model.fingerprint)
         rest = iter(ids)
         while chunk := list(islice(rest, batch)):
-            yield from self.say(store.batch(chunk), chunk, [""] * len(chunk), beam=beam)
+            yield from self.say(store.batch(chunk), chunk, [""] * len(chunk), manner)
+
+    def regions(self, image: Picture) -> Regions:
+        """What the model sees of an image (B = 1). Several become one batch for `say` by `Regions.stack`."""
+        return self.source(image.convert("RGB") if isinstance(image, Image.Image) else open_image(image))
 
     def say(
-        self, regions: Regions, ids: Sequence[str], media: Sequence[str], *, beam: int = 1
+        self, regions: Regions, ids: Sequence[str], media: Sequence[str], manner: Manner = GREEDY
     ) -> list[GroundedCaption]:
-        """Caption regions: greedily, or with a beam."""
+        """Caption B images by their regions; `ids` and `media` are only passed on."""
         model = self.model
-        regions = regions.first(model.recipe.regions_per_image)
+        regions = regions.first(model.recipe.regions_per_image).to(self.device)
         with torch.inference_mode():
-            scene = model.captioner.encode(regions)
-            if beam > 1:
-                said = generate.beam(model.captioner, scene, model.length, width=beam)
-            else:
-                said = generate.greedy(model.captioner, scene, model.length)
+            said = manner(model.captioner, model.captioner.encode(regions), model.length)
         return generate.ground(said, regions, model.vocab, ids, model.groundable, media=media)
 
 
-def load(path: str | Path) -> Pointer:
-    """A model from the folder that `groundling train --out` wrote."""
-    return Pointer(recipes.load(Path(path)))
+def load(path: str | Path, device: str = "cpu") -> Pointer:
+    """A model from the folder that `groundling train --out` wrote, ready on a device: cpu, cuda, mps."""
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
+        raise GroundlingError(f"cannot use the device {device}: {str(error).splitlines()[0]}") from error
+    model = recipes.load(Path(path))
+    model.parts.to(place)
+    return Pointer(model, place)
 
 
 def draw(image: Picture, said: GroundedCaption) -> Image.Image:

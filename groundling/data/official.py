@@ -168,7 +168,7 @@ def image_reference(examples: Sequence[Example]) -> dict[str, Any]:
                     "process_bnd_box": [to_inclusive(merged(phrase.boxes)) for phrase in words.values()],
                 }
             )
-        row: dict[str, Any] = {"image_id": _number(example.id), "captions": captions}
+        row: dict[str, Any] = {"image_id": plain_id(example.id), "captions": captions}
         annotations.append(row | ({"image_size": list(example.size)} if any(example.size) else {}))
     return {"vocab": _labels(examples), "annotations": annotations}
 
@@ -229,7 +229,7 @@ def _tokens(caption: Caption) -> list[str]:
     return [caption.text[start:end] for start, end in caption.spans]
 
 
-def _number(id: str) -> int | str:
+def plain_id(id: str) -> int | str:
     """The id as the official files write it: as a number where it is one."""
     return int(id) if id.isdecimal() and str(int(id)) == id else id
 
