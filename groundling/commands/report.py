@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from groundling.report import Truth
     from groundling.types import Box, Example, GroundedCaption
+
+SHOWN = 20  # pictures left out that are named one by one
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "One self-contained HTML page: hover or tap a word and its box lights up; attention per word; find and sort;\n"
         "several systems under one image. It opens from the file, without a server or a network.\n\n"
-        "With --data the page also shows the references and the true boxes, and gets a view of scores and errors."
+        "With --data the page also shows the references and the true boxes, and gets a view of scores and errors.\n"
+        "An image whose picture cannot be read is named and left out; the command then ends with code 1, or with 0\n"
+        "under --skip-bad."
     )
     parser.epilog = (
         "examples:\n"
@@ -28,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("captions", nargs="+", metavar="CAPTIONS", help="JSON lines of `groundling caption`, by system")
     parser.add_argument("--data", help="data set with the truth")
     parser.add_argument("--split", help="only this split of it")
+    parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and end with code 0")
     parser.add_argument(
         "-o", "--out", default="report.html", metavar="FILE", help="page to write (default %(default)s)"
     )
@@ -37,36 +44,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from groundling.errors import GroundlingError
-    from groundling.images import open_image
+    from groundling.commands.places import new_file
+    from groundling.errors import DataError
     from groundling.metrics.predictions import read_captions
     from groundling.progress import track
     from groundling.report import Item, Truth, write
 
+    page = new_file(args.out)
     systems = [{said.id: said for said in read_captions(name)} for name in args.captions]
     names = [Path(name).stem for name in args.captions]
     judged = _judged(systems, args)
     order = list(dict.fromkeys(id for system in systems for id in system))[: args.limit]
 
-    def item(id: str) -> Item:
+    left_out = []
+
+    def item(id: str) -> Item | None:
         said = tuple(system.get(id) for system in systems)
         example = judged.examples.get(id)
-        media = next((s.media for s in said if s and s.media), example.media if example else "")
-        if not media:
-            raise GroundlingError(f"no picture is known for {id}: name the data set with --data")
+        try:
+            picture = _picture(id, [example.media if example else "", *(one.media for one in said if one)])
+        except DataError as error:
+            left_out.append(str(error))
+            return None
         numbers = {
             (f"{name}: {key}" if len(names) > 1 else key): value
             for name, one, scores in zip(names, said, judged.per_image, strict=True)
             if one is not None
             for key, value in {**scores.get(id, {}), **_own_numbers(one)}.items()
         }
-        return Item(id, partial(open_image, media), said, _truth(example) if example else Truth(), numbers)
+        return Item(id, lambda: picture, said, _truth(example) if example else Truth(), numbers)
 
-    items = (item(id) for id in track(order, "pictures", len(order), quiet=len(order) < 50))
+    items = filter(None, map(item, track(order, "pictures", len(order), quiet=len(order) < 50)))
     title = args.title or " and ".join(names)
-    write(Path(args.out), items, names, title=title, side=args.side, evaluation=judged.first)
-    print(args.out)
-    return 0
+    write(page, items, names, title=title, side=args.side, evaluation=judged.first)
+    print(page)
+    for problem in left_out[:SHOWN]:
+        print(f"left out: {problem}", file=sys.stderr)
+    if left_out:
+        print(f"{len(left_out)} of {len(order)} images left out: no picture", file=sys.stderr)
+    return 1 if left_out and not args.skip_bad else 0
+
+
+def _picture(id: str, places: Iterable[str]) -> Image.Image:
+    """The image at the first of these paths that is there; DataError if there is none, or it cannot be read."""
+    from groundling.errors import DataError
+    from groundling.images import open_image
+
+    known = [place for place in places if place]
+    if not known:
+        raise DataError(f"{id}: no picture is known; name the data set with --data")
+    return open_image(next((place for place in known if Path(place).is_file()), known[0]))
 
 
 @dataclass(frozen=True)
@@ -83,7 +110,8 @@ def _judged(systems: Sequence[dict[str, GroundedCaption]], args: argparse.Namesp
         return _Judged(per_image=({},) * len(systems))
     from groundling.judge import Judge
 
-    judge = Judge.of(args.data, args.split, links=any(said.links for system in systems for said in system.values()))
+    pointing = any(said.links for system in systems for said in system.values())
+    judge = Judge.of(args.data, args.split, links=pointing, skip_bad=args.skip_bad)
     evaluations = [judge(list(system.values())) for system in systems]
     per_image = tuple(
         {id: {"CIDEr-D": value} for id, value in zip(s.ids, s.per_item().tolist(), strict=True)}
