@@ -10,8 +10,9 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from groundling.commands.score_table import add_bootstrap, add_iou, metric_names, print_scores, show
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ def _add_own(parser: argparse.ArgumentParser) -> None:
         help="of bleu, rouge, cider, cider-d, meteor, spice, with commas (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--grounding", action="store_true", help="score the links; an error where that cannot be done")
-    parser.add_argument("--iou", type=float, default=0.5, metavar="X", help="overlap above which a box is right (0.5)")
-    parser.add_argument("--bootstrap", type=int, default=0, metavar="N", help="confidence intervals from N resamples")
+    add_iou(parser)
+    add_bootstrap(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the resamples (default 0)")
     parser.add_argument(
         "--html", nargs="?", const="", metavar="FILE", help="also a page with scores, errors and images"
@@ -108,8 +109,6 @@ def _score(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         parser.error("name one file of captions, such as: groundling score val.jsonl --data data/scenes")
     if args.data is None:
         parser.error("name the data set with --data")
-    if args.bootstrap < 0:
-        parser.error("--bootstrap takes a number of resamples, 1000 for instance")
     evaluations = _evaluations([_read(path) for path in files], args)
     if args.compare:
         _report_comparison(files, evaluations, args)
@@ -149,7 +148,7 @@ def _evaluations(systems: Sequence[tuple[list[GroundedCaption], bool]], args: ar
     judge = Judge.of(args.data, args.split, links=pointing)
     if args.grounding and not judge.links:
         raise GroundlingError(f"--grounding: nobody drew boxes in {args.data}")
-    metrics = tuple(name.strip() for name in args.metrics.split(",") if name.strip())
+    metrics = metric_names(args.metrics)
     options = {"iou": args.iou, "bootstrap": args.bootstrap, "seed": args.seed}
     return [judge(captions, metrics if known_text else (), **options) for captions, known_text in systems]
 
@@ -158,18 +157,7 @@ def _evaluations(systems: Sequence[tuple[list[GroundedCaption], bool]], args: ar
 
 
 def _print_evaluation(evaluation: Evaluation) -> None:
-    from rich.table import Table
-
-    table = Table("score", box=None, pad_edge=False)
-    table.add_column("value", justify="right")
-    if evaluation.intervals:
-        table.add_column("95 % interval", justify="right")
-    table.add_column("n", justify="right")
-    table.add_column("signature", style="dim", overflow="fold")
-    ranges = [f"{interval.low:.4f} to {interval.high:.4f}" for interval in evaluation.intervals]
-    for i, score in enumerate(evaluation.scores):
-        table.add_row(score.name, f"{score.value:.4f}", *ranges[i : i + 1], str(score.n), score.signature)
-    _show(table)
+    print_scores(evaluation.scores, evaluation.intervals)
     if evaluation.errors is not None:
         best = evaluation.errors.upper_bound
         shapes = ", ".join(f"{share:.1%} {shape}" for shape, share in evaluation.errors.shapes.items())
@@ -209,7 +197,7 @@ def _print_comparison(
     for i, score in enumerate(first.scores):
         cells = [f"{column[i].system:.4f}{_stars(column[i].p_randomisation)}" for column in columns]
         table.add_row(score.name, f"{score.value:.4f}   ", *cells)
-    _show(table)
+    show(table)
     print(
         f"\n{names[0]} is the baseline. Paired approximate randomisation, {samples} swaps: "
         "* p < 0.05, ** p < 0.01, *** p < 0.001"
@@ -225,13 +213,6 @@ def _stars(p: float) -> str:
 def _short_names(files: Sequence[Path]) -> list[str]:
     stems = [path.stem for path in files]
     return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
-
-
-def _show(table: Any) -> None:
-    """Print a table; a pipe gets all of its width, a terminal its own."""
-    from rich.console import Console
-
-    Console(width=None if sys.stdout.isatty() else 250, highlight=False).print(table)
 
 
 def _page(files: Sequence[Path], args: argparse.Namespace) -> None:

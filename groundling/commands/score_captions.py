@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundling.commands.score_table import add_bootstrap, ends, metric_names, print_scores, resampled
+
 if TYPE_CHECKING:
     from groundling.metrics.statistics import Statistics
 
@@ -43,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--df", type=Path, metavar="FILE", help="document frequencies for CIDEr (`groundling df`)")
     parser.add_argument("--java", action="store_true", help="METEOR by its own jar, as a cross-check; needs Java")
     parser.add_argument("--per-image", action="store_true", help="the scores of each image, too")
+    add_bootstrap(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -51,13 +54,16 @@ def run(args: argparse.Namespace) -> None:
     from groundling.metrics.captions import score_captions
     from groundling.metrics.cider import DocumentFrequency
 
-    metrics = [name.strip() for name in args.metrics.split(",") if name.strip()]
+    metrics = metric_names(args.metrics)
     df = DocumentFrequency.load(args.df) if args.df else None
     found = score_captions(read_predictions(args.pred), read_references(args.refs), metrics, df, args.java)
+    intervals = resampled(found, args.bootstrap)
     if args.json:
-        print(json.dumps(_as_json(found, args.per_image)))
-    else:
-        _print(found, args.per_image)
+        print(json.dumps(_as_json(found, args.per_image) | ends(intervals)))
+        return
+    print_scores([statistics.score() for statistics in found], intervals)
+    if args.per_image:
+        _print_images(found)
 
 
 def _as_json(found: list[Statistics], per_image: bool) -> dict[str, object]:
@@ -67,12 +73,9 @@ def _as_json(found: list[Statistics], per_image: bool) -> dict[str, object]:
     return {"scores": rows, "per_image": images}
 
 
-def _print(found: list[Statistics], per_image: bool) -> None:
-    for score in (statistics.score() for statistics in found):
-        print(f"{score.name:8} {score.value:8.4f}   {score.signature}")
-    if per_image:
-        print()
-        width = max(5, *(len(image) for image in found[0].ids))
-        print(f"{'image':{width}}", *(f"{s.name:>8}" for s in found))
-        for row in zip(found[0].ids, *(s.per_item() for s in found), strict=True):
-            print(f"{row[0]:{width}}", *(f"{value:8.4f}" for value in row[1:]))
+def _print_images(found: list[Statistics]) -> None:
+    print()
+    width = max(5, *(len(image) for image in found[0].ids))
+    print(f"{'image':{width}}", *(f"{s.name:>8}" for s in found))
+    for row in zip(found[0].ids, *(s.per_item() for s in found), strict=True):
+        print(f"{row[0]:{width}}", *(f"{value:8.4f}" for value in row[1:]))

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from groundling.commands.score_table import add_bootstrap, ends, print_scores, resampled
+
 DESCRIPTION = """\
 CHAIR: how many of the objects that captions mention are not in the image (CHAIRi), and how many captions mention one
 (CHAIRs). An image holds what its reference captions mention and, with --instances, what its instances name.
@@ -25,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--refs", type=Path, required=True, metavar="CAPTIONS", help="COCO captions file")
     parser.add_argument("--synonyms", type=Path, required=True, metavar="SYNONYMS", help="synonym sets, one per line")
     parser.add_argument("--instances", type=Path, metavar="FILE", help="COCO instances file")
+    add_bootstrap(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, with every caption")
 
 
@@ -36,11 +39,12 @@ def run(args: argparse.Namespace) -> None:
     references = [(image, text) for image, texts in read_references(args.refs).items() for text in texts]
     instances = _instances(args.instances) if args.instances else []
     found = chair(read_predictions(args.pred).items(), references, read_synonyms(args.synonyms), instances)
+    statistics = list(found.statistics().values())
+    intervals = resampled(statistics, args.bootstrap)
     if args.json:
-        print(json.dumps(finite(found.to_dict()), allow_nan=False))
-        return
-    for score in (one.score() for one in found.statistics().values()):
-        print(f"{score.name:8}{score.value:8.4f}   {score.signature}|n:{score.n}")
+        print(json.dumps(finite(found.to_dict() | ends(intervals)), allow_nan=False))
+    else:
+        print_scores([one.score() for one in statistics], intervals)
 
 
 def _instances(path: Path) -> list[tuple[str, str]]:

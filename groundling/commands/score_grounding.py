@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from groundling.commands.score_table import add_bootstrap, add_iou, ends, print_scores, resampled
+
 DESCRIPTION = """\
 Score a grounding submission as the official evaluator of Flickr30k-Entities or ActivityNet-Entities does.
 
@@ -33,11 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--submission", type=Path, required=True, metavar="FILE", help='{"results": {...}}')
     parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help='{"annotations": ...}')
     parser.add_argument("--split-file", type=Path, required=True, metavar="FILE", help='{"val": [ids], ...}')
-    parser.add_argument("--split", required=True, nargs="+", metavar="NAME", help="split, or several, to score on")
+    parser.add_argument(
+        "--split", required=True, nargs="+", action="extend", metavar="NAME", help="split, or several, to score on"
+    )
     parser.add_argument("--mode", choices=("generated", "gt"), default="generated", help="(default: generated)")
-    parser.add_argument("--iou", type=float, default=0.5, metavar="X", help="a box is right above it (default 0.5)")
+    add_iou(parser)
     parser.add_argument("--lemmas", type=Path, metavar="TABLE", help="{word: lemma} in place of the built-in rules")
-    parser.add_argument("--bootstrap", type=int, default=0, metavar="N", help="95 %% intervals from N resamples")
+    add_bootstrap(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -55,15 +59,8 @@ def run(args: argparse.Namespace) -> None:
         judge = grounding_image.ground_image if image else grounding_video.ground_video
         found = judge(*files, args.iou, args.lemmas)
         statistics = [one for group in found.statistics().values() for one in group.values()]
+    intervals = resampled(statistics, args.bootstrap)
     if args.json:
-        print(json.dumps(finite(found.to_dict()), allow_nan=False))
+        print(json.dumps(finite(found.to_dict() | ends(intervals)), allow_nan=False))
     else:
-        _print(statistics, args.bootstrap)
-
-
-def _print(statistics: list[Any], samples: int) -> None:
-    from groundling.metrics.significance import intervals
-
-    ranges = [f"  {i.low:.4f} to {i.high:.4f}" for i in intervals(statistics, samples)] if samples else []
-    for i, score in enumerate(one.score() for one in statistics):
-        print(f"{score.name:24}{score.value:8.4f}{''.join(ranges[i : i + 1])}   {score.signature}")
+        print_scores([one.score() for one in statistics], intervals)

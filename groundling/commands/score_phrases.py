@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
+
+from groundling.commands.score_table import add_bootstrap, add_iou, ends, print_scores, resampled, show
 
 DESCRIPTION = """\
 Phrase localisation: Recall@1 (accuracy), Recall@5, Recall@10, pointing game and, where the proposals are known, the
@@ -31,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="any",
         help="of several true boxes: any, or the box around them all",
     )
-    parser.add_argument("--iou", type=float, default=0.5, metavar="X", help="overlap from which a box is right (0.5)")
+    add_iou(parser, "overlap from which a box is right (default 0.5)")
+    add_bootstrap(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -40,11 +44,27 @@ def run(args: argparse.Namespace) -> None:
     from groundling.metrics.phrases import localise, read_queries
 
     found = localise(read_queries(args.file), args.truth, args.iou)
+    statistics = list(found.statistics().values())
+    intervals = resampled(statistics, args.bootstrap)
     if args.json:
         whole = {"scores": found.to_dict(), "by_kind": found.by_kind(), "by_class": found.by_label()}
-        print(json.dumps(finite(whole), allow_nan=False))
+        print(json.dumps(finite(whole | ends(intervals)), allow_nan=False))
         return
-    for score in (one.score() for one in found.statistics().values()):
-        print(f"{score.name:12}{score.value:8.4f}   {score.signature}|n:{score.n}")
-    for group, scores in (found.by_kind() | found.by_label()).items():
-        print(f"  {group:20}{scores['recall@1']:8.4f}  of {scores['phrases']} phrases")
+    print_scores([one.score() for one in statistics], intervals)
+    for heading, groups in (("phrase type", found.by_kind()), ("class", found.by_label())):
+        if groups:
+            _print_groups(heading, groups)
+
+
+def _print_groups(heading: str, groups: Mapping[str, Mapping[str, float]]) -> None:
+    """The scores of each group, with how many phrases it has."""
+    from rich.table import Table
+
+    names = list(next(iter(groups.values())))
+    table = Table(heading, box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="right")
+    for group, scores in groups.items():
+        table.add_row(group, *(f"{scores[n]:.0f}" if n == "phrases" else f"{scores[n]:.4f}" for n in names))
+    print()
+    show(table)

@@ -9,9 +9,11 @@ name. Repeats count. Words are made singular by Pattern's rules, mistakes includ
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +65,16 @@ class Judged:
 @dataclass(frozen=True)
 class Chair:
     captions: tuple[Judged, ...]
+    fields: Mapping[str, str] = field(default_factory=dict)  # truth and synonyms, for the signatures
 
     def statistics(self) -> dict[str, Statistics]:
         ids = tuple(one.id for one in self.captions)
         wrong = np.array([len(one.hallucinated) for one in self.captions], float)
         mentions = np.array([len(one.mentions) for one in self.captions], float)
-        sentences = mean_statistics("CHAIRs", signature("CHAIRs"), ids, (wrong > 0).astype(float))
-        words = Statistics("CHAIRi", signature("CHAIRi"), ids, np.stack([wrong, mentions], axis=1), _ratio)
+        sentences = mean_statistics("CHAIRs", signature("CHAIRs", **self.fields), ids, (wrong > 0).astype(float))
+        words = Statistics(
+            "CHAIRi", signature("CHAIRi", **self.fields), ids, np.stack([wrong, mentions], axis=1), _ratio
+        )
         return {"CHAIRs": sentences, "CHAIRi": words}
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,6 +101,7 @@ def chair(
 ) -> Chair:
     """Judge captions, (image id, text), by reference captions, (image id, text), and instances, (image id, label)."""
     truth: dict[str, set[str]] = {}
+    instances = list(instances)
     for image, text in references:
         truth.setdefault(str(image), set()).update(mention.name for mention in mentions(text, synonyms))
     for image, label in instances:
@@ -110,7 +116,9 @@ def chair(
         if item not in truth:
             raise DataError(f"image {item} has a caption but neither references nor instances; are the ids the same?")
         judged[item] = Judged(item, text, tuple(mentions(text, synonyms)), frozenset(truth[item]))
-    return Chair(tuple(judged.values()))
+    digest = hashlib.sha256(json.dumps(sorted(synonyms.items())).encode()).hexdigest()[:12]
+    told = {"truth": "captions+instances" if instances else "captions", "synonyms": digest}
+    return Chair(tuple(judged.values()), {"tok": "treebank", "singular": "pattern", **told})
 
 
 def mentions(caption: str, synonyms: Mapping[str, str]) -> list[Mention]:

@@ -19,7 +19,7 @@ from groundling.metrics.captions import score_captions
 from groundling.metrics.grounding import Grounding, Pointing, Sentence, Word, judge_generated
 from groundling.metrics.overlap import Boxes
 from groundling.metrics.significance import Interval, intervals
-from groundling.metrics.statistics import Statistics
+from groundling.metrics.statistics import Statistics, with_fields
 from groundling.text.morphology import lemma_of
 from groundling.types import Box, Example, GroundedCaption, Phrase, Score
 
@@ -116,9 +116,8 @@ def _texts(
 ) -> list[Statistics]:
     references = {example.id: [caption.text for caption in example.captions] for example in examples}
     texts = {example.id: said[example.id].text for example in examples if example.id in said}
-    about = "".join(f"|{key}:{value}" for key, value in fields.items())
     found = score_captions(texts, references, metrics)
-    return [replace(s, signature=s.signature.replace("|v:", f"{about}|v:")) for s in found]
+    return [replace(s, signature=with_fields(s.signature, **fields)) for s in found]
 
 
 # ---------------------------------------------------------------- links

@@ -62,7 +62,10 @@ class Statistics:
     combine: Callable[[Array], Array]  # (..., s) sums -> (...) scores; must accept leading axes
 
     def score(self) -> Score:
-        return Score(self.name, float(self.combine(self.values.sum(0))), len(self.ids), self.signature)
+        """The number; its signature tells n, which some metrics have told more fully (`n:3/200`)."""
+        n = len(self.ids)
+        about = self.signature if "|n:" in self.signature else with_fields(self.signature, n=n)
+        return Score(self.name, float(self.combine(self.values.sum(0))), n, about)
 
     def resample(self, weights: Array) -> Array:
         """Scores of resampled corpora: (S, n) how much each item weighs -> (S,)."""
@@ -86,4 +89,10 @@ def mean_statistics(name: str, signature: str, ids: tuple[str, ...], values: Arr
 
 def signature(metric: str, **fields: Any) -> str:
     """`cider-d|df:corpus|tok:ptb-3.4.1|v:0.1.0`: enough for others to know exactly what was done."""
-    return "|".join([metric, *(f"{k}:{v}" for k, v in fields.items()), f"v:{__version__}"])
+    return with_fields(f"{metric}|v:{__version__}", **fields)
+
+
+def with_fields(signature: str, **fields: Any) -> str:
+    """A signature that tells more, before its version."""
+    head, mark, version = signature.rpartition("|v:")
+    return "|".join([head or version, *(f"{key}:{value}" for key, value in fields.items())]) + (mark and mark + version)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from groundling import __version__
 from groundling.cli import main
 from groundling.errors import DataError
 from groundling.metrics.predictions import read_captions
@@ -49,8 +50,10 @@ def test_json_of_generated_sentences_has_the_official_numbers_and_nothing_else(
     scores = json.loads(capsys.readouterr().out)
     assert {mode: list(group) for mode, group in scores.items()} == {"all": KEYS, "loc": KEYS}
     for mode in ("all", "loc"):
-        for key in ("precision", "recall", "f1", "num_classes"):
-            assert scores[mode][key] == pytest.approx(data["expected"]["0.3"][mode][key], abs=1e-9)
+        expected = data["expected"]["0.3"][mode]
+        expected = expected | expected.get("per_sentence_derived", {})
+        for key in KEYS:
+            assert scores[mode][key] == pytest.approx(expected[key], abs=1e-9), key
 
 
 def test_a_score_of_zero_by_zero_is_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,6 +76,25 @@ def test_the_table_shows_signatures_and_intervals(tmp_path: Path, capsys: pytest
     line = next(line for line in capsys.readouterr().out.split("\n") if line.startswith("f1_all"))
     assert "iou:0.5|text:generated|data:flickr30k-entities|split:val|lemma:table" in line
     assert " to " in line
+
+
+def test_json_has_intervals_where_they_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, words = official(tmp_path, "grounding_image_adv")
+    assert main([*words, "--bootstrap", "20", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["all", "loc", "intervals"]
+    assert list(found["intervals"]) == [f"{key}_{mode}" for mode in ("all", "loc") for key in KEYS[:-1]]
+    low, high = found["intervals"]["recall_all"]
+    assert 0 <= low < high <= 1
+
+
+def test_splits_may_be_named_together_or_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, words = official(tmp_path, "grounding_image_adv")
+    splits = write(tmp_path / "splits.json", {"a": ["1"], "b": ["2"], "c": []})
+    words = [*words[: words.index("--split-file")], "--split-file", splits]
+    for named in (["--split", "a", "b", "c"], ["--split", "a", "--split", "b", "c"]):
+        assert main([*words, *named]) == 0
+        assert "|split:a+b+c|" in capsys.readouterr().out
 
 
 def test_a_bad_file_ends_with_one_line_that_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,8 +124,12 @@ def test_phrases_are_scored_by_type_and_class(tmp_path: Path, capsys: pytest.Cap
     found = json.loads(capsys.readouterr().out)
     assert found["scores"]["recall@1"] == 0.5
     assert found["by_kind"]["people"]["recall@1"] == found["by_class"]["man"]["recall@1"] == 1.0
-    assert main(["score", "phrases", str(path)]) == 0
-    assert "recall@1" in capsys.readouterr().out
+    assert main(["score", "phrases", str(path), "--bootstrap", "10"]) == 0
+    out = [line.split() for line in capsys.readouterr().out.split("\n")]
+    assert out[1][:2] == ["recall@1", "0.5000"] and "to" in out[1] and "|n:2|" in out[1][-1]
+    kinds, labels = (next(i for i, row in enumerate(out) if row[:1] == [name]) for name in ("phrase", "class"))
+    assert [row[:2] for row in out[kinds + 1 : kinds + 3]] == [["clothing", "0.0000"], ["people", "1.0000"]]
+    assert out[labels + 1][:2] == ["man", "1.0000"] and out[labels + 1][-1] == "1"
 
 
 def test_chair_takes_coco_files_and_synonyms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,6 +150,8 @@ def test_chair_takes_coco_files_and_synonyms(tmp_path: Path, capsys: pytest.Capt
     found = json.loads(capsys.readouterr().out)
     assert (found["CHAIRs"], found["CHAIRi"]) == (1.0, pytest.approx(1 / 3))
     assert found["captions"][0]["hallucinated"] == [["cat", "cat"]]
+    assert main([*words, "--bootstrap", "10"]) == 0
+    assert "|truth:captions+instances|synonyms:" in (out := capsys.readouterr().out) and " to " in out
 
 
 # ---------------------------------------------------------------- our own files
@@ -184,7 +212,7 @@ def test_everything_at_once(tmp_path: Path, data: Path, capsys: pytest.CaptureFi
     assert found["recall_all"]["value"] == 0.5  # the dog is found, the cat is not
     assert found["BLEU-4"]["value"] > 0.5
     assert found["f1_all"]["signature"].endswith(
-        "|data:data|split:val|rules:flickr30k-entities|lemma:groundling|v:0.1.0"
+        f"|data:data|split:val|rules:flickr30k-entities|lemma:groundling|n:2|v:{__version__}"
     )
     assert {"interval", "name", "value", "n", "signature"} == set(found["f1_all"])
     assert {record["kind"] for record in json.loads(out)["records"]} == {"corr_grd", "hallu_cls", "mis_cls"}
@@ -248,6 +276,12 @@ def test_the_page_leads_from_each_error_to_its_image(
     assert "part_grd" in page.read_text("utf-8")
 
 
+def test_no_metric_at_all_is_refused(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pred = lines(tmp_path / "val.jsonl", [0, 0, 100, 100])
+    assert main(["score", pred, "--data", str(data), "--split", "val", "--metrics", " ,"]) == 2
+    assert "name at least one metric" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -255,7 +289,11 @@ def test_the_page_leads_from_each_error_to_its_image(
         (["{pred}"], "name the data set with --data"),
         (["{pred}", "--pred", "{pred}", "--data", "{data}"], "name one file of captions"),
         (["{pred}", "--compare", "{pred}", "--data", "{data}"], "name the systems after --compare"),
-        (["{pred}", "--data", "{data}", "--bootstrap", "-1"], "--bootstrap takes a number"),
+        (["{pred}", "--data", "{data}", "--bootstrap", "-1"], "--bootstrap: takes a number"),
+        (["{pred}", "--data", "{data}", "--iou", "1"], "--iou: 1 is not a number from 0 to below 1"),
+        (["{pred}", "--data", "{data}", "--iou", "nan"], "--iou: nan is not a number from 0 to below 1"),
+        (["phrases", "{pred}", "--iou", "half"], "--iou: invalid overlap value: 'half'"),
+        (["phrases", "{pred}", "--bootstrap", "-1"], "--bootstrap: takes a number"),
     ],
 )
 def test_a_wrong_command_says_what_to_write(

@@ -86,13 +86,17 @@ def test_class_averaged_f1_has_an_interval_and_a_paired_test_without_rescoring()
     with gzip.open(VECTORS / "grounding_image_s.json.gz") as file:
         data = json.load(file)
     files = data["reference"], data["splits"], data["eval_split"]
-    worse = {"results": {k: v for i, (k, v) in enumerate(data["submission_generated"]["results"].items()) if i % 2}}
+    submission = data["submission_generated"]
+    worse = {"results": {k: v for i, (k, v) in enumerate(submission["results"].items()) if i % 2}}
     good, bad = (
         [s for group in ground_image(one, *files, 0.5, data["lemma"]).statistics().values() for s in group.values()]
-        for one in (data["submission_generated"], worse)
+        for one in (submission, worse)
     )
     for interval in intervals(good, 200):
-        assert interval.low <= interval.value + 0.05 and interval.value - 0.05 <= interval.high
+        assert interval.low < interval.value < interval.high
     found = {one.name: one for one in compare(bad, good, 200)}
-    assert found["recall_all"].difference > 0
-    assert found["recall_all"].p_randomisation < 0.1
+    recall = found["recall_all"]
+    scored = [ground_image(one, *files, 0.5, data["lemma"]).to_dict()["all"]["recall"] for one in (worse, submission)]
+    assert [recall.baseline, recall.system] == pytest.approx(scored, abs=1e-12)
+    assert recall.difference > 0 and recall.low > 0
+    assert recall.p_randomisation < 0.05 and recall.p_bootstrap < 0.05
