@@ -64,6 +64,11 @@ def mean(values: Tensor) -> Tensor:
     return values / world()
 
 
+def any_of(flag: bool, device: torch.device) -> bool:
+    """Whether it is set in any process; the same answer in all of them."""
+    return bool(mean(torch.tensor(float(flag), device=device)) > 0)
+
+
 def from_first(value: float) -> float:
     """What the first process has."""
     if world() == 1:

@@ -136,13 +136,7 @@ class _Loop:
         self, stage: Stage, evaluate: Callable[[], Sequence[Score]], keep: Callable[[Sequence[Score]], None]
     ) -> None:
         """The end of an epoch: score, keep the best weights, save."""
-        self.parts.eval()
-        self.interrupt.at_once = True
-        try:
-            scores = tuple(evaluate())  # in every process, since it may well call what reduces over all of them
-        except KeyboardInterrupt:
-            self.stop()
-        self.interrupt.at_once = False
+        scores = self.scores(evaluate)
         watched = distributed.from_first(pick(scores, stage.watch) if scores else math.nan)
         state, best = self.state, True
         if not math.isnan(watched):
@@ -154,6 +148,20 @@ class _Loop:
             keep(scores)
         self.state = replace(state, epoch=state.epoch + 1, step=0, best=scores if best else state.best)
         self.save()
+
+    def scores(self, evaluate: Callable[[], Sequence[Score]]) -> tuple[Score, ...]:
+        """Evaluation, in every process since it may reduce over all of them. A signal, even of just before, ends it.
+
+        It is repeated when the run goes on: all steps of the epoch are done, and saved.
+        """
+        self.parts.eval()
+        try:
+            with self.interrupt.at_once():
+                if distributed.any_of(self.interrupt.signum != 0, self.run.device):
+                    raise KeyboardInterrupt
+                return tuple(evaluate())
+        except KeyboardInterrupt:
+            self.stop()
 
     def save(self) -> None:
         self.state = replace(self.state, log=self.log.bytes(), world=distributed.world())

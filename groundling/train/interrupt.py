@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -21,12 +23,12 @@ class Stopped(GroundlingError):
 class Interrupt:
     """Within it, a first SIGINT or SIGTERM only sets `signum`, to be read between steps; a second Ctrl-C does not wait.
 
-    Where there is nothing to finish (`at_once`), the first one raises KeyboardInterrupt.
+    Where there is nothing to finish, within `at_once()`, the first one raises KeyboardInterrupt.
     """
 
     def __init__(self) -> None:
         self.signum = 0
-        self.at_once = False
+        self._at_once = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupt:
@@ -38,7 +40,15 @@ class Interrupt:
         for signum, handler in self._before.items():
             signal.signal(signum, handler)
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        self._at_once = True
+        try:
+            yield
+        finally:
+            self._at_once = False
+
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         again, self.signum = signum == signal.SIGINT and self.signum != 0, signum
-        if self.at_once or again:
+        if self._at_once or again:
             raise KeyboardInterrupt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from toy import train, train_until_killed
 
 from groundling.errors import GroundlingError
 from groundling.train import fit as fit_module
-from groundling.train.interrupt import Stopped
+from groundling.train.interrupt import Interrupt, Stopped
+from groundling.train.log import Log
 
 
 def same(a: torch.nn.Module, b: torch.nn.Module) -> bool:
@@ -129,6 +131,39 @@ def test_ctrl_c_during_evaluation_does_not_wait_for_its_end(tmp_path: Path) -> N
         train(tmp_path / "cut", change=interrupt)
     assert not reached
     assert same(whole, train(tmp_path / "cut"))
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("method", ["step", "epoch"])
+def test_a_signal_just_before_or_after_evaluation_is_not_lost(
+    method: str, signum: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the last step of the first epoch looked for signals, or when its scores are logged."""
+    whole = train(tmp_path / "whole")
+    original, count, evaluated = getattr(Log, method), 0, []
+
+    def interrupted(self: Log, *told: Any) -> None:
+        nonlocal count
+        count += 1
+        original(self, *told)
+        if count == {"step": 10, "epoch": 1}[method]:
+            signal.raise_signal(signum)
+
+    with monkeypatch.context() as patch, pytest.raises(Stopped) as stopped:
+        patch.setattr(Log, method, interrupted)
+        train(tmp_path / "cut", change=evaluated.append)
+    assert stopped.value.signum == signum
+    assert len(evaluated) == {"step": 0, "epoch": 1}[method]
+    assert same(whole, train(tmp_path / "cut"))
+    assert (tmp_path / "whole/log.csv").read_bytes() == (tmp_path / "cut/log.csv").read_bytes()
+
+
+def test_an_evaluation_that_fails_leaves_signals_as_they_were_within_the_loop() -> None:
+    with Interrupt() as interrupt:
+        with pytest.raises(ValueError, match="odd"), interrupt.at_once():
+            raise ValueError("odd")
+        signal.raise_signal(signal.SIGTERM)  # raises nothing
+        assert interrupt.signum == signal.SIGTERM
 
 
 def test_other_settings_are_refused_and_named(tmp_path: Path) -> None:
