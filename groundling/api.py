@@ -12,12 +12,12 @@ import torch
 from PIL import Image
 
 from groundling import generate, recipes
-from groundling.draw import draw as draw_caption
 from groundling.errors import GroundlingError
 from groundling.images import open_image
 from groundling.regions.fingerprints import IMPORTED, require
 from groundling.regions.sources import source
 from groundling.regions.store import Store
+from groundling.report.picture import draw as draw_caption
 from groundling.tensors import Captioner, Decoding, Regions, RegionSource, Scene
 from groundling.types import GroundedCaption
 
