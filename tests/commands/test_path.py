@@ -1,0 +1,159 @@
+"""The whole path on drawn scenes, command by command, in a folder with a space in its name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from groundling.cli import main
+from groundling.data.official import image_captions
+
+SIZES = ["--hidden", "16", "--embed", "16", "--attention", "16"]
+TINY = [*SIZES, "--epochs", "1", "--batch", "8", "--min-count", "1", "--device", "cpu"]
+
+
+def run(*words: object) -> int:
+    return main([str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Scenes, their regions, a model, and what it says of the test split."""
+    place = tmp_path_factory.mktemp("a path") / "with a space"
+    scenes, regions, model = place / "scenes", place / "regions", place / "model"
+    assert run("scenes", scenes, "--images", 40) == 0
+    assert run("regions", "extract", scenes, "--source", "scenes", "--out", regions, "--workers", 1) == 0
+    assert run("train", "updown", "--data", scenes, "--regions", regions, "--out", model, *TINY) == 0
+    said = place / "new" / "folder"
+    outputs: list[object] = ["--out", said / "test.jsonl", "--coco", said / "coco.json", "--png", said / "png"]
+    outputs += ["--submission", said / "submission.json", "--beam", 2, "--no-repeat", 2]
+    assert run("caption", scenes, "--split", "test", "--regions", regions, "--model", model, *outputs) == 0
+    return place
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_every_output_speaks_of_every_image(place: Path) -> None:
+    said = place / "new" / "folder"
+    ids = [row["id"] for row in lines(said / "test.jsonl")]
+    assert sorted(ids) == sorted((place / "scenes" / "test.txt").read_text().split())
+    assert [str(row["image_id"]) for row in json.loads((said / "coco.json").read_text())] == ids
+    assert sorted(file.stem for file in (said / "png").iterdir()) == sorted(ids)
+    submitted = image_captions(json.loads((said / "submission.json").read_text()), "submission")
+    assert [caption.id for caption in submitted] == ids
+
+
+def test_what_was_said_can_be_scored(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("score", place / "new" / "folder" / "test.jsonl", "--data", place / "scenes", "--split", "test") == 0
+    assert "CIDEr" in capsys.readouterr().out
+
+
+def test_captions_of_another_split_are_refused_in_a_sentence(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("score", place / "new" / "folder" / "test.jsonl", "--data", place / "scenes", "--split", "val") == 2
+    assert "is not in the split 'val' of scenes: name the split (--split) that was captioned" in capsys.readouterr().err
+
+
+def test_a_page_is_made_and_a_missing_picture_is_left_out(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = lines(place / "new" / "folder" / "test.jsonl")
+    rows[0]["media"] = str(tmp_path / "moved.png")
+    captions, page = tmp_path / "test.jsonl", tmp_path / "pages" / "page.html"
+    captions.write_text("\n".join(map(json.dumps, rows)))
+    assert run("report", captions, "--data", place / "scenes", "--split", "test", "-o", page) == 0  # the data knows
+    assert page.read_text().count("data:image/webp") == len(rows)
+    assert run("report", captions, "-o", page) == 1
+    assert run("report", captions, "-o", page, "--skip-bad") == 0
+    assert page.read_text().count("data:image/webp") == len(rows) - 1
+    told = capsys.readouterr().err
+    assert "moved.png" in told and f"1 of {len(rows)} images left out" in told
+
+
+def test_pictures_of_one_name_keep_apart_and_leading_zeros_stay(place: Path, tmp_path: Path) -> None:
+    picture = next((place / "scenes" / "images").iterdir())
+    for name in ("a/007.png", "b/007.png", "a/008.png", "b/9.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(picture, tmp_path / name)
+    coco = tmp_path / "coco.json"
+    assert run("caption", tmp_path / "a", tmp_path / "b", "--model", place / "model", "--coco", coco) == 0
+    ids = [row["image_id"] for row in json.loads(coco.read_text())]
+    assert ids == [f"{tmp_path}/a/007.png", "008", f"{tmp_path}/b/007.png", 9]
+
+
+def test_a_picture_named_twice_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = next((place / "scenes" / "images").iterdir())
+    assert run("caption", picture, picture, "--model", place / "model") == 2
+    assert "is named twice" in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_captioned(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Image.new("RGB", (64, 64), "red").save(tmp_path / "good.png")
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    out = tmp_path / "out.jsonl"
+    command = ["caption", tmp_path, "--model", place / "model", "--out", out]
+    assert run(*command) == 1
+    assert [row["id"] for row in lines(out)] == ["good"]
+    assert "bad.png" in capsys.readouterr().err
+    assert run(*command, "--skip-bad") == 0
+
+
+def test_words_are_drawn_by_a_seed(place: Path, tmp_path: Path) -> None:
+    pictures = sorted((place / "scenes" / "images").iterdir())[:3]
+
+    def said(*more: object) -> list[str]:
+        out = tmp_path / "drawn.jsonl"
+        assert run("caption", *pictures, "--model", place / "model", "--out", out, *more) == 0
+        return [row["caption"] for row in lines(out)]
+
+    assert said("--sample", "--seed", 1) == said("--sample", "--seed", 1) != said("--sample", "--seed", 2)
+    assert said("--sample", "--top-k", 1) == said()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--seed", "1"], "--seed needs --sample"),
+        (["--sample", "--beam", "2"], "--beam does not go with --sample"),
+        (["--beam", "0"], "beam must be 1 or more"),
+        (["--device", "nonsense"], "cannot use the device nonsense"),
+        (["--coco", "{file}/below/a/file.json"], "cannot be written"),
+        (["--png", "{file}"], "cannot be made a folder"),
+        (["--out", "{folder}"], "is a folder"),
+    ],
+)
+def test_what_cannot_be_done_is_told_before_the_work(
+    place: Path, tmp_path: Path, more: Sequence[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    words = [word.format(file=tmp_path / "file", folder=tmp_path) for word in more]
+    assert run("caption", place / "scenes" / "images", "--model", place / "model", *words) == 2
+    said = capsys.readouterr()
+    assert told in said.err and not said.out
+
+
+def test_a_bad_item_is_left_out_all_along_the_path(place: Path, tmp_path: Path) -> None:
+    scenes, regions = tmp_path / "scenes", tmp_path / "regions"
+    shutil.copytree(place / "scenes", scenes, ignore=shutil.ignore_patterns(".groundling"))
+    id = (scenes / "test.txt").read_text().split()[0]
+    (scenes / "Annotations" / f"{id}.xml").write_text("<broken")
+    extract = ["regions", "extract", scenes, "--source", "scenes", "--out", regions, "--workers", 1]
+    assert run(*extract) == 2
+    assert run(*extract, "--skip-bad") == 0
+    out = tmp_path / "test.jsonl"
+    caption = ["caption", scenes, "--split", "test", "--regions", regions, "--model", place / "model", "--out", out]
+    assert run(*caption) == 2
+    assert run(*caption, "--skip-bad") == 0
+    assert id not in [row["id"] for row in lines(out)]
+    report = ["report", out, "--data", scenes, "--split", "test", "-o", tmp_path / "page.html"]
+    assert run(*report) == 2
+    assert run(*report, "--skip-bad") == 0
