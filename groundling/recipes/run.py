@@ -84,18 +84,23 @@ def train(
     def keep(scores: Sequence[Score]) -> None:
         save(out, replace(model, scores=tuple(scores)))
 
-    run = Run(out, settings(recipe, examples, held_out, store, seed), device, seed, save_seconds)
+    run = Run(out, settings(model, examples, held_out, seed), device, seed, save_seconds)
     return fit(recipe.stages(), model.parts, loader, run, evaluate=evaluate, keep=keep)
 
 
-def settings(recipe: Recipe, examples: Dataset, held_out: Dataset, store: Store, seed: int) -> dict[str, Any]:
-    """All that decides the weights, as plain JSON; data and regions by their hashes."""
-    source = store.fingerprint
+def settings(model: Model, examples: Dataset, held_out: Dataset, seed: int) -> dict[str, Any]:
+    """All that decides the weights, as plain JSON; data, classes and regions by their hashes.
+
+    Boxes that people drew count only for a recipe that sees them.
+    """
+    source, found = model.fingerprint, model.groundable
+    truth = [e.gold for e in examples] if model.recipe.uses_boxes else []
     return {
-        "recipe": recipe_name(recipe),
-        **asdict(recipe),
+        "recipe": recipe_name(model.recipe),
+        **asdict(model.recipe),
         "seed": seed,
-        "training data": f"{len(examples)} images, {_hash([_said(e) for e in examples])}",
+        "training data": f"{len(examples)} images, {_hash(([_said(e) for e in examples], truth))}",
+        "object classes": f"{len(found.names)}, {_hash((found.names, sorted(found.class_of.items())))}",
         "validation data": f"{len(held_out)} images, {_hash([_said(e) for e in held_out])}",
         "region source": f"{source.name} {source.version}, {_hash(fingerprints.to_json(source))}",
     }

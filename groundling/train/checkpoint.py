@@ -124,16 +124,23 @@ def load_run(folder: Path, settings: Mapping[str, Any]) -> tuple[State, dict[str
 
 
 def restore_parts(parts: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    parts.load_state_dict({name[6:]: value for name, value in tensors.items() if name.startswith("parts.")})
+    """DataError if these are not the weights of such parts."""
+    try:
+        parts.load_state_dict({name[6:]: value for name, value in tensors.items() if name.startswith("parts.")})
+    except RuntimeError as error:
+        first = str(error).splitlines()[1].strip()  # below a heading, one line for each weight
+        raise DataError(f"{LAST} holds other weights than this recipe; begin anew with --restart. {first}") from error
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, parts: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Does nothing at the start of a stage, when the optimizer has no state yet."""
+    """Does nothing at the start of a stage, when there is no state yet; DataError if it is that of other weights."""
     at = {name: i for i, name in enumerate(_names(parts, optimizer))}
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         if name.startswith("optimizer."):
             _, key, weight = name.split(".", 2)
+            if weight not in at:
+                raise DataError(f"{LAST} was training {weight}, this stage does not; begin anew with --restart")
             state.setdefault(at[weight], {})[key] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 

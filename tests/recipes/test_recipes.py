@@ -12,9 +12,11 @@ import torch
 from groundling.errors import DataError, GroundlingError, RegionMismatch
 from groundling.generate import greedy
 from groundling.recipes import ABOUT, RECIPES, WEIGHTS, Model, Recipe, knobs, load, recipe_class, save
-from groundling.recipes.run import groundable_words, train
+from groundling.recipes.run import groundable_words, settings, train
 from groundling.regions.fingerprints import require
+from groundling.text.vocab import Vocabulary
 from groundling.train.checkpoint import read, write
+from groundling.train.stages import Clock, Parts
 
 SMALL: dict[str, Any] = {"hidden": 32, "embed": 16, "attention": 16, "dropout": 0.0, "lr": 1e-2, "min_count": 1}
 QUICK: dict[str, dict[str, Any]] = {
@@ -102,8 +104,6 @@ def test_what_is_out_of_range_is_named(name: str, knob: str, value: float) -> No
 
 
 def test_scheduled_sampling_grows_with_the_epochs_up_to_its_limit(tmp_path: Path) -> None:
-    from groundling.train.stages import Clock, Parts
-
     dataset, store = planted.make(tmp_path / "store", images=5)
     seen: list[float] = []
 
@@ -117,7 +117,6 @@ def test_scheduled_sampling_grows_with_the_epochs_up_to_its_limit(tmp_path: Path
 
     from groundling.data.loader import Loader
     from groundling.recipes.updown import Updown
-    from groundling.text.vocab import Vocabulary
 
     batch = next(Loader(dataset.split("train"), store, Vocabulary.build([], 1), batch_size=4, length=5)(0))
     for epoch in (0, 4, 5, 12, 100):
@@ -132,13 +131,27 @@ def test_without_boxes_the_heads_of_noun_phrases_are_groundable(tmp_path: Path) 
     assert set(groundable_words(bare)) == set(groundable_words(dataset)) == set(planted.THINGS)
 
 
+def test_the_classes_and_the_boxes_that_a_recipe_sees_are_settings_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, store = planted.make(tmp_path / "store", images=10)
+    moved = replace(dataset, examples=tuple(replace(e, gold=e.gold[::-1]) for e in dataset))
+    vocab, classes = Vocabulary.build([], 1), groundable_words(dataset)
+    model = Model(recipe("updown"), Parts(), vocab, store.fingerprint, store.layout, classes)
+    before = settings(model, dataset, dataset, 0)
+    fewer = settings(replace(model, groundable=replace(classes, names=classes.names[1:])), dataset, dataset, 0)
+    assert {key for key in before if before[key] != fewer[key]} == {"object classes"}
+    assert settings(model, moved, dataset, 0) == before
+    monkeypatch.setattr(type(model.recipe), "uses_boxes", True)
+    assert settings(model, moved, dataset, 0) != settings(model, dataset, dataset, 0)
+
+
 # ---------------------------------------------------------------- what may be wrong with a folder
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     dataset, store = planted.make(tmp_path / "store", images=10)
-    from groundling.text.vocab import Vocabulary
 
     vocab = Vocabulary.build((e.captions[0].tokens for e in dataset), 1)
     classes = groundable_words(dataset)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from groundling.errors import DataError, GroundlingError
-from groundling.train.checkpoint import LAST, atomic, load_run, read, write
+from groundling.train.checkpoint import LAST, atomic, load_run, read, restore_optimizer, restore_parts, write
 
 ABOUT = {"words": ["a", "ß"], "n": 3}
 
@@ -85,6 +85,17 @@ def test_no_pickle_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(pickle, "Unpickler", refuse)
     state, _ = load_run(tmp_path, {})
     assert state.epoch == 0
+
+
+def test_weights_of_other_parts_are_refused_with_the_cure() -> None:
+    with pytest.raises(DataError, match="last.safetensors .*--restart. size mismatch for weight"):
+        restore_parts(torch.nn.Linear(2, 3), {"parts.weight": torch.zeros(3, 4), "parts.bias": torch.zeros(3)})
+
+
+def test_moments_of_weights_that_are_not_trained_are_refused_with_the_cure() -> None:
+    parts = torch.nn.Linear(2, 3)
+    with pytest.raises(DataError, match="was training wings, .*--restart"):
+        restore_optimizer(torch.optim.Adam(parts.parameters()), parts, {"optimizer.exp_avg.wings": torch.zeros(3)})
 
 
 def test_a_checkpoint_without_a_run_is_refused(tmp_path: Path) -> None:
