@@ -63,8 +63,10 @@ def fit(
 ) -> State:
     """Train `parts` through the stages, going on where an earlier call with this folder and settings was stopped.
 
-    After each epoch `evaluate` scores the parts as they are, and `keep` is called if the stage's watched score is its
-    best so far (always, where `evaluate` gives no score). Ctrl-C and SIGTERM save and raise `Stopped`.
+    After each epoch `evaluate` scores the parts as they are, and `keep` is called if they do better, in the score that
+    the stage watches, than the weights that were kept before, in whatever stage (always, where `evaluate` gives no
+    score). A stage starts from the last weights of the one before it, not from those kept; its schedule and patience
+    know only its own scores. Ctrl-C and SIGTERM save and raise `Stopped`.
     """
     with checkpoint.saving(run.folder):
         run.folder.mkdir(parents=True, exist_ok=True)
@@ -138,9 +140,10 @@ class _Loop:
         """The end of an epoch: score, keep the best weights, save."""
         scores = self.scores(evaluate)
         watched = distributed.from_first(pick(scores, stage.watch) if scores else math.nan)
-        state, best = self.state, True
+        state = self.state
+        kept = pick(state.best, stage.watch) if state.best else -math.inf
+        best = not scores or watched > kept
         if not math.isnan(watched):
-            best = watched > max(state.scores, default=-math.inf)
             state = replace(state, scores=(*state.scores, watched))
         note = " (best so far)" if best and scores else ""
         self.log.epoch(stage.name, state.epoch, state.step, {score.name: score.value for score in scores}, note)

@@ -16,8 +16,8 @@ from groundling.train.stages import Clock, Parts, Stage
 from groundling.types import Score
 
 
-def go(folder: Path, stage: Stage, parts: Parts, scores: list[float] | None = None) -> list[float]:
-    """Runs a stage whose evaluation gives `scores` one after the other; returns those that were kept."""
+def go(folder: Path, stage: Stage, parts: Parts, scores: list[float] | None = None, *more: Stage) -> list[float]:
+    """Runs stages whose evaluation gives `scores` one after the other; returns those that were kept."""
     kept: list[float] = []
     rest = iter(scores or [])
 
@@ -25,7 +25,14 @@ def go(folder: Path, stage: Stage, parts: Parts, scores: list[float] | None = No
         return [Score("cider-d", next(rest), 1, "")] if scores else []
 
     run = Run(folder, {}, torch.device("cpu"))
-    fit([stage], parts, Loader(2), run, evaluate=evaluate, keep=lambda s: kept.append(s[0].value if s else math.nan))
+    fit(
+        [stage, *more],
+        parts,
+        Loader(2),
+        run,
+        evaluate=evaluate,
+        keep=lambda s: kept.append(s[0].value if s else math.nan),
+    )
     return kept
 
 
@@ -62,6 +69,28 @@ def test_the_best_weights_are_kept_and_training_stops_when_patience_ends(tmp_pat
     state, _ = checkpoint.load_run(tmp_path, {})
     assert state.scores == (1.0, 3.0, 2.0, 3.0)
     assert state.best[0].value == 3.0
+
+
+def test_a_later_stage_replaces_the_kept_weights_only_by_better_ones(tmp_path: Path) -> None:
+    one, two = (Stage(name, losses, lr=1e-3, epochs=2, trains=("captioner",)) for name in ("one", "two"))
+    assert go(tmp_path / "a", one, new_parts(), [1.0, 3.0, 2.0, 4.0], two) == [1.0, 3.0, 4.0]
+    assert go(tmp_path / "b", one, new_parts(), [1.0, 3.0, 2.0, 3.0], two) == [1.0, 3.0]
+    assert checkpoint.load_run(tmp_path / "b", {})[0].best[0].value == 3.0
+
+
+def test_a_stage_starts_from_the_last_weights_not_from_the_kept_ones(tmp_path: Path) -> None:
+    """A second stage with lr = 0 ends where the first ended, though an earlier epoch had been kept."""
+    one = Stage("one", losses, lr=1e-2, epochs=2, trains=("captioner",))
+    two = Stage("two", losses, lr=0.0, epochs=1, trains=("captioner",))
+    alone, both = new_parts(), new_parts()
+    go(tmp_path / "alone", one, alone, [3.0, 1.0])
+    go(tmp_path / "both", one, both, [3.0, 1.0, 2.0], two)
+    assert all(torch.equal(value, alone.state_dict()[name]) for name, value in both.state_dict().items())
+
+
+def test_a_score_that_is_no_number_replaces_nothing(tmp_path: Path) -> None:
+    stage = Stage("xe", losses, lr=1e-3, epochs=3, trains=("captioner",))
+    assert go(tmp_path, stage, new_parts(), [1.0, math.nan, 2.0]) == [1.0, 2.0]
 
 
 def test_without_a_score_every_epoch_is_kept(tmp_path: Path) -> None:
