@@ -167,3 +167,13 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         main(["doctor", "--help"])
     said = capsys.readouterr().out
     assert "examples:" in said and "--skip-bad" in said and "upper bound" in said
+
+
+def test_the_upper_bound_is_that_of_boxes_at_the_size_of_the_regions(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Regions made at twice the size: the same share of phrases is within reach as at the size itself."""
+    twice = [2 * x for x in WHOLE_LEFT]
+    regions = store(tmp_path / "regions", {"1": [twice], "2": [twice]}, size=(200, 160))
+    _, said = answer(capsys, data, "--regions", regions)
+    assert [row["upper bound %"] for row in said["regions"]["rows"]] == [66.67, 66.67]

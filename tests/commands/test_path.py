@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Sequence
@@ -157,3 +158,48 @@ def test_a_bad_item_is_left_out_all_along_the_path(place: Path, tmp_path: Path) 
     report = ["report", out, "--data", scenes, "--split", "test", "-o", tmp_path / "page.html"]
     assert run(*report) == 2
     assert run(*report, "--skip-bad") == 0
+
+
+def test_an_image_without_a_picture_needs_regions_and_has_no_png(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenes = tmp_path / "scenes"
+    shutil.copytree(place / "scenes", scenes, ignore=shutil.ignore_patterns("images"))
+    command = ["caption", scenes, "--split", "test", "--model", place / "model", "--out", tmp_path / "out.jsonl"]
+    assert run(*command) == 2
+    assert "have no picture file, such as" in (told := capsys.readouterr().err) and "--regions STORE" in told
+    assert run(*command, "--regions", place / "regions", "--png", tmp_path / "png") == 2
+    assert "leave out --png" in capsys.readouterr().err
+    assert not (tmp_path / "out.jsonl").exists()
+    assert run(*command, "--regions", place / "regions") == 0
+
+
+def test_images_that_a_store_lacks_are_told_before_the_work(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Image.new("RGB", (64, 64), "red").save(tmp_path / "stranger.png")
+    assert run("caption", tmp_path, "--model", place / "model", "--regions", place / "regions") == 2
+    assert "has no regions of 1 of 1 images, such as 'stranger'" in capsys.readouterr().err
+
+
+def test_a_model_of_imported_regions_asks_for_a_store(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(place / "model", model)
+    about = json.loads((model / "model.json").read_text())
+    about["fingerprint"]["version"] = "imported"
+    (model / "model.json").write_text(json.dumps(about))
+    assert run("caption", place / "scenes" / "images", "--model", model) == 2
+    assert "trained on imported regions (scenes): give --regions STORE" in capsys.readouterr().err
+
+
+def test_an_error_of_the_system_is_one_line_with_the_file(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "page.html"))
+
+    monkeypatch.setattr("groundling.report.write", full)
+    assert run("report", place / "new" / "folder" / "test.jsonl", "-o", tmp_path / "page.html") == 2
+    assert capsys.readouterr().err == f"groundling: {tmp_path / 'page.html'}: No space left on device\n"
