@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ class Judge:
     links: bool  # are the links judged?
     class_of: Mapping[str, str] | None = None  # word -> class, where classes were made here
     frequency: Mapping[str, int] | None = None  # boxes of each class in training
+    training: Collection[tuple[str, ...]] | None = None  # captions of the training split, where another one is judged
 
     @staticmethod
     def of(path: Path | str, split: str | None = None, *, links: bool = True, skip_bad: bool = False) -> Judge:
@@ -35,13 +36,15 @@ class Judge:
         fields = {"data": data.name} | ({"split": split} if split else {})
         chosen = data.split(split) if split else data
         if not (links and any(phrase.boxes for example in chosen for phrase in example.gold)):
-            return Judge(chosen.examples, fields, links=False)
+            return Judge(chosen.examples, fields, links=False, training=_said_before(data, split))
         if any(phrase.label for example in chosen for phrase in example.gold):
-            return Judge(chosen.examples, fields, True, frequency=_frequency(_training(data)))
+            frequency = _frequency(_training(data))
+            return Judge(chosen.examples, fields, True, frequency=frequency, training=_said_before(data, split))
         data = load(path, skip_bad=skip_bad)
         found = groundable_words(_training(data))
         chosen, training = data.split(split) if split else data, classes.label(_training(data), found)
-        return Judge(tuple(classes.label(chosen, found)), fields, True, found.class_of, _frequency(training))
+        examples, said_before = tuple(classes.label(chosen, found)), _said_before(data, split)
+        return Judge(examples, fields, True, found.class_of, _frequency(training), said_before)
 
     def __call__(
         self,
@@ -63,6 +66,7 @@ class Judge:
             links=self.links,
             class_of=self.class_of,
             frequency=self.frequency,
+            training=self.training,
             iou=iou,
             bootstrap=bootstrap,
             seed=seed,
@@ -79,6 +83,12 @@ class Judge:
 
 def _training(data: Dataset) -> Dataset:
     return data.split("train") if "train" in data.splits else data
+
+
+def _said_before(data: Dataset, split: str | None) -> set[tuple[str, ...]] | None:
+    if split is None or split == "train" or "train" not in data.splits:
+        return None
+    return {caption.tokens for example in data.split("train") for caption in example.captions}
 
 
 def _frequency(examples: Sequence[Example] | Dataset) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from PIL import Image
 
+    from groundling.metrics.evaluation import Evaluation
     from groundling.report import Truth
     from groundling.types import Box, Example, GroundedCaption
 
@@ -45,17 +46,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from groundling.commands.places import new_file
-    from groundling.errors import DataError
     from groundling.metrics.predictions import read_captions
+
+    out = new_file(args.out)
+    systems = [{said.id: said for said in read_captions(name)} for name in args.captions]
+    names = [Path(name).stem for name in args.captions]
+    left_out = page(out, names, systems, _judged(systems, args), title=args.title, side=args.side, limit=args.limit)
+    return 1 if left_out and not args.skip_bad else 0
+
+
+def page(
+    out: Path,
+    names: Sequence[str],
+    systems: Sequence[Mapping[str, GroundedCaption]],
+    judged: Judged,
+    *,
+    title: str | None = None,
+    side: int = 400,
+    limit: int | None = None,
+) -> int:
+    """Write the page of some systems, each id -> caption. How many images were left out, for want of a picture."""
+    from groundling.errors import DataError
     from groundling.progress import track
     from groundling.report import Item, Truth, write
 
-    page = new_file(args.out)
-    systems = [{said.id: said for said in read_captions(name)} for name in args.captions]
-    names = [Path(name).stem for name in args.captions]
-    judged = _judged(systems, args)
-    order = list(dict.fromkeys(id for system in systems for id in system))[: args.limit]
-
+    order = list(dict.fromkeys(id for system in systems for id in system))[:limit]
     left_out = []
 
     def item(id: str) -> Item | None:
@@ -75,14 +90,13 @@ def run(args: argparse.Namespace) -> int:
         return Item(id, lambda: picture, said, _truth(example) if example else Truth(), numbers)
 
     items = filter(None, map(item, track(order, "pictures", len(order), quiet=len(order) < 50)))
-    title = args.title or " and ".join(names)
-    write(page, items, names, title=title, side=args.side, evaluation=judged.first)
-    print(page)
+    write(out, items, names, title=title or " and ".join(names), side=side, evaluation=judged.first)
+    print(out)
     for problem in left_out[:SHOWN]:
         print(f"left out: {problem}", file=sys.stderr)
     if left_out:
         print(f"{len(left_out)} of {len(order)} images left out: no picture", file=sys.stderr)
-    return 1 if left_out and not args.skip_bad else 0
+    return len(left_out)
 
 
 def _picture(id: str, places: Iterable[str]) -> Image.Image:
@@ -97,29 +111,32 @@ def _picture(id: str, places: Iterable[str]) -> Image.Image:
 
 
 @dataclass(frozen=True)
-class _Judged:
+class Judged:
     """What the data set says of the captions; empty without one."""
 
     examples: dict[str, Example] = field(default_factory=dict)
     per_image: tuple[dict[str, dict[str, float]], ...] = ()  # system -> id -> numbers
     first: dict[str, Any] | None = None  # evaluation of the first system, as JSON
 
+    @staticmethod
+    def of(examples: Iterable[Example], evaluations: Sequence[Evaluation]) -> Judged:
+        """What was found of each system."""
+        per_image: list[dict[str, dict[str, float]]] = [{} for _ in evaluations]
+        for numbers, evaluation in zip(per_image, evaluations, strict=True):
+            for s in evaluation.statistics:
+                if s.name == "CIDEr-D":
+                    numbers |= {id: {s.name: value} for id, value in zip(s.ids, s.per_item().tolist(), strict=True)}
+        return Judged({example.id: example for example in examples}, tuple(per_image), evaluations[0].to_dict())
 
-def _judged(systems: Sequence[dict[str, GroundedCaption]], args: argparse.Namespace) -> _Judged:
+
+def _judged(systems: Sequence[dict[str, GroundedCaption]], args: argparse.Namespace) -> Judged:
     if not args.data:
-        return _Judged(per_image=({},) * len(systems))
+        return Judged(per_image=({},) * len(systems))
     from groundling.judge import Judge
 
     pointing = any(said.links for system in systems for said in system.values())
     judge = Judge.of(args.data, args.split, links=pointing, skip_bad=args.skip_bad)
-    evaluations = [judge(list(system.values())) for system in systems]
-    per_image = tuple(
-        {id: {"CIDEr-D": value} for id, value in zip(s.ids, s.per_item().tolist(), strict=True)}
-        for evaluation in evaluations
-        for s in evaluation.statistics
-        if s.name == "CIDEr-D"
-    )
-    return _Judged({e.id: e for e in judge.examples}, per_image, evaluations[0].to_dict())
+    return Judged.of(judge.examples, [judge(list(system.values())) for system in systems])
 
 
 def _own_numbers(said: GroundedCaption) -> dict[str, float]:

@@ -16,6 +16,7 @@ from groundling.commands.score_table import add_bootstrap, add_iou, metric_names
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
+    from groundling.judge import Judge
     from groundling.metrics.evaluation import Evaluation
     from groundling.metrics.significance import Comparison
     from groundling.types import GroundedCaption
@@ -41,9 +42,11 @@ Score captions and their grounding, each number with its signature.
 
 EPILOG = """\
 PRED holds JSON lines (`groundling caption`), a COCO results list, or a grounding submission. Texts are scored by BLEU,
-ROUGE-L and CIDEr-D; links, where there are any and the data has boxes, by the rules of Flickr30k-Entities (images) or
-ActivityNet-Entities (videos), with the kinds of errors. An image without a caption is left out of the scores of texts,
-which say so in their signature, and is missed in the scores of links. In --json NaN is null.
+ROUGE-L and CIDEr-D, and by how varied they are: distinct-n, vocabulary and, where the data has another split to train
+on, the share of captions that are not in it. Links, where there are any and the data has boxes, are scored by the rules
+of Flickr30k-Entities (images) or ActivityNet-Entities (videos), with the kinds of errors. An image without a caption is
+left out of the scores of texts, which say so in their signature, and is missed in the scores of links. In --json NaN is
+null.
 
 examples:
   groundling score val.jsonl --data data/scenes --split val --bootstrap 1000
@@ -109,7 +112,8 @@ def _score(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         parser.error("name one file of captions, such as: groundling score val.jsonl --data data/scenes")
     if args.data is None:
         parser.error("name the data set with --data")
-    evaluations = _evaluations([_read(path) for path in files], args)
+    systems = [_read(path) for path in files]
+    judge, evaluations = _evaluations(systems, args)
     if args.compare:
         _report_comparison(files, evaluations, args)
     elif args.json:
@@ -117,7 +121,7 @@ def _score(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     else:
         _print_evaluation(evaluations[0])
     if args.html is not None:
-        _page(files, args)
+        _page(files, [captions for captions, _ in systems], judge, evaluations, args)
     return 0
 
 
@@ -137,7 +141,9 @@ def _read(path: Path) -> tuple[list[GroundedCaption], bool]:
     return read_captions(path), True
 
 
-def _evaluations(systems: Sequence[tuple[list[GroundedCaption], bool]], args: argparse.Namespace) -> list[Evaluation]:
+def _evaluations(
+    systems: Sequence[tuple[list[GroundedCaption], bool]], args: argparse.Namespace
+) -> tuple[Judge, list[Evaluation]]:
     from groundling.judge import Judge
 
     pointing = all(any(caption.links for caption in captions) for captions, _ in systems)
@@ -150,7 +156,7 @@ def _evaluations(systems: Sequence[tuple[list[GroundedCaption], bool]], args: ar
         raise GroundlingError(f"--grounding: nobody drew boxes in {args.data}")
     metrics = metric_names(args.metrics)
     options = {"iou": args.iou, "bootstrap": args.bootstrap, "seed": args.seed}
-    return [judge(captions, metrics if known_text else (), **options) for captions, known_text in systems]
+    return judge, [judge(captions, metrics if known_text else (), **options) for captions, known_text in systems]
 
 
 # ---------------------------------------------------------------- tables
@@ -183,20 +189,23 @@ def _report_comparison(files: Sequence[Path], evaluations: Sequence[Evaluation],
         tests = {n: [asdict(one) for one in column] for n, column in zip(names[1:], columns, strict=True)}
         print(json.dumps({"systems": systems, "baseline": names[0], "tests": finite(tests)}, allow_nan=False))
     else:
-        _print_comparison(names, first, columns, samples)
+        _print_comparison(names, evaluations, columns, samples)
 
 
 def _print_comparison(
-    names: Sequence[str], first: Evaluation, columns: Sequence[Sequence[Comparison]], samples: int
+    names: Sequence[str], evaluations: Sequence[Evaluation], columns: Sequence[Sequence[Comparison]], samples: int
 ) -> None:
     from rich.table import Table
 
     table = Table("score", box=None, pad_edge=False)
     for name in names:
         table.add_column(name, justify="right")
-    for i, score in enumerate(first.scores):
+    first, *others = evaluations
+    for i, score in enumerate(first.scores[: len(first.statistics)]):
         cells = [f"{column[i].system:.4f}{_stars(column[i].p_randomisation)}" for column in columns]
         table.add_row(score.name, f"{score.value:.4f}   ", *cells)
+    for scores in zip(first.diversity, *(other.diversity for other in others), strict=True):  # no test for these
+        table.add_row(scores[0].name, *(f"{score.value:.4f}   " for score in scores))
     show(table)
     print(
         f"\n{names[0]} is the baseline. Paired approximate randomisation, {samples} swaps: "
@@ -215,12 +224,17 @@ def _short_names(files: Sequence[Path]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
 
 
-def _page(files: Sequence[Path], args: argparse.Namespace) -> None:
+def _page(
+    files: Sequence[Path],
+    systems: Sequence[Sequence[GroundedCaption]],
+    judge: Judge,
+    evaluations: Sequence[Evaluation],
+    args: argparse.Namespace,
+) -> None:
     from groundling.commands import report
+    from groundling.commands.places import new_file
 
-    parser = argparse.ArgumentParser()
-    report.add_arguments(parser)
-    out = args.html or f"{files[0].stem}.html"
-    words = [*map(str, files), "--data", str(args.data), "-o", out]
+    judged = report.Judged.of(judge.examples, evaluations)
+    shown = [{said.id: said for said in captions if said.id in judged.examples} for captions in systems]
     with redirect_stdout(sys.stderr):  # standard output has the scores, as JSON perhaps
-        report.run(parser.parse_args([*words, "--split", args.split] if args.split else words))
+        report.page(new_file(args.html or f"{files[0].stem}.html"), _short_names(files), shown, judged)

@@ -7,7 +7,7 @@ continuous, those rules count whole pixels with both ends included, so right and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from groundling.errors import DataError
 from groundling.metrics import errors
 from groundling.metrics.captions import score_captions
+from groundling.metrics.diversity import diversity
 from groundling.metrics.grounding import Grounding, Pointing, Sentence, Word, judge_generated
 from groundling.metrics.overlap import Boxes
 from groundling.metrics.significance import Interval, intervals
@@ -36,10 +37,11 @@ class Evaluation:
     per_class: Mapping[str, Any] | None = None
     by_frequency: Sequence[Mapping[str, Any]] | None = None
     errors: errors.Analysis | None = None
+    diversity: tuple[Score, ...] = ()  # of the texts; no function of sums over items, so without intervals
 
     @property
     def scores(self) -> list[Score]:
-        return [statistics.score() for statistics in self.statistics]
+        return [*(statistics.score() for statistics in self.statistics), *self.diversity]
 
     def to_dict(self, records: bool = True) -> dict[str, Any]:
         """Plain JSON; NaN is null. `records` are the judged words, one object each: see `errors.Record`."""
@@ -64,6 +66,7 @@ def evaluate(
     links: bool = True,
     class_of: Mapping[str, str] | None = None,
     frequency: Mapping[str, int] | None = None,
+    training: Collection[Sequence[str]] | None = None,
     iou: float = 0.5,
     bootstrap: int = 0,
     seed: int = 0,
@@ -74,6 +77,7 @@ def evaluate(
     `metrics`: those of the texts, by the names of `metrics.captions`; none, to leave the texts out. `links`: judge the
     links, which takes gold phrases with labels. `class_of`: word -> class of what is said; by default a word belongs to
     the class with its lemma. `frequency`: how often each class is annotated in training, for the scores by frequency.
+    `training`: the words of each caption of the training set, for the share of novel captions.
     `bootstrap`: how many resamples the confidence intervals take. `fields`: data and split, for the signatures.
     """
     said = by_id(captions, examples)
@@ -92,6 +96,7 @@ def evaluate(
         per_class=None if grounding is None else errors.per_class(grounding),
         by_frequency=None if grounding is None else errors.by_frequency(grounding, frequency or {}),
         errors=analysis,
+        diversity=_diversity(said, training, fields) if metrics else (),
     )
 
 
@@ -120,6 +125,13 @@ def _texts(
     return [replace(s, signature=with_fields(s.signature, **fields)) for s in found]
 
 
+def _diversity(
+    said: Mapping[str, GroundedCaption], training: Collection[Sequence[str]] | None, fields: Mapping[str, Any]
+) -> tuple[Score, ...]:
+    found = diversity([caption.tokens for caption in said.values()], training)
+    return tuple(replace(score, signature=with_fields(score.signature, **fields)) for score in found)
+
+
 # ---------------------------------------------------------------- links
 
 
@@ -140,12 +152,12 @@ def ground_examples(
     else:
         find = class_of.get
     video = any(phrase.frames for example in examples for phrase in example.gold)
-    frames = 1 + max((link.frame for caption in said.values() for link in caption.links), default=0) if video else 1
+    frames = 1 + max((frame for example in examples for phrase in example.gold for frame in phrase.frames), default=0)
     sentences: list[Sentence] = []
     pointings: list[Pointing | None] = []
     handed_in: dict[str, int] = {}
     for example in examples:
-        pointing = _pointing(said[example.id], find, frames) if example.id in said else None
+        pointing = _pointing(said[example.id], find, video, frames) if example.id in said else None
         if pointing is not None:
             handed_in[example.id] = len(example.captions)
         for index in range(len(example.captions)):
@@ -182,11 +194,16 @@ def _sentence(example: Example, index: int, video: bool) -> Sentence:
     return Sentence(example.id, tokens, tuple(words), _inclusive(boxes), np.array(frames, np.intp), targets)
 
 
-def _pointing(caption: GroundedCaption, find: Callable[[str], str | None], frames: int) -> Pointing:
-    """The words with links whose class is known, in order; a frame without a link has no box."""
+def _pointing(caption: GroundedCaption, find: Callable[[str], str | None], video: bool, frames: int) -> Pointing:
+    """The words with links whose class is known, in order; a frame without a link has no box.
+
+    `frames` are those of the truth: a link beyond them points at nothing that could be judged.
+    """
     places: dict[int, dict[int, Box]] = {}
     for link in caption.links:
-        places.setdefault(link.token, {}).setdefault(link.frame if frames > 1 else 0, link.box)
+        if link.frame < 0:
+            raise DataError(f"image {caption.id!r}: a link points to frame {link.frame}; frames count from 0")
+        places.setdefault(link.token, {}).setdefault(link.frame if video else 0, link.box)
     labels, indices, boxes = [], [], []
     for token, in_frame in sorted(places.items()):
         if not 0 <= token < len(caption.tokens):

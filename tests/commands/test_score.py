@@ -211,6 +211,7 @@ def test_everything_at_once(tmp_path: Path, data: Path, capsys: pytest.CaptureFi
     found = scores(out)
     assert found["recall_all"]["value"] == 0.5  # the dog is found, the cat is not
     assert found["BLEU-4"]["value"] > 0.5
+    assert (found["vocabulary"]["value"], found["novel"]["value"]) == (5.0, 0.0)  # training has the same caption
     assert found["f1_all"]["signature"].endswith(
         f"|data:data|split:val|rules:flickr30k-entities|lemma:groundling|n:2|v:{__version__}"
     )
@@ -271,9 +272,12 @@ def test_the_page_leads_from_each_error_to_its_image(
     for i in range(4):
         Image.new("RGB", (120, 110), "green").save(data / "images" / f"{i}.jpg")
     pred, page = lines(tmp_path / "val.jsonl", [0, 0, 30, 30]), tmp_path / "val.html"
-    assert main(["score", pred, "--data", str(data), "--split", "val", "--html", str(page), "--json"]) == 0
+    words = ["score", pred, "--data", str(data), "--split", "val", "--html", str(page), "--json"]
+    assert main([*words, "--iou", "0.25", "--metrics", "rouge"]) == 0
     assert "f1_all" in scores(capsys.readouterr().out)  # nothing but JSON on standard output
-    assert "part_grd" in page.read_text("utf-8")
+    text = page.read_text("utf-8")
+    assert "part_grd" in text and "ROUGE-L" in text
+    assert "f1_all|iou:0.25|" in text and "BLEU-1" not in text  # what was asked for, and not another scoring
 
 
 def test_no_metric_at_all_is_refused(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:

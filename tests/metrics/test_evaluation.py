@@ -128,6 +128,36 @@ def test_an_image_without_a_caption_is_left_out_of_the_texts_and_missed_by_the_l
     assert part["recall_all"].n == 30 and part["recall_all"].value < whole["recall_all"].value
 
 
+def film(frames: tuple[int, ...]) -> Example:
+    gold = tuple(Phrase(0, (0, 2), ((0, 0, 50, 50),), (frame,), label="dog", head=1) for frame in frames)
+    return Example("1", "", (99, 99), (as_caption("a dog"),), gold)
+
+
+@pytest.mark.parametrize(("frame", "recall"), [(0, 1.0), (1, 0.0), (10**12, 0.0)])
+def test_a_link_is_judged_in_its_own_frame_and_those_beyond_the_truth_hit_nothing(frame: int, recall: float) -> None:
+    link = Link(1, (2, 5), (0, 0, 50, 50), 1.0, frame)
+    caption = GroundedCaption("1", "a dog", ("a", "dog"), ((0, 1), (2, 5)), (link,))
+    for example in (film((0,)), film((0, 7))):
+        assert {s.name: s.value for s in evaluate([caption], [example]).scores}["recall_all"] == recall
+
+
+def test_a_link_to_a_frame_before_the_first_is_refused() -> None:
+    link = Link(1, (2, 5), (0, 0, 50, 50), 1.0, -1)
+    caption = GroundedCaption("1", "a dog", ("a", "dog"), ((0, 1), (2, 5)), (link,))
+    with pytest.raises(DataError, match="image '1': a link points to frame -1"):
+        evaluate([caption], [film((0,))])
+
+
+def test_captions_of_the_training_set_are_not_novel() -> None:
+    captions, examples = corpus(video=False)
+    found = evaluate(captions, examples, training=[captions[0].tokens], fields={"data": "x"})
+    scores = {score.name: score for score in found.diversity}
+    same = sum(caption.tokens == captions[0].tokens for caption in captions)
+    assert scores["novel"].value == pytest.approx(1 - same / 30)
+    assert scores["vocabulary"].value == len({word for caption in captions for word in caption.tokens})
+    assert "|n:30|data:x|v:" in scores["novel"].signature
+
+
 def test_a_link_to_a_word_that_is_not_there_is_refused() -> None:
     captions, examples = corpus(video=False)
     broken = GroundedCaption("0", "a", ("a",), ((0, 1),), (Link(7, (0, 1), (0, 0, 1, 1), 1.0),))
@@ -140,5 +170,6 @@ def test_grounding_without_any_annotated_class_is_refused_and_texts_alone_are_sc
     with pytest.raises(DataError, match="grounding cannot be scored"):
         evaluate([said("1", "a dog", {})], [example], metrics=())
     found = evaluate([said("1", "a cat", {})], [example], links=False)
-    assert [score.name for score in found.scores] == [*(f"BLEU-{k}" for k in range(1, 5)), "ROUGE-L", "CIDEr-D"]
+    texts = [*(f"BLEU-{k}" for k in range(1, 5)), "ROUGE-L", "CIDEr-D"]
+    assert [score.name for score in found.scores] == [*texts, "distinct-1", "distinct-2", "vocabulary"]
     assert "errors" not in found.to_dict()
