@@ -24,12 +24,11 @@ import torch
 from numpy.typing import NDArray
 
 from groundling.errors import DataError, GroundlingError
-from groundling.images import open_image
+from groundling.images import SUFFIXES, open_image
 from groundling.regions.sources import source
 from groundling.regions.store import Writer
 from groundling.tensors import Regions, RegionSource
 
-IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif"}
 FEW = 8  # images for which one more process is not worth its start
 AHEAD = 4  # images per worker that may wait for their turn to be written: the bound on memory
 
@@ -55,9 +54,9 @@ class Done:
 
 def images_below(folder: Path) -> list[Job]:
     """The image files of a folder. An id is the name without its ending, or the path below where names repeat."""
-    files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in IMAGES and not _hidden(f.relative_to(folder)))
+    files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES and not _hidden(f.relative_to(folder)))
     if not files:
-        raise DataError(f"{folder}: no image files ({', '.join(sorted(IMAGES))}) in it or below")
+        raise DataError(f"{folder}: no image files ({', '.join(sorted(SUFFIXES))}) in it or below")
     times = Counter(file.stem for file in files)
     return [Job(f.stem if times[f.stem] == 1 else f.relative_to(folder).as_posix(), f) for f in files]
 
