@@ -62,5 +62,5 @@ def _instances(path: Path) -> list[tuple[str, str]]:
         category = at.get(row, "category_id", int)
         if category not in labels:
             raise at.error(f"category {category} is not among the categories of the file")
-        found.append((str(at.get(row, "image_id", object)), labels[category]))
+        found.append((at.id(row, "image_id"), labels[category]))
     return found

@@ -22,7 +22,7 @@ def read_predictions(source: Source) -> dict[str, str]:
     for i, row in enumerate(rows):
         place = Place(name, f"prediction {i}")
         key = "image_id" if "image_id" in place.expect(row, dict) or "id" not in row else "id"
-        image = _id(row, key, place)
+        image = place.id(row, key)
         if image in captions:
             raise place.error(f"image {image} is predicted a second time; keep one caption per image")
         captions[image] = place.get(row, "caption", str)
@@ -39,13 +39,13 @@ def read_references(source: Source) -> dict[str, list[str]]:
     captions: dict[str, list[str]] = {}
     listed = "images" in place.expect(file, dict)
     for i, row in enumerate(place.get(file, "images", list) if listed else ()):
-        image = _id(row, "id", place.at("images", i))
+        image = place.at("images", i).id(row, "id")
         if image in captions:
             raise place.at("images", i).error(f"image {image} is listed a second time; keep one")
         captions[image] = []
     for i, row in enumerate(place.get(file, "annotations", list)):
         at = place.at("annotations", i)
-        image = _id(row, "image_id", at)
+        image = at.id(row, "image_id")
         if listed and image not in captions:
             raise at.error(f"is of image {image}, which is not among the images")
         captions.setdefault(image, []).append(at.get(row, "caption", str))
@@ -61,10 +61,3 @@ def _rows(source: Source) -> tuple[list[Any], str]:
         return Place(source).expect(parse_json(text, str(source)), list), str(source)
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     return [parse_json(line, f"{source}, line {n}") for n, line in lines], str(source)
-
-
-def _id(row: Any, key: str, place: Place) -> str:
-    image = place.get(row, key, object)
-    if isinstance(image, bool) or not isinstance(image, int | str):
-        raise place.at(key).error(f"expected an integer or a string, got {image!r:.80}")
-    return str(image)

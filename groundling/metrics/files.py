@@ -94,6 +94,13 @@ class Place:
             raise self.error(f"the key {key!r} is missing; there are {_shown(sorted(map(str, mapping)))}")
         return self.at(key).expect(mapping[key], kind)
 
+    def id(self, value: Any, key: str) -> str:
+        """`value[key]`, the id of an image: an integer or a string, and 7 and "7" are the same."""
+        found = self.get(value, key, object)
+        if isinstance(found, bool) or not isinstance(found, int | str):
+            raise self.at(key).error(f"expected an integer or a string, got {found!r:.80}")
+        return str(found)
+
     def items(self, value: Any, kind: type[T]) -> list[T]:
         """The members of a list, each checked."""
         members = self.expect(value, list)

@@ -65,11 +65,13 @@ def ground_image(
     lemmas: Lemmas | None = None,
 ) -> Grounding:
     """Judge generated captions. An image without a prediction lowers recall; unknown ids lower per-sentence scores."""
-    sentences = references(reference, split_ids(split_file, split))
+    sentences, captions = _read(reference, split_ids(split_file, split))
     warn_if_empty(sentences, split)
     results, place = results_of(submission)
-    said = {item: _pointing(rows[0], at.at(0)) for item, rows, at in _rows(results, place, sentences, only_one=True)}
-    captions = Counter(sentence.item for sentence in sentences)
+    scored = dict.fromkeys((sentence.item for sentence in sentences), 1)
+    said = {item: _pointing(rows[0], at.at(0)) for item, rows, at in _rows(results, place, scored)}
+    for item in results.keys() - scored.keys():  # of other splits, or unknown: counted, so they must be rows
+        place.at(item).items(results[item], dict)
     lemma, name = lemmatiser(lemmas)
     return judge_generated(
         sentences,
@@ -86,12 +88,12 @@ def ground_given_image(
     submission: Source, reference: Source, split_file: Source, split: str | Sequence[str], iou: float = 0.5
 ) -> GivenGrounding:
     """Judge what is pointed at in the reference captions themselves, one row for each; a missing image is a miss."""
-    sentences = references(reference, split_ids(split_file, split))
+    sentences, _ = _read(reference, split_ids(split_file, split))
     warn_if_empty(sentences, split)
     results, place = results_of(submission)
     said = {
         item: [_pointing(row, at.at(i)) for i, row in enumerate(rows)]
-        for item, rows, at in _rows(results, place, sentences, only_one=False)
+        for item, rows, at in _rows(results, place, Counter(sentence.item for sentence in sentences))
     }
     rows = {item: iter(pointings) for item, pointings in said.items()}
     pointings = [next(rows[sentence.item]) if sentence.item in rows else None for sentence in sentences]
@@ -100,23 +102,28 @@ def ground_given_image(
 
 def references(reference: Source, wanted: set[str]) -> list[Sentence]:
     """The captions of the wanted images, those without annotation included."""
+    return _read(reference, wanted)[0]
+
+
+def _read(reference: Source, wanted: set[str]) -> tuple[list[Sentence], dict[str, int]]:
+    """The same, and how many captions each image has, wanted or not."""
     value, name = read_json(reference, "reference")
     sentences: list[Sentence] = []
-    seen: set[str] = set()
+    count: dict[str, int] = {}
     annotations = Place(name).get(value, "annotations", list)
     for i, image in enumerate(annotations):
         place = Place(name, "annotations", i)
         item = identity(place.at("image_id"), place.expect(image, dict).get("image_id"))
         place = Place(name, f"image {item}")
-        if item in seen:
+        if item in count:
             raise place.error("annotated twice; keep one")
-        seen.add(item)
+        captions = place.get(image, "captions", list)
+        count[item] = len(captions)
         if item in wanted:
-            captions = place.get(image, "captions", list)
             sentences += [_sentence(item, caption, place.at("caption", j)) for j, caption in enumerate(captions)]
         if isinstance(reference, str | Path):  # what was read here may go: its memory serves what comes
             annotations[i] = None
-    return sentences
+    return sentences, count
 
 
 def _sentence(item: str, caption: Any, place: Place) -> Sentence:
@@ -136,20 +143,15 @@ def _sentence(item: str, caption: Any, place: Place) -> Sentence:
     return Sentence(item, tuple(tokens), words, boxes, np.zeros(len(boxes), np.intp), targets)
 
 
-def _rows(
-    results: Mapping[str, Any], place: Place, sentences: Sequence[Sentence], only_one: bool
-) -> list[tuple[str, list[Any], Place]]:
-    """The rows of every image that is scored: exactly one, or exactly one per reference caption."""
+def _rows(results: Mapping[str, Any], place: Place, expected: Mapping[str, int]) -> list[tuple[str, list[Any], Place]]:
+    """The rows of every image that is scored, as many as are expected of it."""
     found = []
-    for item, n in Counter(sentence.item for sentence in sentences).items():
+    for item, n in expected.items():
         if item in results:
             at = place.at(item)
-            rows, expected = at.expect(results[item], list), 1 if only_one else n
-            if len(rows) != expected:
-                raise at.error(
-                    f"expected {expected} row(s), one for {'the generated' if only_one else 'each reference'} caption, "
-                    f"got {len(rows)}"
-                )
+            rows = at.expect(results[item], list)
+            if len(rows) != n:
+                raise at.error(f"expected {n} row(s), one for each caption that is judged, got {len(rows)}")
             found.append((item, rows, at))
     return found
 

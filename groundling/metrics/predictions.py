@@ -36,10 +36,7 @@ def read_captions(path: str | Path) -> list[GroundedCaption]:
 
 
 def _result(row: Any, place: Place) -> GroundedCaption:
-    image = place.get(row, "image_id", object)
-    if isinstance(image, bool) or not isinstance(image, int | str):
-        raise place.at("image_id").error(f"expected an integer or a string, got {image!r:.80}")
-    return _worded(GroundedCaption(str(image), place.get(row, "caption", str), (), ()))
+    return _worded(GroundedCaption(place.id(row, "image_id"), place.get(row, "caption", str), (), ()))
 
 
 def _line(row: Any, place: Place) -> GroundedCaption:

@@ -164,6 +164,14 @@ def test_predictions_for_unknown_images_lower_the_per_sentence_scores_only() -> 
     assert crowded["f1_per_sent"] == pytest.approx(1 / 6)  # one caption of five is assumed for each unknown image
 
 
+def test_predictions_of_another_split_count_with_the_captions_that_their_images_have() -> None:
+    reference = images(*[caption("a dog", dog=(1, BOX))] * 2)
+    scores = flickr30k_entities(said(_0=("dog", BOX), _1=("dog", BOX)), reference, {"val": ["0"]}, "val")
+    assert scores["all"]["f1_per_sent"] == pytest.approx(1 / 2)  # the other image has one caption, not five
+    with pytest.raises(DataError, match=r"submission: results / 1 / 0: expected an object, got 7"):
+        flickr30k_entities({"results": {"1": [7]}}, reference, {"val": ["0"]}, "val")
+
+
 def test_swapping_the_order_of_images_changes_nothing() -> None:
     data = load("grounding_image_s")
     files = [data["submission_generated"], data["reference"], data["splits"], data["eval_split"]]
