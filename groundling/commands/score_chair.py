@@ -33,12 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from groundling.metrics.caption_files import read_predictions, read_references
-    from groundling.metrics.chair import chair, read_synonyms
+    from groundling.metrics.chair import read_synonyms, score_chair
     from groundling.metrics.evaluation import finite
 
     references = [(image, text) for image, texts in read_references(args.refs).items() for text in texts]
     instances = _instances(args.instances) if args.instances else []
-    found = chair(read_predictions(args.pred).items(), references, read_synonyms(args.synonyms), instances)
+    found = score_chair(read_predictions(args.pred).items(), references, read_synonyms(args.synonyms), instances)
     statistics = list(found.statistics().values())
     intervals = resampled(statistics, args.bootstrap)
     if args.json:

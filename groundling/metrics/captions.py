@@ -11,9 +11,11 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 
 from groundling.errors import DataError
 from groundling.metrics import bleu, cider
+from groundling.metrics.caption_files import read_predictions, read_references
 from groundling.metrics.cider import DocumentFrequency
 from groundling.metrics.ngrams import Corpus, Numbers
 from groundling.metrics.rouge import rouge_l
@@ -53,13 +55,14 @@ class Captions:
 
 
 def score_captions(
-    hypotheses: Mapping[str, str],
-    references: Mapping[str, Sequence[str]],
+    hypotheses: Mapping[str, str] | str | Path,
+    references: Mapping[str, Sequence[str]] | str | Path,
     metrics: Sequence[str] = DEFAULT,
     df: DocumentFrequency | None = None,
     java: bool = False,
 ) -> list[Statistics]:
-    """Score raw captions, image id -> text, against raw references, image id -> texts.
+    """Score raw captions, image id -> text, against raw references, image id -> texts; or the files that hold them
+    (`caption_files`).
 
     Each of the statistics has a `score()` with its signature and a value `per_item()`, in the order of its `ids`.
     `df` makes CIDEr comparable across corpora, and possible on few images. `java` asks METEOR's jar, as a cross-check.
@@ -67,6 +70,10 @@ def score_captions(
     for name in metrics:
         if name not in METRICS:
             raise DataError(f"unknown metric {name!r}; there are {', '.join(METRICS)}")
+    if isinstance(hypotheses, str | Path):
+        hypotheses = read_predictions(hypotheses)
+    if isinstance(references, str | Path):
+        references = read_references(references)
     captions = replace(tokenized(hypotheses, references, df), java=java)
     return [statistics for name in dict.fromkeys(metrics) for statistics in METRICS[name](captions)]
 

@@ -93,7 +93,7 @@ class Chair:
         return {**{name: s.score().value for name, s in self.statistics().items()}, "captions": rows}
 
 
-def chair(
+def score_chair(
     captions: Iterable[tuple[object, str]],
     references: Iterable[tuple[object, str]],
     synonyms: Mapping[str, str],

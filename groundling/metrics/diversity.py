@@ -23,7 +23,9 @@ from groundling.metrics.statistics import Statistics, mean_statistics, signature
 from groundling.types import Score
 
 
-def diversity(captions: Sequence[Words], training: Collection[Words] | None = None, tok: str = "words") -> list[Score]:
+def score_diversity(
+    captions: Sequence[Words], training: Collection[Words] | None = None, tok: str = "words"
+) -> list[Score]:
     """distinct-1, distinct-2, vocabulary and, given the captions of a training set, novel. `tok`: the tokenizer."""
     n = len(captions)
     rows = [(f"distinct-{k + 1}", share) for k, share in enumerate(distinct(captions)[:2])]

@@ -16,7 +16,7 @@ import numpy as np
 from groundling.errors import DataError
 from groundling.metrics import errors
 from groundling.metrics.captions import score_captions
-from groundling.metrics.diversity import diversity
+from groundling.metrics.diversity import score_diversity
 from groundling.metrics.grounding import Grounding, Pointing, Sentence, Word, judge_generated
 from groundling.metrics.overlap import Boxes
 from groundling.metrics.significance import Interval, intervals
@@ -128,7 +128,7 @@ def _texts(
 def _diversity(
     said: Mapping[str, GroundedCaption], training: Collection[Sequence[str]] | None, fields: Mapping[str, Any]
 ) -> tuple[Score, ...]:
-    found = diversity([caption.tokens for caption in said.values()], training)
+    found = score_diversity([caption.tokens for caption in said.values()], training)
     return tuple(replace(score, signature=with_fields(score.signature, **fields)) for score in found)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundling.errors import DataError
-from groundling.metrics.chair import chair, mentions, read_synonyms, tokens
+from groundling.metrics.chair import mentions, read_synonyms, score_chair, tokens
 from groundling.text.singular import singular
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -23,7 +23,7 @@ def test_scores_and_objects_of_every_caption_equal_those_of_the_official_script(
         data = json.load(file)
     rows = data["expected"]["per_caption"]
     captions = [(row["image_id"], row["caption"]) for row in rows]
-    found = chair(
+    found = score_chair(
         captions, data["reference_captions"], read_synonyms(data["synonym_sets"]), data["instances"]
     ).to_dict()
     assert found["CHAIRs"] == pytest.approx(data["expected"]["CHAIRs"], abs=1e-12)
@@ -36,7 +36,7 @@ def test_scores_and_objects_of_every_caption_equal_those_of_the_official_script(
 
 
 def test_one_of_three_mentions_in_one_of_two_captions() -> None:
-    found = chair([(1, "a dog and a man"), (2, "a puppy")], [(1, "a man"), (2, "the dog")], SYNONYMS)
+    found = score_chair([(1, "a dog and a man"), (2, "a puppy")], [(1, "a man"), (2, "the dog")], SYNONYMS)
     assert found.to_dict()["CHAIRi"] == pytest.approx(1 / 3)
     assert found.to_dict()["CHAIRs"] == 0.5
     np.testing.assert_array_equal(found.statistics()["CHAIRi"].per_item(), [0.5, 0.0])
@@ -82,7 +82,7 @@ def test_an_object_before_the_end_of_a_sentence_is_mentioned() -> None:
 
 
 def test_no_mention_at_all_gives_nan_not_a_crash() -> None:
-    assert math.isnan(chair([(1, "nothing")], [(1, "nothing")], SYNONYMS).to_dict()["CHAIRi"])
+    assert math.isnan(score_chair([(1, "nothing")], [(1, "nothing")], SYNONYMS).to_dict()["CHAIRi"])
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_ids_and_labels_that_do_not_fit_are_refused(
     message: str,
 ) -> None:
     with pytest.raises(DataError, match=message):
-        chair(captions, references, SYNONYMS, instances)
+        score_chair(captions, references, SYNONYMS, instances)
 
 
 def test_a_word_in_two_synonym_sets_is_refused_with_its_line() -> None:

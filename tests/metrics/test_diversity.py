@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundling.metrics.diversity import distinct, diversity, novel, own_ranks, self_retrieval
+from groundling.metrics.diversity import distinct, novel, own_ranks, score_diversity, self_retrieval
 
 CAPTIONS = [["a", "dog", "runs"], ["a", "dog"], []]
 
@@ -25,12 +25,12 @@ def test_a_caption_of_the_training_set_is_not_novel() -> None:
 
 
 def test_scores_have_names_numbers_and_signatures() -> None:
-    scores = {s.name: s for s in diversity(CAPTIONS, [["a", "dog"]], tok="ptb-3.4.1")}
+    scores = {s.name: s for s in score_diversity(CAPTIONS, [["a", "dog"]], tok="ptb-3.4.1")}
     assert {name: s.value for name, s in scores.items()} == pytest.approx(
         {"distinct-1": 3 / 5, "distinct-2": 2 / 3, "vocabulary": 3, "novel": 2 / 3}
     )
     assert scores["novel"].n == 3 and scores["novel"].signature.startswith("novel|tok:ptb-3.4.1|n:3|v:")
-    assert "novel" not in {s.name for s in diversity(CAPTIONS)}
+    assert "novel" not in {s.name for s in score_diversity(CAPTIONS)}
 
 
 def test_self_retrieval_by_hand() -> None:
