@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from groundling.cli import COMMANDS, main
 
 ROOT = Path(__file__).parent.parent / "groundling"
 
@@ -20,7 +25,6 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
     "text": LOW,
     "metrics": LOW | {"text"},
     "images": LOW,
-    "draw": LOW | {"images"},
     "regions": TENSOR | {"images"},
     "data": TENSOR | {"text", "images", "regions"},
     "models": TENSOR,
@@ -38,6 +42,8 @@ def ours(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("groundling.")}
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            raise AssertionError(f"{path}: a relative import hides what is imported; write it out")
         elif isinstance(node, ast.ImportFrom) and node.module == "groundling":
             found |= {a.name for a in node.names if a.name != "__version__"}
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("groundling."):
@@ -52,3 +58,36 @@ def test_imports_point_downwards(path: Path) -> None:
         return
     assert part in MAY_IMPORT, f"{part} is not in the plan of the house"
     assert ours(path) <= MAY_IMPORT[part] | {part}
+
+
+def test_only_commands_print() -> None:
+    for path in ROOT.rglob("*.py"):
+        if path.relative_to(ROOT).parts[0] not in ("commands", "cli.py"):
+            calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+            assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path
+
+
+@pytest.mark.parametrize("name", [*COMMANDS])
+def test_every_command_teaches(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([name, "--help"])
+    assert stopped.value.code == 0
+    assert len(capsys.readouterr().out) > 400
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """Start-up decides how a command feels: torch, numpy and spaCy wait until they are needed."""
+    code = "import sys; from groundling.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    code += "sys.exit(bool({'torch', 'numpy', 'spacy', 'rich', 'PIL'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_the_readme_holds_no_unfilled_place_and_its_code_compiles() -> None:
+    readme = (ROOT.parent / "README.md").read_text()
+    assert "@@" not in readme
+    for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL):
+        compile(block, "README.md", "exec")
+    for line in re.findall(r"^\$ groundling (\S+)", readme, re.MULTILINE):
+        assert line in COMMANDS
+    for link in re.findall(r"\]\((?!http)([^)#]+)\)", readme):
+        assert (ROOT.parent / link).exists(), link
