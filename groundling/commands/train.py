@@ -96,18 +96,25 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=_from_0(int), default=0, metavar="S", help="same seed, same weights (default 0)")
     group.add_argument("--device", default="", metavar="NAME", help="cpu, cuda, mps (default: cuda where there is one)")
     group.add_argument(
+        "--threads", type=_from_0(int), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
+    )
+    group.add_argument(
         "--save-seconds", type=_from_0(float), default=300.0, metavar="S", help="save the state so often (default 300)"
     )
     group.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
 
 
 def run(args: argparse.Namespace) -> int:
+    import torch
+
     from groundling.recipes import recipe_class
     from groundling.train.distributed import processes, rank
     from groundling.train.interrupt import Stopped
 
     knobs = {name.removeprefix("knob_"): value for name, value in vars(args).items() if name.startswith("knob_")}
     recipe = recipe_class(args.recipe)(**knobs)
+    if args.threads:
+        torch.set_num_threads(args.threads)
     with processes(_device(args.device)) as device:
         try:
             state = _train(args, recipe, device)

@@ -181,6 +181,13 @@ def test_help_needs_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
+def test_threads_are_those_asked_for(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    assert main(words(data, tmp_path, "--threads", "1", "--limit", "4")) == 0
+    assert asked == [1]
+
+
 @pytest.mark.slow
 def test_torchrun_with_two_processes(data: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "groundling"]
