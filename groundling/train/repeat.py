@@ -28,7 +28,8 @@ def seed_everything(*place: int) -> None:
 
 
 def repeatable(device: torch.device) -> None:
-    """Ask a GPU for kernels that add in the same order every time; on a CPU they do."""
+    """Ask for kernels that add in the same order every time: some do not, on a GPU or with several threads of a CPU."""
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # costs time, shows bugs
