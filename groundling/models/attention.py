@@ -26,7 +26,7 @@ class Additive(nn.Module):
 
     def forward(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
         q = scene.fold(self.of_query(query))  # (b, g, A), the rows of b images side by side
-        keys, memory, valid = (_first(x, len(q)) for x in (scene.keys, scene.memory, scene.valid))
+        keys, memory, valid = (first(x, len(q)) for x in (scene.keys, scene.memory, scene.valid))
         mixed = (keys[:, None] + q[:, :, None]).tanh_()  # (b, g, R, A): in place, for nothing else here is as large
         weights = masked_softmax(self.weigh(mixed).squeeze(-1), valid[:, None])  # (b, g, R)
         return scene.unfold(weights.to(memory.dtype) @ memory), scene.unfold(weights)
@@ -38,5 +38,6 @@ def masked_softmax(z: Tensor, valid: Tensor) -> Tensor:
     return z.masked_fill(~valid, torch.finfo(z.dtype).min).softmax(-1) * valid
 
 
-def _first(x: Tensor, b: int) -> Tensor:
+def first(x: Tensor, b: int) -> Tensor:
+    """The first b rows."""
     return x if len(x) == b else x[:b]  # the gradient of a slice is a copy, even of a slice of everything

@@ -23,6 +23,8 @@ from groundling.tensors import Attention, Decoding, Glimpse, Regions, Scene
 from groundling.types import PAD
 
 Gates = Callable[[Tensor], Tensor]  # inputs (N, ·) -> gates (N, 4H)
+Look = Callable[[int, Tensor, Tensor, Scene], tuple[Tensor, Tensor]]
+# (t, the captions that have a t-th word (n,), their h1 (n, H), their scene) -> context (n, H), weights (n, R)
 
 
 class Cells(NamedTuple):
@@ -98,8 +100,13 @@ class UpDown(nn.Module):
 
     def hear(self, token: Tensor) -> Tensor:
         """Words (...) -> their part of the attention LSTM's gates (..., 4H)."""
-        gates: Tensor = self.word_gates(self.dropout(self.embed(token).relu()))
+        gates: Tensor = self.word_gates(self.words(token))
         return gates
+
+    def words(self, token: Tensor) -> Tensor:
+        """Words (...) -> e (..., E)."""
+        e: Tensor = self.dropout(self.embed(token).relu())
+        return e
 
     def look(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
         """Eq. 11, and the feature map where there is one: context (N, H), weights (N, R)."""
@@ -117,11 +124,12 @@ class UpDown(nn.Module):
         targets: Tensor,
         sampling: float = 0.0,
         generator: torch.Generator | None = None,
+        look: Look | None = None,
     ) -> Decoding:
         """Score `targets` (N, T), saying `inputs` (N, T) before them.
 
         Scheduled sampling: with probability `sampling`, a word after the first is drawn from the captioner itself
-        instead of `inputs`.
+        instead of `inputs`. `look` decides what is seen at each step instead of the captioner's own attention.
         """
         packing = Packing.of(targets != PAD, scene.row, len(scene.memory))
         scene = scene.only(packing.images)
@@ -144,7 +152,8 @@ class UpDown(nn.Module):
                 word = self.slip(inputs[rows, t], cells.h2, sampling, generator) if t else inputs[rows, t]
                 heard = self.hear(word)
             cells = listen(cells, gates)
-            context, weights = self.look(cells.h1, scene[rows])
+            here = scene[rows]
+            context, weights = self.look(cells.h1, here) if look is None else look(t, rows, cells.h1, here)
             cells = speak(cells, context, language)
             said.append(cells.h2)
             attns.append(weights)

@@ -1,0 +1,36 @@
+"""Where a word is, from the word alone: the one layer that cyclical training adds, and that inference does not need."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from groundling.models.attention import first, masked_softmax
+from groundling.tensors import Scene
+
+
+class Localizer(nn.Module):
+    """z_n = (W_l e)ᵀ r_n,  β = softmax(z),  r̂ = Σ β_n v_n  (Ma et al. 2020, eq. 6).
+
+    e: what is asked about, mostly the embedding of a word.  r_n: a region as the captioner's attention compares it
+    (`scene.keys`).  v_n: the same region as the captioner sees it (`scene.memory`).  `ask` is W_l, or more than one
+    layer in its place.
+    """
+
+    def __init__(self, ask: nn.Module) -> None:
+        super().__init__()
+        self.ask = ask
+
+    def forward(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
+        """(N, E) -> context (N, H), weights (N, R) that are exactly 0 on invalid regions."""
+        q = scene.fold(self.ask(query))  # (b, g, A), the rows of b images side by side
+        keys, memory, valid = (first(x, len(q)) for x in (scene.keys, scene.memory, scene.valid))
+        weights = masked_softmax(q @ keys.transpose(1, 2), valid[:, None])  # (b, g, R)
+        return scene.unfold(weights.to(memory.dtype) @ memory), scene.unfold(weights)
+
+
+def perceptron(size: int, out: int, layers: int) -> nn.Sequential:
+    """`layers` linear layers with ReLU between them; one layer is a matrix and a bias."""
+    made: list[nn.Module] = [nn.Linear(size, out)]
+    for _ in range(layers - 1):
+        made += [nn.ReLU(), nn.Linear(out, out)]
+    return nn.Sequential(*made)
