@@ -70,7 +70,7 @@ def _decode(captioner: Captioner, scene: Scene, length: int, choose: Callable[[T
         if not len(going):
             break
         if len(going) < len(rows):
-            rows, token, scene, state = rows[going], token[going], _narrow(scene[going]), _pick(state, going)
+            rows, token, scene, state = rows[going], token[going], _narrow(scene[going]), pick_rows(state, going)
     where = torch.cat([rows * len(steps) + t for t, (rows, *_) in enumerate(steps)])
     tokens, logp, attn, guess, picks = (
         _spread(torch.cat(x), where, n, len(steps)) for x in list(zip(*steps, strict=True))[1:]
@@ -171,7 +171,7 @@ class _Beams:
         self.words = torch.cat([self.words[parent], word[:, None]], 1)
         self.path = torch.cat([self.path[parent], parent[:, None]], 1)
         self.logps = torch.cat([self.logps[parent], may[parent, word][:, None]], 1)
-        self.state = _pick(self.state, parent)
+        self.state = pick_rows(self.state, parent)
         if len(parent) != len(self.scene):  # a beam never leaves its row, so only their number can change
             self.scene = self.scene[parent]
 
@@ -199,7 +199,7 @@ class _Beams:
         beams = (going[:, None] * self.each + torch.arange(self.each, device=going.device)).flatten()
         self.rows = self.rows[going]
         self.words, self.path, self.logps = self.words[beams], self.path[beams], self.logps[beams]
-        self.total, self.state = self.total[beams], _pick(self.state, beams)
+        self.total, self.state = self.total[beams], pick_rows(self.state, beams)
         self.scene = _narrow(self.scene[beams])
 
     def result(self) -> Decoding:
@@ -341,11 +341,11 @@ def _narrow(scene: Scene) -> Scene:
     return scene.only(torch.bincount(scene.row).nonzero().squeeze(1))
 
 
-def _pick(state: Any, index: Tensor) -> Any:
+def pick_rows(state: Any, index: Tensor) -> Any:
     """Rows of a state, which is tensors in tuples."""
     if isinstance(state, Tensor):
         return state[index]
-    parts = [_pick(part, index) for part in state]
+    parts = [pick_rows(part, index) for part in state]
     return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
 
 
