@@ -82,6 +82,11 @@ class Vocab(Protocol):
     @property
     def words(self) -> tuple[str, ...]: ...
 
+    @property
+    def nouns(self) -> tuple[bool, ...]:
+        """Which words are nouns more often than not; all False where no tags were known."""
+        ...
+
     def __len__(self) -> int: ...
 
     def encode(self, tokens: Sequence[str]) -> list[int]:

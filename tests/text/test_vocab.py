@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from groundling.errors import DataError
 from groundling.text.vocab import SPECIAL, Vocabulary
-from groundling.types import BOS, EOS, PAD, UNK, Vocab
+from groundling.types import BOS, EOS, PAD, UNK, Caption, Vocab
 
 SENTENCES = [["a", "dog", "runs"], ["a", "dog"], ["a", "cat"]]
 
@@ -50,6 +50,40 @@ def test_json_gives_the_same_vocabulary_back_and_known_words_come_back(sentences
 
 def test_a_special_word_in_the_data_does_not_get_a_second_id() -> None:
     assert Vocabulary.build([["<unk>", "<eos>", "a"]], 1).words == (*SPECIAL, "a")
+
+
+def tagged(*pairs: tuple[str, str]) -> Caption:
+    words, tags = zip(*pairs, strict=True)
+    return Caption(" ".join(words), words, ((0, 0),) * len(words), tags)
+
+
+RUNS = [
+    tagged(("a", "DT"), ("run", "NN")),
+    tagged(("dogs", "NNS"), ("run", "VBP")),
+    tagged(("dogs", "NNS"), ("run", "VB")),
+    tagged(("walk", "NN"), ("walk", "VB")),
+    Caption("run run run", ("run", "run", "run"), ((0, 3), (4, 7), (8, 11))),
+]
+
+
+def test_a_noun_is_what_is_tagged_so_more_often_than_not() -> None:
+    """run: 1 of 3 tagged places; walk: 1 of 2; dogs: 2 of 2. Captions without tags have no say."""
+    vocab = Vocabulary.of(RUNS, 1)
+    assert {word for word, noun in zip(vocab.words, vocab.nouns, strict=True) if noun} == {"dogs"}
+    assert vocab.words == Vocabulary.build([caption.tokens for caption in RUNS], 1).words
+
+
+def test_nouns_come_back_from_json_and_older_files_have_none() -> None:
+    vocab = Vocabulary.of(RUNS, 1)
+    assert Vocabulary.from_json(json.loads(json.dumps(vocab.to_json()))) == vocab
+    older = Vocabulary.from_json({"words": list(vocab.words)})
+    assert older.words == vocab.words and not any(older.nouns) and len(older.nouns) == len(older)
+
+
+@pytest.mark.parametrize("nouns", [[99], [-1], [True], ["dogs"], {}, None])
+def test_nouns_that_are_no_words_are_refused(nouns: object) -> None:
+    with pytest.raises(DataError, match="not a vocabulary"):
+        Vocabulary.from_json({"words": [*SPECIAL, "dogs"], "nouns": nouns})
 
 
 @pytest.mark.parametrize(
