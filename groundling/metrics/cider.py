@@ -176,6 +176,7 @@ class References:
         self._sentence, self._weight, key = entries.sentence[order], weight[order], key[order]
         self._start = ngrams.run_ends(key)  # where the entries of each key begin
         self._key = key[self._start[:-1]]
+        self._keys_of = np.searchsorted(self._key, np.arange(len(self._per_image) + 1) << SHIFT)  # those of each image
 
     def score(self, hypotheses: Sentences, image: Ints, clipped: bool) -> Floats:
         """CIDEr (or, clipped, CIDEr-D) of each hypothesis against the references of its image."""
@@ -208,8 +209,8 @@ class References:
     def _meet(self, entries: Bag, image: Ints) -> tuple[Ints, Ints]:
         """Where a hypothesis and a reference of its image share an n-gram: their entries."""
         images, local = np.unique(image, return_inverse=True)
-        start = np.searchsorted(self._key, images << SHIFT)
-        length = np.searchsorted(self._key, (images + 1) << SHIFT) - start
+        start = self._keys_of[images]
+        length = self._keys_of[images + 1] - start
         here = ngrams.ranges(start, length)  # the part of the corpus that belongs to these images
         keys = (np.repeat(np.arange(len(images)), length) << SHIFT) + (self._key[here] & LOW)
         mine = np.flatnonzero(entries.number < self._known[entries.order])
