@@ -264,6 +264,18 @@ class Attention(Protocol):
         ...
 
 
+class Matcher(Protocol):
+    """Knows which words are where: the teacher of a captioner's attention, and a judge of its captions."""
+
+    def look(self, batch: Batch) -> Tensor:
+        """(N, T, R): where each word of `batch.targets` is. Sums to 1 over the regions, or is 0: no opinion."""
+        ...
+
+    def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
+        """(N,): how well captions (N, T), which end at EOS or PAD, fit their images."""
+        ...
+
+
 class RegionSource(Protocol):
     """Image in, regions out. `fingerprint` names everything that the numbers depend on."""
 

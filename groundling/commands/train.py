@@ -16,7 +16,7 @@ from groundling.errors import GroundlingError
 if TYPE_CHECKING:
     import torch
 
-    from groundling.recipes import Recipe
+    from groundling.recipes import Finish
     from groundling.train.checkpoint import State
 
 DESCRIPTION = """\
@@ -85,6 +85,13 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--regions", dest="store", required=True, type=Path, metavar="STORE", help="its region store")
     group.add_argument("--out", required=True, type=Path, metavar="RUN", help="folder of the model; a run is resumed")
+    group.add_argument(
+        "--start",
+        type=Path,
+        default=None,
+        metavar="RUN",
+        help="a trained model to begin with: its words, and all weights that fit; a finish, as scst is, needs one",
+    )
     group.add_argument("--restart", action="store_true", help="forget the run that is there and begin anew")
     group.add_argument("--train-split", default="train", metavar="NAME", help="split to learn from (default train)")
     group.add_argument(
@@ -127,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _train(args: argparse.Namespace, recipe: Recipe, device: torch.device) -> State:
+def _train(args: argparse.Namespace, recipe: Finish, device: torch.device) -> State:
     from groundling.data.dataset import load
     from groundling.recipes.run import train
     from groundling.regions.store import Store
@@ -141,7 +148,15 @@ def _train(args: argparse.Namespace, recipe: Recipe, device: torch.device) -> St
     if args.limit:
         examples = replace(examples, examples=examples.examples[: args.limit])
     return train(
-        recipe, examples, held_out, store, args.out, seed=args.seed, device=device, save_seconds=args.save_seconds
+        recipe,
+        examples,
+        held_out,
+        store,
+        args.out,
+        start=args.start,
+        seed=args.seed,
+        device=device,
+        save_seconds=args.save_seconds,
     )
 
 

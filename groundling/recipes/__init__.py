@@ -1,34 +1,51 @@
 """One paper per file, and models that were trained by them. The only place where everything meets.
 
 A recipe is a frozen dataclass: its fields are the knobs (`groundling train` makes a flag of each, its comment being
-the help), `parts` its modules, `stages` how they learn. A model on disk is weights and the recipe's name and fields.
+the help), `parts` its modules, `stages` how they learn. A finish is a recipe without modules of its own: it goes on
+with those of a trained model. A model on disk is weights and the names and fields of the recipes that made it.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
 
 from groundling.errors import DataError, GroundlingError
 from groundling.types import Fingerprint, Score, Vocab
 
 if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from groundling.data.dataset import Dataset
     from groundling.regions.records import Layout
-    from groundling.tensors import Captioner
+    from groundling.tensors import Batch, Captioner
     from groundling.text.classes import Classes
     from groundling.text.vocab import Vocabulary
     from groundling.train.stages import Parts, Stage
 
-RECIPES = {"updown": "Updown", "updown_aware": "UpdownAware"}  # module -> class; imported by `recipe_class`
+RECIPES = {"updown": "Updown", "updown_aware": "UpdownAware", "cyclical": "Cyclical"}  # module -> class; imported by `recipe_class`
 
 WEIGHTS, ABOUT = "model.safetensors", "model.json"
 FORMAT = 1
 
 
-class Recipe(Protocol):
+@dataclass(frozen=True)
+class Given:
+    """What a recipe may look at before it trains."""
+
+    examples: Dataset  # the training split
+    vocab: Vocabulary
+    layout: Layout  # of the regions
+    fingerprint: Fingerprint  # of the regions
+    classes: Classes  # the words that get a box
+
+
+class Finish(Protocol):
     """What every recipe has; most have more."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -39,15 +56,30 @@ class Recipe(Protocol):
     @property
     def captions_per_image(self) -> int: ...
     @property
+    def regions_per_image(self) -> int: ...
+
+    def teachers(self, given: Given) -> dict[str, nn.Module]:
+        """Frozen modules, of other runs mostly, that are parts while it trains and leave no trace in the model."""
+        ...
+
+    def stages(self, given: Given) -> list[Stage]: ...
+
+    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
+        """After each epoch, on batches of the validation split with one caption of each image."""
+        ...
+
+
+class Recipe(Finish, Protocol):
+    """With modules of its own."""
+
+    keeps: ClassVar[tuple[str, ...]]  # the parts that a model needs when training is over
+
+    @property
     def length(self) -> int: ...
     @property
     def min_count(self) -> int: ...
-    @property
-    def regions_per_image(self) -> int: ...
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts: ...
-
-    def stages(self) -> list[Stage]: ...
 
 
 @dataclass(frozen=True)
@@ -55,15 +87,18 @@ class Model:
     """A trained model and all that is needed to use it."""
 
     recipe: Recipe
-    parts: Parts  # in eval mode
+    parts: Parts  # those that the recipe keeps; in eval mode
     vocab: Vocabulary
     fingerprint: Fingerprint  # of the regions that it was trained on, and needs
     layout: Layout  # of these regions
     groundable: Classes  # the words that get a box
     scores: tuple[Score, ...] = ()  # on the validation split, when it was kept
+    finishes: tuple[Finish, ...] = ()  # what it was trained with afterwards
 
     @property
     def captioner(self) -> Captioner:
+        if "captioner" not in self.recipe.keeps:
+            raise GroundlingError(f"{recipe_name(self.recipe)} makes no captions; train a captioner, as updown is")
         captioner: Captioner = self.parts.captioner
         return captioner
 
@@ -73,15 +108,20 @@ class Model:
         return self.recipe.length + 1
 
 
-def recipe_class(name: str) -> type[Recipe]:
+def recipe_class(name: str) -> type[Finish]:
     if name not in RECIPES:
         raise GroundlingError(f"unknown recipe {name!r}; there are {', '.join(RECIPES)}")
-    found: type[Recipe] = getattr(importlib.import_module(f"{__name__}.{name}"), RECIPES[name])
+    found: type[Finish] = getattr(importlib.import_module(f"{__name__}.{name}"), RECIPES[name])
     return found
 
 
-def recipe_name(recipe: Recipe) -> str:
+def recipe_name(recipe: Finish) -> str:
     return next(name for name, of in RECIPES.items() if of == type(recipe).__name__)
+
+
+def is_whole(recipe: Finish) -> TypeGuard[Recipe]:
+    """Whether it has modules of its own."""
+    return hasattr(recipe, "parts")
 
 
 def save(folder: Path, model: Model) -> None:
@@ -93,6 +133,7 @@ def save(folder: Path, model: Model) -> None:
         "format": FORMAT,
         "recipe": recipe_name(model.recipe),
         "fields": asdict(model.recipe),
+        "finishes": [{"recipe": recipe_name(finish), "fields": asdict(finish)} for finish in model.finishes],
         "fingerprint": fingerprints.to_json(model.fingerprint),
         "layout": asdict(model.layout),
         "scores": [asdict(score) for score in model.scores],
@@ -100,9 +141,16 @@ def save(folder: Path, model: Model) -> None:
         "vocab": model.vocab.to_json(),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    write(folder / WEIGHTS, model.parts.state_dict(), {"recipe": about["recipe"]})
+    write(folder / WEIGHTS, kept(model).state_dict(), {"recipe": about["recipe"]})
     with atomic(folder / ABOUT) as file:
         file.write(json.dumps(about, ensure_ascii=False, indent=1).encode())
+
+
+def kept(model: Model) -> Parts:
+    """The parts that a model needs when training is over, without those that only helped."""
+    from groundling.train.stages import Parts
+
+    return Parts(**{name: getattr(model.parts, name) for name in model.recipe.keeps})
 
 
 def load(folder: Path | str) -> Model:
@@ -134,11 +182,16 @@ def _described(path: Path) -> Model:
         if about["format"] != FORMAT:
             raise DataError(f"it has format {about['format']!r}, this version reads {FORMAT}")
         recipe = recipe_class(about["recipe"])(**about["fields"])
+        if not is_whole(recipe):
+            raise DataError(f"{about['recipe']} has no modules of its own")
+        finishes = tuple(recipe_class(row["recipe"])(**row["fields"]) for row in about.get("finishes", ()))
         layout = Layout(**about["layout"] | {"grid": tuple(about["layout"]["grid"])})
         vocab, classes = Vocabulary.from_json(about["vocab"]), Classes.from_json(about["groundable"])
         scores = tuple(Score(**score) for score in about["scores"])
         fingerprint = fingerprints.from_json(about["fingerprint"])
-        return Model(recipe, recipe.parts(vocab, layout, classes), vocab, fingerprint, layout, classes, scores)
+        parts = recipe.parts(vocab, layout, classes)
+        model = Model(recipe, parts, vocab, fingerprint, layout, classes, scores, finishes)
+        return replace(model, parts=kept(model))
     except GroundlingError as error:
         raise DataError(f"{path} does not describe a model: {error}") from error
     except (OSError, KeyError, TypeError, ValueError) as error:

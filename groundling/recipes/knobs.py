@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from groundling.errors import GroundlingError
-from groundling.recipes import RECIPES, Recipe
+from groundling.recipes import RECIPES, Finish
 
 TYPES = {"int": int, "float": float, "str": str}
 
@@ -43,7 +43,7 @@ def read(name: str) -> tuple[str, list[Knob]]:
     return ast.get_docstring(tree) or "", knobs
 
 
-def check(recipe: Recipe, *, shares: Collection[str] = (), zero: Collection[str] = ()) -> None:
+def check(recipe: Finish, *, shares: Collection[str] = (), zero: Collection[str] = ()) -> None:
     """GroundlingError unless whole numbers are 1 or more, those of `zero` 0 or more, others finite and 0 or more.
 
     `shares` are from 0 to 1.

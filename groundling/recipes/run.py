@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -14,53 +15,52 @@ import torch
 
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
-from groundling.recipes import Model, Recipe, recipe_name, save
+from groundling.errors import GroundlingError
+from groundling.recipes import WEIGHTS, Finish, Given, Model, is_whole, load, recipe_name, save
 from groundling.regions import fingerprints
 from groundling.regions.store import Store
 from groundling.text import classes
 from groundling.text.vocab import Vocabulary
-from groundling.train.checkpoint import State
+from groundling.train.checkpoint import State, read
 from groundling.train.distributed import rank, world
 from groundling.train.fit import Run, fit
 from groundling.train.repeat import seed_everything
-from groundling.train.validate import caption_scores
+from groundling.train.stages import Parts
 from groundling.types import Example, Score
+
+logger = logging.getLogger(__name__)
 
 EVALUATED = 64  # images captioned at once after an epoch
 
 
 def train(
-    recipe: Recipe,
+    recipe: Finish,
     examples: Dataset,
     held_out: Dataset,
     store: Store,
     out: Path,
     *,
+    start: Path | None = None,
     seed: int = 0,
     device: torch.device | None = None,
     save_seconds: float = 300.0,
 ) -> State:
-    """Train `recipe` on `examples`, scoring captions of `held_out` after each epoch; a run in `out` is resumed.
+    """Train `recipe` on `examples`, scoring it on `held_out` after each epoch; a run in `out` is resumed.
 
-    The best model is left in `out` for `recipes.load`. Inside `train.distributed.processes` all of them take part.
+    `start`: the run of a trained model to begin with, see `begin`. The best model is left in `out` for `recipes.load`.
+    Inside `train.distributed.processes` all of them take part.
     """
     device = device or torch.device("cpu")
-    vocab = Vocabulary.build((caption.tokens for e in examples for caption in e.captions), recipe.min_count)
     seed_everything(seed)
-    model = Model(
-        recipe,
-        recipe.parts(vocab, store.layout, groundable := groundable_words(examples)),
-        vocab,
-        store.fingerprint,
-        store.layout,
-        groundable,
-    )
+    model = begin(recipe, examples, store, start)
+    given = Given(examples, model.vocab, model.layout, model.fingerprint, model.groundable)
+    taught = Parts(**dict(model.parts.named_children()), **recipe.teachers(given))
     loader = Loader(
         examples,
         store,
-        vocab,
+        model.vocab,
         batch_size=recipe.batch,
-        length=recipe.length,
+        length=model.recipe.length,
         captions_per_image=recipe.captions_per_image,
         regions=recipe.regions_per_image,
         seed=seed,
@@ -71,39 +71,88 @@ def train(
     judged = Loader(
         held_out,
         store,
-        vocab,
+        model.vocab,
         batch_size=EVALUATED,
-        length=recipe.length,
+        length=model.recipe.length,
         captions_per_image=1,
         regions=recipe.regions_per_image,
     )
 
     def evaluate() -> list[Score]:
-        return caption_scores(model.captioner, judged(0), recipe.length, device, held_out[0].split)
+        return recipe.scores(taught, judged(0), device, held_out[0].split)
 
     def keep(scores: Sequence[Score]) -> None:
         save(out, replace(model, scores=tuple(scores)))
 
-    run = Run(out, settings(model, examples, held_out, seed), device, seed, save_seconds)
-    return fit(recipe.stages(), model.parts, loader, run, evaluate=evaluate, keep=keep)
+    def recall() -> None:
+        model.parts.load_state_dict(read(out / WEIGHTS)[0], strict=False)
+
+    plain = settings(recipe, model, examples, held_out, seed)
+    if frozen := _frozen(model, taught, start):
+        plain["begins with"] = frozen
+    run = Run(out, plain, device, seed, save_seconds)
+    return fit(recipe.stages(given), taught, loader, run, evaluate=evaluate, keep=keep, recall=recall)
 
 
-def settings(model: Model, examples: Dataset, held_out: Dataset, seed: int) -> dict[str, Any]:
+def begin(recipe: Finish, examples: Dataset, store: Store, start: Path | None) -> Model:
+    """The model before its first step: fresh weights, or as far as they fit those of the run `start`.
+
+    A finish takes over the whole model; any other recipe its words, and the parts whose names and shapes are the same.
+    """
+    origin = None if start is None else load(start)
+    if origin is not None:
+        fingerprints.require(store.fingerprint, origin.fingerprint)
+    if not is_whole(recipe):
+        if origin is None:
+            raise GroundlingError(f"{recipe_name(recipe)} goes on with a trained model: name its run with --start")
+        return replace(origin, finishes=(*origin.finishes, recipe), scores=())
+    captions = (caption for e in examples for caption in e.captions)
+    vocab = Vocabulary.build((c.tokens for c in captions), recipe.min_count) if origin is None else origin.vocab
+    classes = groundable_words(examples)
+    parts = recipe.parts(vocab, store.layout, classes)
+    if origin is not None:
+        _take_over(parts, origin.parts, f"{start}")
+    return Model(recipe, parts, vocab, store.fingerprint, store.layout, classes)
+
+
+def _take_over(parts: Parts, origin: Parts, start: str) -> None:
+    """Copy into `parts` the weights of `origin` that fit."""
+    fresh = parts.state_dict()
+    taken = {k: v for k, v in origin.state_dict().items() if k in fresh and v.shape == fresh[k].shape}
+    if not taken:
+        raise GroundlingError(f"nothing of {start} fits this recipe: no part has the same name and shapes")
+    parts.load_state_dict(taken, strict=False)
+    left = sorted(fresh.keys() - taken.keys())
+    told = f"; new: {', '.join(left)}" if left else ""
+    logger.info("%d of %d tensors come from %s%s", len(taken), len(fresh), start, told)
+
+
+def settings(recipe: Finish, model: Model, examples: Dataset, held_out: Dataset, seed: int) -> dict[str, Any]:
     """All that decides the weights, as plain JSON; data, classes and regions by their hashes.
 
     Boxes that people drew count only for a recipe that sees them.
     """
     source, found = model.fingerprint, model.groundable
-    truth = [e.gold for e in examples] if model.recipe.uses_boxes else []
+    truth = [e.gold for e in examples] if recipe.uses_boxes else []
     return {
-        "recipe": recipe_name(model.recipe),
-        **asdict(model.recipe),
+        "recipe": recipe_name(recipe),
+        **asdict(recipe),
         "seed": seed,
         "training data": f"{len(examples)} images, {_hash(([_said(e) for e in examples], truth))}",
         "object classes": f"{len(found.names)}, {_hash((found.names, sorted(found.class_of.items())))}",
         "validation data": f"{len(held_out)} images, {_hash([_said(e) for e in held_out])}",
         "region source": f"{source.name} {source.version}, {_hash(fingerprints.to_json(source))}",
     }
+
+
+def _frozen(model: Model, taught: Parts, start: Path | None) -> str:
+    """Hash of the weights that come from other runs; empty where none do."""
+    own = {name for name, _ in model.parts.named_children()} if start is None else set()
+    state = {name: value for name, value in taught.state_dict().items() if name.partition(".")[0] not in own}
+    seen = blake2b(repr([(name, value.shape) for name, value in state.items()]).encode(), digest_size=6)
+    for value in state.values():
+        seen.update(value.contiguous().numpy())
+    return seen.hexdigest() if state else ""
 
 
 def groundable_words(examples: Dataset) -> classes.Classes:

@@ -18,22 +18,25 @@ paper gives neither the batch size, nor dropout, nor the norm at which the gradi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from groundling.models.attention import Additive
 from groundling.models.encoders import Plain
 from groundling.models.updown import UpDown
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import knobs
+from groundling.recipes import Given, knobs
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
 from groundling.train.schedules import StepDecay
 from groundling.train.stages import Clock, Parts, Stage
-from groundling.types import Vocab
+from groundling.train.validate import caption_scores
+from groundling.types import Score, Vocab
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Updown:
     regions_per_image: int = 100  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
+    keeps: ClassVar[tuple[str, ...]] = ("captioner",)
 
     def __post_init__(self) -> None:
         knobs.check(self, shares=("dropout", "sampling"), zero=("patience",))
@@ -65,7 +69,10 @@ class Updown:
         attend = Additive(self.hidden, self.attention)
         return Parts(captioner=UpDown(len(vocab), encoder, attend, self.hidden, self.embed, self.dropout))
 
-    def stages(self) -> list[Stage]:
+    def teachers(self, given: Given) -> dict[str, nn.Module]:
+        return {}
+
+    def stages(self, given: Given) -> list[Stage]:
         return [
             Stage(
                 "xe",
@@ -84,3 +91,6 @@ class Updown:
         sampling = min(self.sampling, 0.05 * (clock.epoch // 5))
         said = m.captioner(scene, batch.inputs, batch.targets, sampling)
         return {"xe": cross_entropy(said.logp, batch.targets)}
+
+    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
+        return caption_scores(m.captioner, batches, self.length, device, split)

@@ -15,22 +15,25 @@ We depart from the paper in W_c, which is learned with the rest instead of taken
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from groundling.models.attention import Additive
 from groundling.models.encoders import GroundingAware
 from groundling.models.updown import UpDown
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import knobs
+from groundling.recipes import Given, knobs
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
 from groundling.train.schedules import Plateau
 from groundling.train.stages import Clock, Parts, Stage
-from groundling.types import Vocab
+from groundling.train.validate import caption_scores
+from groundling.types import Score, Vocab
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class UpdownAware:
     regions_per_image: int = 100  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
+    keeps: ClassVar[tuple[str, ...]] = ("captioner",)
 
     def __post_init__(self) -> None:
         knobs.check(self, shares=("dropout",), zero=("patience",))
@@ -72,7 +76,10 @@ class UpdownAware:
         captioner = UpDown(len(vocab), encoder, attend, self.hidden, self.embed, self.dropout, attend_grid)
         return Parts(captioner=captioner)
 
-    def stages(self) -> list[Stage]:
+    def teachers(self, given: Given) -> dict[str, nn.Module]:
+        return {}
+
+    def stages(self, given: Given) -> list[Stage]:
         return [
             Stage(
                 "xe",
@@ -90,3 +97,6 @@ class UpdownAware:
         scene = m.captioner.encode(batch.regions)[batch.image_of]
         said = m.captioner(scene, batch.inputs, batch.targets)
         return {"xe": cross_entropy(said.logp, batch.targets)}
+
+    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
+        return caption_scores(m.captioner, batches, self.length, device, split)

@@ -47,6 +47,12 @@ def one_by_one() -> Iterator[None]:
         dist.barrier()
 
 
+def wait() -> None:
+    """Until all processes are here."""
+    if world() > 1:
+        dist.barrier()
+
+
 def distribute(step: nn.Module) -> nn.Module:
     """`step`, with gradients averaged over processes. A part may leave some of its weights unused in a stage."""
     if world() == 1:

@@ -60,13 +60,15 @@ def fit(
     *,
     evaluate: Callable[[], Sequence[Score]],
     keep: Callable[[Sequence[Score]], None],
+    recall: Callable[[], None],
 ) -> State:
     """Train `parts` through the stages, going on where an earlier call with this folder and settings was stopped.
 
     After each epoch `evaluate` scores the parts as they are, and `keep` is called if they do better, in the score that
-    the stage watches, than the weights that were kept before, in whatever stage (always, where `evaluate` gives no
-    score). A stage starts from the last weights of the one before it, not from those kept; its schedule and patience
-    know only its own scores. Ctrl-C and SIGTERM save and raise `Stopped`.
+    the stage watches, than any epoch of the stage before it (always, where `evaluate` gives no score). What is kept at
+    last is the best of the last stage: a stage may trade the score of an earlier one for what it is there for. Before
+    each stage but the first, `recall` puts the weights that were kept back into `parts`. Schedule and patience know
+    only the scores of their stage. Ctrl-C and SIGTERM save and raise `Stopped`.
     """
     with checkpoint.saving(run.folder):
         run.folder.mkdir(parents=True, exist_ok=True)
@@ -83,11 +85,16 @@ def fit(
         loop = _Loop(run, parts, state, log, interrupt)
         for number in range(state.stage, len(stages)):
             stage = stages[number]
-            loop.begin(stage, tensors if number == state.stage else {})
+            if number > state.stage:
+                recall()
+                loop.begin(stage, {})
+                loop.save()  # before this stage can keep anything, so that what is recalled is never its own
+            else:
+                loop.begin(stage, tensors)
             while not loop.over(stage):
                 loop.epoch(stage, loader, epochs[number])
                 loop.score(stage, evaluate, keep)
-            loop.state = State(stage=number + 1, best=loop.state.best)  # not saved: the end of a stage is a place
+            loop.state = State(stage=number + 1, best=loop.state.best)
     return loop.state
 
 
@@ -141,8 +148,7 @@ class _Loop:
         scores = self.scores(evaluate)
         watched = distributed.from_first(pick(scores, stage.watch) if scores else math.nan)
         state = self.state
-        kept = pick(state.best, stage.watch) if state.best else -math.inf
-        best = not scores or watched > kept
+        best = not scores or watched > max(state.scores, default=-math.inf)
         if not math.isnan(watched):
             state = replace(state, scores=(*state.scores, watched))
         note = " (best so far)" if best and scores else ""
@@ -151,6 +157,7 @@ class _Loop:
             keep(scores)
         self.state = replace(state, epoch=state.epoch + 1, step=0, best=scores if best else state.best)
         self.save()
+        distributed.wait()  # what the first process kept is on the disk before another recalls it
 
     def scores(self, evaluate: Callable[[], Sequence[Score]]) -> tuple[Score, ...]:
         """Evaluation, in every process since it may reduce over all of them. A signal, even of just before, ends it.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.tensors import Batch, Regions
-from groundling.train.checkpoint import LAST
+from groundling.train.checkpoint import LAST, read, write
 from groundling.train.distributed import rank, world
 from groundling.train.fit import Run, fit
 from groundling.train.repeat import seed_everything
@@ -126,7 +126,15 @@ def train(
 
     device = torch.device("cpu")
     run = Run(folder, {"recipe": "toy", **more}, device, seed=3, save_seconds=save_seconds)
-    fit(stages(epochs), parts, Loader(), run, evaluate=evaluate, keep=lambda scores: None)
+    kept = folder / "kept.safetensors"
+
+    def keep(scores: Sequence[Score]) -> None:
+        write(kept, parts.state_dict(), {})
+
+    def recall() -> None:
+        parts.load_state_dict(read(kept)[0])
+
+    fit(stages(epochs), parts, Loader(), run, evaluate=evaluate, keep=keep, recall=recall)
     return parts
 
 
