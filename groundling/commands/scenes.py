@@ -12,17 +12,27 @@ Draw little worlds with captions and boxes: a data set made here, in the layout 
 People, animals, vehicles and things in seven places, five captions each, every phrase with its boxes. Objects are made
 of parts, some come together more often than not, and some are rare: the problems of grounded captioning in small.
 The same seed gives the same files, however many workers draw them.
+
+With --video they move: clips of some frames in which people and things cross the picture, come into it or leave it, one
+sentence each, boxes in every frame, in the layout of ActivityNet-Entities.
 """
 EPILOG = """\
 examples:
   groundling scenes scenes --images 2000 --seed 1
   groundling scenes scenes --images 2000 --seed 1 --recall   # and measure the built-in regions
+  groundling scenes moving --video --images 500 --frames 6
 
 what is written:
   OUT/images/ID.png        the pictures
   OUT/Sentences/ID.txt     five captions, phrases marked as [/EN#entity/type words]
   OUT/Annotations/ID.xml   the boxes of every entity
   OUT/{train,val,test}.txt the ids of each split
+
+and with --video:
+  OUT/frames/VIDEO_segment_00/NN.png           the frames of each clip
+  OUT/anet_entities_cleaned_class_drawn.json   words, their classes, and boxes in each frame
+  OUT/anet_entities_drawn.json                 the size of the frames
+  OUT/split_ids_anet_entities.json             the videos of each split
 """
 
 
@@ -30,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("out", type=Path, metavar="OUT", help="folder to write; must be new or empty")
     parser.add_argument("--images", type=int, default=2000, metavar="N", help="how many scenes (default 2000)")
+    parser.add_argument("--video", action="store_true", help="clips that move instead of pictures")
+    parser.add_argument("--frames", type=int, metavar="F", help="with --video: frames of a clip, 2 to 10 (default 10)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="same seed, same bytes (default 0)")
     parser.add_argument(
         "--size", type=int, default=256, metavar="W", help="width in pixels; height is 3/4 of it (default 256)"
@@ -51,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from groundling.data.scenes import moving
     from groundling.data.scenes.write import split_sizes, write
     from groundling.errors import GroundlingError
     from groundling.progress import track
@@ -61,11 +74,15 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError(f"--workers must be at least 1, got {args.workers}")
     if not 96 <= args.size <= 1024 or args.size % 4:
         raise GroundlingError(f"--size must be a multiple of 4 from 96 to 1024, got {args.size}")
+    if args.frames is not None and not (args.video and 2 <= args.frames <= 10):
+        raise GroundlingError(f"--frames {args.frames}: needs --video, and 2 to 10 frames")
     if args.recall and split_sizes(args.images, tuple(args.splits))[1] == 0:
         raise GroundlingError("--recall measures the val split, which has no image here; draw more, or give it more")
     if args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
         raise GroundlingError(f"{args.out} is not an empty folder; name a new one, or delete it first")
-    drawn = write(args.out, args.images, args.seed, args.size, tuple(args.splits), min(args.workers, args.images))
+    how = args.seed, args.size, tuple(args.splits), min(args.workers, args.images)
+    frames = args.frames or 10
+    drawn = moving.write(args.out, args.images, frames, *how) if args.video else write(args.out, args.images, *how)
     try:
         for _ in track(drawn, "drawing", args.images):
             pass
@@ -73,7 +90,7 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError(
             f"cannot write to {args.out}: {error.strerror}; is it a place to write, with room?"
         ) from error
-    print(f"{args.images} scenes in {args.out}")
+    print(f"{args.images} {f'clips of {frames} frames' if args.video else 'scenes'} in {args.out}")
     if args.recall:
         print(_recall(args.out))
 

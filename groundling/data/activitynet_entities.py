@@ -2,7 +2,8 @@
 
 On disk: `anet_entities_cleaned_class_thresh50_*.json` (words with classes and boxes), `split_ids_anet_entities.json`,
 and, where it is there, `anet_entities_*.json` (noun phrases), of which only the size of the frames is taken: 720 pixels
-wide, boxes refer to it. Videos, if any, are in `videos/VIDEO.*`.
+wide, boxes refer to it. Videos, if any, are in `videos/VIDEO.*`; where there are none, the frames of each segment may
+be pictures in `frames/VIDEO_segment_NN/`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from pathlib import Path
 from groundling.data import official
 from groundling.data.checks import Problems, expect, get, head, read_json
 from groundling.types import Example
+from groundling.video import SUFFIXES
 
 FORMAT = "ActivityNet-Entities"
 LOOKS_FOR = "anet_entities_cleaned_class_*.json (segments with process_clss, frame_ind) and split_ids_*.json beside it"
-VIDEOS = {".mp4", ".mkv", ".webm", ".avi", ".mov"}
 
 
 def claims(path: Path) -> bool:
@@ -30,13 +31,15 @@ def read(path: Path, problems: Problems) -> list[Example]:
     split_of: dict[str, str] = {}
     for splits in sorted(root.glob("split_ids_*.json")):
         split_of |= official.read_splits(read_json(splits), str(splits))
-    videos = {file.stem: str(file) for file in root.glob("videos/*") if file.suffix.lower() in VIDEOS}
+    videos = {file.stem: str(file) for file in root.glob("videos/*") if file.suffix.lower() in SUFFIXES}
+    segments = {folder.name: str(folder) for folder in root.glob("frames/*")}
     sizes = _sizes(root)
     examples = []
     for file in files:
         for example in official.video_examples(read_json(file), split_of, str(file), problems):
             video = example.id.rpartition("_segment_")[0]
-            examples.append(replace(example, media=videos.get(video, ""), size=sizes.get(video, (0, 0))))
+            media = videos.get(video) or segments.get(example.id, "")
+            examples.append(replace(example, media=media, size=sizes.get(video, (0, 0))))
     return examples
 
 

@@ -23,11 +23,14 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from groundling.errors import DataError, GroundlingError
-from groundling.images import SUFFIXES, open_image
+from groundling.errors import DataError, GroundlingError, MissingExtra
+from groundling.images import SUFFIXES
+from groundling.regions.media import of_media
 from groundling.regions.sources import source
 from groundling.regions.store import Writer
 from groundling.tensors import Regions, RegionSource
+from groundling.video import FRAMES, Segment
+from groundling.video import SUFFIXES as VIDEOS
 
 FEW = 8  # images for which one more process is not worth its start
 AHEAD = 4  # images per worker that may wait for their turn to be written: the bound on memory
@@ -37,10 +40,12 @@ Found = dict[str, NDArray[Any]]  # Regions on their way between processes: array
 
 @dataclass(frozen=True)
 class Job:
-    """An image to be done."""
+    """An image to be done, or so many frames of a clip, or of one segment of it."""
 
     id: str
     path: Path
+    frames: int = FRAMES
+    segment: Segment | None = None
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,15 @@ class Done:
     problem: str | None = None
 
 
-def images_below(folder: Path) -> list[Job]:
-    """The image files of a folder. An id is the name without its ending, or the path below where names repeat."""
-    files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES and not _hidden(f.relative_to(folder)))
+def images_below(folder: Path, frames: int = FRAMES) -> list[Job]:
+    """The image and video files of a folder; of a video so many frames. An id is the name without its ending, or the
+    path below where names repeat."""
+    known = SUFFIXES | VIDEOS
+    files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in known and not _hidden(f.relative_to(folder)))
     if not files:
-        raise DataError(f"{folder}: no image files ({', '.join(sorted(SUFFIXES))}) in it or below")
+        raise DataError(f"{folder}: no image files ({', '.join(sorted(SUFFIXES))}) and no videos in it or below")
     times = Counter(file.stem for file in files)
-    return [Job(f.stem if times[f.stem] == 1 else f.relative_to(folder).as_posix(), f) for f in files]
+    return [Job(f.stem if times[f.stem] == 1 else f.relative_to(folder).as_posix(), f, frames) for f in files]
 
 
 def extract(
@@ -99,7 +106,9 @@ def _alone(make: RegionSource, jobs: Iterable[Job]) -> Iterator[tuple[Job, Found
 def _regions(make: RegionSource, job: Job) -> Found | str:
     """The regions of one file, or why there are none."""
     try:
-        found = make(open_image(job.path))
+        found = of_media(make, job.path, job.frames, job.segment)
+    except MissingExtra:
+        raise
     except DataError as error:
         return str(error)
     except Exception as error:  # one odd image must not stop ten thousand others

@@ -103,7 +103,7 @@ def sample(rng: Random) -> World:
         stage.add("water", 128, 92, layer=-1.0)
     here = [event for event in EVENTS if stage.place in event.places.split()]
     _happen(stage, here, Spot(128 + rng.uniform(-26, 26), rng.uniform(160, 178), rng.random() < 0.5))
-    left, right = _reach(stage.items)
+    left, right = reach(stage.items)
     sides = [side for side in ((8.0, left), (right, 248.0)) if side[1] - side[0] > 44]
     rng.shuffle(sides)
     if sides and rng.random() < 0.3:
@@ -121,7 +121,7 @@ def _happen(stage: Stage, events: Sequence[Event], spot: Spot) -> None:
     stage.facts.append(event.layout(stage, event, spot))
 
 
-def _reach(items: Sequence[Item]) -> tuple[float, float]:
+def reach(items: Sequence[Item]) -> tuple[float, float]:
     """From where to where the items stretch, roughly."""
     ends = [(i.x, WIDE.get(i.name, 22) * i.size) for i in items if i.name != "water"]
     return min(x - half for x, half in ends), max(x + half for x, half in ends)

@@ -15,8 +15,6 @@ from groundling.data.scenes.world import PEOPLE, Fact, World, pick
 SHORTEST, LONGEST = 6, 16  # words
 CAPTIONS = 5  # of each scene
 TRIES = 200  # to say something new about one world
-CAPTIONS = 5
-TRIES = 200
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ ABOVE: dict[str, Mapping[str, float]] = {
 }
 
 
-def captions(world: World, seen: Collection[int], rng: Random, count: int = CAPTIONS) -> tuple[Caption, ...]:
+def captions(world: World, seen: Collection[int], rng: Random) -> tuple[Caption, ...]:
     """`CAPTIONS` different captions, fewer where there is too little to say; `seen` are the items that have a box."""
     speaker = Speaker(world, frozenset(seen), rng)
     made: dict[str, Caption] = {}
@@ -153,6 +151,11 @@ class Speaker:
         if draw < 0.80:
             return (*self.event(fact, worn=0.8), *self.place(fact))
         return (*self.event(fact, worn=0.3), *self.besides())
+
+    def going(self, past: tuple[int, ...], how: str) -> Caption:
+        """The first fact of one who goes past something, or, where there is nothing to pass, goes as `how` says."""
+        way = (Piece("past"), self.thing(past, 0.4)) if past else (Piece(how),)
+        return (*self.event(self.world.facts[0], worn=0.4), *way)
 
     def event(self, fact: Fact, worn: float) -> Caption:
         """Who does what with what; `worn` is how likely clothes, or a colour, are mentioned."""
