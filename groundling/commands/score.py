@@ -29,6 +29,7 @@ OFFICIAL = {  # what the first word may be -> module, one line
     "activitynet-entities": ("score_grounding", "an ActivityNet-Entities submission, as its evaluator scores it"),
     "phrases": ("score_phrases", "phrase localisation: Recall@1/5/10, pointing game, upper bound"),
     "chair": ("score_chair", "CHAIR: objects that captions mention and images do not show"),
+    "attention": ("score_attention", "a trained model, by where it looks while it reads the captions of people"),
 }
 
 DESCRIPTION = """\
@@ -36,7 +37,7 @@ Score captions and their grounding, each number with its signature.
 
   groundling score PRED --data DATA [--split NAME]     everything at once, on our own files
   groundling score --compare A B C --data DATA         systems side by side, the first is the baseline
-  groundling score NAME ...                            official files; NAME is one of
+  groundling score NAME ...                            official files and models; NAME is one of
 
 """ + "\n".join(f"    {name:22}{line}" for name, (_, line) in OFFICIAL.items())
 

@@ -12,12 +12,21 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groundling.errors import DataError
 from groundling.metrics import errors
 from groundling.metrics.captions import score_captions
 from groundling.metrics.diversity import score_diversity
-from groundling.metrics.grounding import Grounding, Pointing, Sentence, Word, judge_generated
+from groundling.metrics.grounding import (
+    GivenGrounding,
+    Grounding,
+    Pointing,
+    Sentence,
+    Word,
+    judge_generated,
+    judge_given,
+)
 from groundling.metrics.overlap import Boxes
 from groundling.metrics.significance import Interval, intervals
 from groundling.metrics.statistics import Statistics, with_fields
@@ -169,6 +178,36 @@ def ground_examples(
     return judge_generated(sentences, pointings, lemma_of, iou, handed_in, named)
 
 
+def ground_given(
+    places: Mapping[str, Sequence[NDArray[np.floating[Any]]]],
+    examples: Sequence[Example],
+    iou: float = 0.5,
+    fields: Mapping[str, Any] | None = None,
+) -> GivenGrounding:
+    """Where a system places the words of the examples' own captions, against their phrases.
+
+    `places[id][c]` (words, frames, 4) are boxes for each word of caption c, in the pixels of the example and NaN where
+    there is none. A word without one, be it beyond the last or of an image that is missing, is missed.
+    """
+    if not any(phrase.label and phrase.boxes for example in examples for phrase in example.gold):
+        raise DataError("no phrase of this data has a box and a class, so attention cannot be scored")
+    video = any(phrase.frames for example in examples for phrase in example.gold)
+    sentences: list[Sentence] = []
+    pointings: list[Pointing | None] = []
+    for example in examples:
+        for index in range(len(example.captions)):
+            sentence = _sentence(example, index, video)
+            if video and not sentence.words:
+                continue
+            boxes = places[example.id][index] if example.id in places else np.zeros((0, 1, 4))
+            said = [word for word in sentence.words if word.index < len(boxes)]
+            found = _inclusive(boxes[[word.index for word in said]]).reshape(len(said), boxes.shape[1], 4)
+            sentences.append(sentence)
+            pointings.append(Pointing(tuple(w.label for w in said), tuple(w.index for w in said), found))
+    rules = "activitynet-entities" if video else "flickr30k-entities"
+    return judge_given(sentences, pointings, iou, {**(fields or {}), "rules": rules})
+
+
 def _sentence(example: Example, index: int, video: bool) -> Sentence:
     """One reference caption. In an image the boxes of a word are merged into one; in a video each keeps its frame."""
     of_token: dict[int, list[Phrase]] = {}
@@ -216,7 +255,7 @@ def _pointing(caption: GroundedCaption, find: Callable[[str], str | None], video
     return Pointing(tuple(labels), tuple(indices), array)
 
 
-def _inclusive(boxes: Sequence[Box]) -> Boxes:
+def _inclusive(boxes: Sequence[Box] | NDArray[np.floating[Any]]) -> Boxes:
     return (np.array(boxes, float).reshape(-1, 4) - [0, 0, 1, 1]).astype(np.float32)
 
 

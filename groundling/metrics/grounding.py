@@ -237,6 +237,11 @@ class GivenGrounding:
         name = signature("accuracy", **{"iou": f"{self.threshold:g}", "text": "given", **self.fields})
         return {"accuracy": Statistics("accuracy", name, self.items, values, _accuracy)}
 
+    def by_class(self) -> dict[str, tuple[int, int]]:
+        """class -> (words in the right place, words), the most frequent class first."""
+        tally = self.words.tally(self.threshold, self.labels, loc=False)
+        return dict(sorted(tally.items(), key=lambda item: (-item[1][1], item[0])))
+
     def to_dict(self) -> dict[str, float]:
         return {name: s.score().value for name, s in self.statistics().items()}
 

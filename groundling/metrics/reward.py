@@ -1,4 +1,4 @@
-"""CIDEr-D as the reward of self-critical training: sampled word ids in, one number per sample out.
+"""CIDEr-D, and BLEU, as the reward of self-critical training: sampled word ids in, one number per sample out.
 
 Rennie et al., CVPR 2017. The words are vocabulary ids; a caption goes up to and including the first end id, which
 counts as a word, in references as in samples. References are turned into vectors once, for the whole training set.
@@ -7,11 +7,13 @@ counts as a word, in references as in samples. References are turned into vector
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
+from groundling.metrics.bleu import bleu, counts
 from groundling.metrics.cider import DocumentFrequency, Floats, References
-from groundling.metrics.ngrams import LOW, Ints, Sentences
+from groundling.metrics.ngrams import LOW, Corpus, Ints, Sentences
 from groundling.types import EOS
 
 
@@ -34,9 +36,9 @@ class CiderReward:
             raise ValueError("document frequencies are of words: give `df` and `words` together, or neither")
         self.end, self._images = end, len(references)
         self._numbers = None if df is None or words is None else _numbers_of(words, df, end)
-        captions = [[*ids, end] if end not in ids else ids[: list(ids).index(end) + 1] for r in references for ids in r]
+        captions = [_to_end(ids, end) for r in references for ids in r]
         lengths = np.fromiter(map(len, captions), np.int64, len(captions))
-        flat = np.fromiter((i for ids in captions for i in ids), np.int64, int(lengths.sum()))
+        flat = np.fromiter(chain.from_iterable(captions), np.int64, int(lengths.sum()))
         sentences = Sentences(self._numbered(flat), lengths)
         per_image = [len(r) for r in references]
         if 0 in per_image:
@@ -52,16 +54,46 @@ class CiderReward:
             raise ValueError(f"samples must be (S, T) and image (S,), got {samples.shape} and {image.shape}")
         if len(image) and not 0 <= image.min() <= image.max() < self._images:
             raise ValueError(f"images are numbered 0 to {self._images - 1}, got {image.min()} to {image.max()}")
-        is_end = samples == self.end
-        spoken = np.cumsum(is_end, axis=1) - is_end == 0  # up to and including the first end
-        sentences = Sentences(self._numbered(samples[spoken]), spoken.sum(1))
-        return self._references.score(sentences, image, clipped=True)
+        said = _spoken(samples, self.end)
+        return self._references.score(Sentences(self._numbered(said.words), said.lengths), image, clipped=True)
 
     def _numbered(self, ids: Ints) -> Ints:
         limit = LOW + 1 if self._numbers is None else len(self._numbers)
         if len(ids) and not 0 <= ids.min() <= ids.max() < limit:
             raise ValueError(f"ids of words are 0 to {limit - 1}, got {ids.min()} to {ids.max()}")
         return ids if self._numbers is None else self._numbers[ids]
+
+
+class BleuReward:
+    """BLEU-4 of sampled captions, each by itself, against the references of their images; see `metrics.bleu`."""
+
+    def __init__(self, references: Sequence[Sequence[Sequence[int]]], end: int = EOS) -> None:
+        self.end = end
+        self._references = [[_to_end(ids, end) for ids in captions] for captions in references]
+        self._per_image = np.array([len(captions) for captions in references])
+        if 0 in self._per_image:
+            raise ValueError(f"image {self._per_image.tolist().index(0)} has no reference")
+
+    def __call__(self, samples: Ints, image: Ints) -> Floats:
+        """(S, T) ids, (S,) image of each sample -> (S,) BLEU-4, 0 to 1. What follows the first end id is ignored."""
+        theirs = [ids for i in image.tolist() for ids in self._references[i]]
+        lengths = np.array([len(ids) for ids in theirs])
+        words = np.fromiter(chain.from_iterable(theirs), np.int64, int(lengths.sum()))
+        corpus = Corpus(_spoken(samples, self.end), Sentences(words, lengths), self._per_image[image])
+        return bleu(counts(corpus), 4)
+
+
+def _spoken(samples: Ints, end: int) -> Sentences:
+    """Rows (S, T), each up to and including its first end."""
+    is_end = samples == end
+    said = np.cumsum(is_end, axis=1) - is_end == 0
+    return Sentences(samples[said], said.sum(1))
+
+
+def _to_end(ids: Sequence[int], end: int) -> list[int]:
+    """A caption with its end, and nothing behind it."""
+    ids = list(ids)
+    return ids[: ids.index(end) + 1] if end in ids else [*ids, end]
 
 
 def _numbers_of(words: Sequence[str], df: DocumentFrequency, end: int) -> Ints:

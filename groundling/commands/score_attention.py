@@ -1,0 +1,74 @@
+"""`groundling score attention`: where a model looks while people speak."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from groundling.commands.score_table import add_bootstrap, add_iou, ends, print_scores, resampled, show
+
+DESCRIPTION = """\
+Attention accuracy: a model reads the captions that people wrote, and at each word that has a box, the region that it
+looks at most must be the right one (IoU above 0.5). The accuracy is averaged over object classes, by the rules of the
+grounding evaluators for given sentences, and asks nothing of the captions that the model would make itself.
+
+RUN is a folder that `groundling train --out` wrote: a captioner, judged by where it looks when the word is next; or a
+matcher, judged by its alignment of the word. So teachers and pupils are measured alike. A word that the model does not
+place is a miss."""
+
+EPILOG = """\
+examples:
+  groundling score attention runs/updown --data scenes --regions scenes.regions --split val
+  groundling score attention runs/matcher --data scenes --regions scenes.regions --split val --bootstrap 1000 --json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("model", type=Path, metavar="RUN", help="folder of the model")
+    parser.add_argument("--data", required=True, type=Path, metavar="DATA", help="data set with boxes of phrases")
+    parser.add_argument("--regions", required=True, type=Path, metavar="STORE", help="its region store")
+    parser.add_argument("--split", metavar="NAME", help="split to read (default: all images of the data)")
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
+    add_iou(parser)
+    add_bootstrap(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON, with the words of each class")
+
+
+def run(args: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
+    from groundling import api
+    from groundling.data.dataset import load
+    from groundling.metrics.evaluation import finite
+    from groundling.pointing import attention_accuracy
+    from groundling.regions.store import Store
+
+    one, store = api.load(args.model, args.device), Store.open(args.regions)
+    data = load(args.data, skip_bad=args.skip_bad)
+    found = attention_accuracy(one.model, data, store, args.split, iou=args.iou, device=one.device)
+    statistics = list(found.statistics().values())
+    scores, intervals = [each.score() for each in statistics], resampled(statistics, args.bootstrap)
+    if args.json:
+        by_class = {name: {"hits": hits, "words": words} for name, (hits, words) in found.by_class().items()}
+        whole = {"scores": [asdict(score) for score in scores], "by_class": by_class} | ends(intervals)
+        print(json.dumps(finite(whole), allow_nan=False))
+        return
+    print_scores(scores, intervals)
+    _print_classes(found.by_class())
+
+
+def _print_classes(tally: Mapping[str, tuple[int, int]]) -> None:
+    from rich.table import Table
+
+    table = Table("class", box=None, pad_edge=False)
+    for name in ("accuracy", "words"):
+        table.add_column(name, justify="right")
+    for name, (hits, words) in tally.items():
+        table.add_row(name, f"{hits / words:.4f}", str(words))
+    all_hits, all_words = (sum(column) for column in zip(*tally.values(), strict=True))
+    table.add_row("all words", f"{all_hits / all_words:.4f}", str(all_words))
+    print()
+    show(table)

@@ -1,0 +1,127 @@
+"""Self-critical training: a trained captioner learns from what its captions are worth.
+
+Rennie et al., Self-Critical Sequence Training for Image Captioning, CVPR 2017, with the reward of Zhou et al., More
+Grounded Image Captioning by Distilling Image-Text Matching Model, CVPR 2020:
+
+(17)  l2 = −E_{y ~ p} r(y)
+(18)  ∇l2 ≈ −(r(y) − r(ŷ)) ∇log p(y)        y: a caption drawn from the captioner, ŷ: the one that it would say (greedy)
+(19)  r(y) = CIDEr-D(y) + λ2 S(I, y)
+
+S: score of the judge, a matcher that was trained before (`matcher_scan`, `matcher_pos_scan`) and is frozen. CIDEr-D is
+from 0 to 10, on word ids with the end as a word, with the document frequencies of the training captions. BLEU-4 may be
+added, as the code that the papers build on allows.
+
+Captions are drawn without gradients and scored by teacher forcing, which gives the same log p(y) several times faster.
+Both have dropout as in the plain method, but where that has one draw of it here are two: of the words and of h2, the
+regions being encoded once. The loss is the mean over the words that were drawn, as in that code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from groundling import generate
+from groundling.metrics.reward import BleuReward, CiderReward
+from groundling.objectives.reinforce import reinforce
+from groundling.recipes import Given, knobs
+from groundling.recipes.teachers import teacher
+from groundling.tensors import Batch, Scene
+from groundling.train.stages import Clock, Losses, Parts, Stage
+from groundling.train.validate import caption_scores
+from groundling.types import BOS, Score
+
+Reward = Callable[[Parts, Batch, Tensor, Tensor], Tensor]  # captions (N, T) of the images (N,) of a batch -> (N,)
+
+
+@dataclass(frozen=True)
+class Scst:
+    judge: str = ""  # run of the matcher whose score is rewarded too; empty: none
+    lam2: float = 1.0  # weight of the judge's score, eq. 19
+    bleu: float = 0.0  # weight of BLEU-4, from 0 to 1
+    samples: int = 5  # captions drawn for each image
+    length: int = 16  # words of a caption at most; take that of the run to start from
+    lr: float = 5e-5  # learning rate of Adam
+    clip: float = 5.0  # largest norm of the gradient
+    epochs: int = 80  # how often each image is seen
+    patience: int = 0  # stop after so many epochs without a better CIDEr-D; 0: never
+    batch: int = 16  # images in a batch
+    regions_per_image: int = 100  # at most, the first of the store
+
+    uses_boxes: ClassVar[bool] = False
+    captions_per_image: ClassVar[int] = 1  # those of the batch are not used: all captions of an image are references
+
+    def __post_init__(self) -> None:
+        knobs.check(self, zero=("patience",))
+
+    def teachers(self, given: Given) -> dict[str, nn.Module]:
+        return {"judge": teacher(self.judge, given)} if self.judge else {}
+
+    def stages(self, given: Given) -> list[Stage]:
+        return [
+            Stage(
+                "scst",
+                self.losses(self.reward(given)),
+                lr=self.lr,
+                epochs=self.epochs,
+                trains=("captioner",),
+                clip=self.clip,
+                patience=self.patience,
+            )
+        ]
+
+    def losses(self, reward: Reward) -> Losses:
+        """Eq. 18, with several captions of each image."""
+
+        def scst(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+            own = torch.arange(len(batch.ids), device=batch.image_of.device)
+            image_of = own.repeat_interleave(self.samples)
+            usual = likeliest(m, batch, self.length + 1)
+            scene = m.captioner.encode(batch.regions)[image_of]
+            with torch.no_grad():
+                drawn = generate.sample(m.captioner, scene, self.length + 1).tokens
+                gain = reward(m, batch, drawn, image_of) - reward(m, batch, usual, own)[image_of]
+            return {"scst": reinforce(log_likelihood(m, scene, drawn), drawn, gain)}
+
+        return scst
+
+    def reward(self, given: Given) -> Reward:
+        """Eq. 19; the references are made ready here, once."""
+        spoken = [example for example in given.examples if any(caption.tokens for caption in example.captions)]
+        number = {example.id: i for i, example in enumerate(spoken)}
+        captions = [[given.vocab.encode(c.tokens) for c in example.captions if c.tokens] for example in spoken]
+        cider, bleu = CiderReward(captions), BleuReward(captions) if self.bleu else None
+
+        def reward(m: Parts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
+            said, image = words.cpu().numpy(), np.array([number[name] for name in batch.ids])[image_of.cpu().numpy()]
+            worth = cider(said, image)
+            if bleu is not None:
+                worth = worth + self.bleu * bleu(said, image)
+            total = torch.from_numpy(worth).to(words.device, torch.float32)
+            return total + self.lam2 * m.judge.rate(batch.regions, words, image_of) if self.judge else total
+
+        return reward
+
+    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
+        return caption_scores(m.captioner, batches, self.length, device, split)
+
+
+def likeliest(m: Parts, batch: Batch, length: int) -> Tensor:
+    """(B, T): what the captioner would say, without dropout in its encoder either."""
+    m.captioner.eval()
+    with torch.no_grad():
+        said = generate.greedy(m.captioner, m.captioner.encode(batch.regions), length)
+    m.captioner.train()
+    return said.tokens
+
+
+def log_likelihood(m: Parts, scene: Scene, words: Tensor) -> Tensor:
+    """(N, T): log p of each word of captions (N, T), which end at EOS or PAD."""
+    before = torch.cat([torch.full_like(words[:, :1], BOS), words[:, :-1]], 1)
+    logp: Tensor = m.captioner(scene, before, words).logp
+    return logp
