@@ -1,0 +1,94 @@
+"""Neuraltalk2: the image is the first word that an LSTM hears (Karpathy and Fei-Fei 2015; Vinyals et al. 2015).
+
+    x_{-1} = W_I v + b_I            v: the vector of the whole image
+    x_t    = W_e y_t                y_0 = BOS
+    h_t    = LSTM(x_t, h_{t-1})
+    p(y_{t+1} | y_{<=t}) = softmax(W_o h_t + b_o)
+
+Words and h are dropped out. There is no attention: what it looks at is 0 everywhere, so none of its words has a place.
+(Equal weights would be a lie: the first region would win.)
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from groundling.models.packed import Packing, Unrolled, log_likelihood
+from groundling.models.updown import cell
+from groundling.tensors import Decoding, Glimpse, Regions, Scene
+from groundling.types import PAD
+
+State = tuple[Tensor, Tensor]  # h and c, each (N, H)
+
+
+class Neuraltalk2(nn.Module):
+    """A captioner that sees `regions.whole`, of size `whole`; where that is 0, the mean of its regions (`dim`)."""
+
+    def __init__(
+        self, vocab_size: int, dim: int, whole: int = 0, hidden: int = 512, embed: int = 512, dropout: float = 0.5
+    ) -> None:
+        super().__init__()
+        self.sees_whole = whole > 0
+        self.image = nn.Linear(whole or dim, embed)
+        self.embed = nn.Embedding(vocab_size, embed, padding_idx=PAD)
+        self.word_gates = nn.Linear(embed, 4 * hidden)
+        self.hidden_gates = nn.Linear(hidden, 4 * hidden, bias=False)
+        self.logits = nn.Linear(hidden, vocab_size)
+        self.dropout = nn.Dropout(dropout)
+        for layer in (self.word_gates, self.hidden_gates):
+            for weight in layer.parameters():
+                nn.init.uniform_(weight, -(hidden**-0.5), hidden**-0.5)
+
+    def encode(self, regions: Regions) -> Scene:
+        whole = whole_image(regions, self.sees_whole)
+        nothing = whole.new_zeros(*regions.valid.shape, 0)  # no word looks at a region
+        return Scene(
+            memory=nothing,
+            keys=nothing,
+            valid=regions.valid,
+            frame=regions.frame,
+            whole=self.image(whole),
+            row=torch.arange(len(regions), device=whole.device),
+        )
+
+    def start(self, scene: Scene) -> State:
+        gates = self.word_gates(scene.whole)
+        h, c = cell(gates, gates.new_zeros(len(gates), gates.shape[1] // 4))
+        return h[scene.row], c[scene.row]
+
+    def step(self, token: Tensor, scene: Scene, state: State) -> tuple[Tensor, Glimpse, State]:
+        h, c = cell(self.hear(token) + self.hidden_gates(state[0]), state[1])
+        logits = self.logits(self.dropout(h))
+        nowhere = logits.new_zeros(len(token), scene.valid.shape[1])
+        exact = torch.promote_types(logits.dtype, torch.float32)
+        return logits.log_softmax(-1, dtype=exact), Glimpse(nowhere), (h, c)
+
+    def hear(self, token: Tensor) -> Tensor:
+        """Words (...) -> their part of the gates (..., 4H)."""
+        gates: Tensor = self.word_gates(self.dropout(self.embed(token)))
+        return gates
+
+    def forward(self, scene: Scene, inputs: Tensor, targets: Tensor) -> Decoding:
+        """Score `targets` (N, T), saying `inputs` (N, T) before them."""
+        packing = Packing.of(targets != PAD, scene.row, len(scene.whole))
+        gates = Unrolled(self.hidden_gates.weight, self.hear(packing.pack(inputs)), packing.counts)
+        h, c = (x[packing.rows[0]] for x in self.start(scene))
+        said = []
+        for stays in packing.stays:
+            if len(stays) < len(h):
+                h, c = h[stays], c[stays]
+            h, c = cell(gates(h), c)
+            said.append(h)
+        logp, guess = log_likelihood(self.logits(self.dropout(torch.cat(said))), packing.pack(targets))
+        nowhere = logp.new_zeros(*targets.shape, scene.valid.shape[1])
+        return Decoding(targets, packing.unpack(logp), nowhere, packing.unpack(guess))
+
+
+def whole_image(regions: Regions, sees_whole: bool) -> Tensor:
+    """(B, ·): the source's vector of the image, or the mean of the regions' features."""
+    if not sees_whole:
+        return regions.feats.sum(1) / regions.valid.sum(1, keepdim=True).clamp(min=1)
+    if regions.whole is None:
+        raise ValueError("this captioner expects an image vector, but the regions have none (regions.whole)")
+    return regions.whole
