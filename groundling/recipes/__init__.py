@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from groundling.text.vocab import Vocabulary
     from groundling.train.stages import Parts, Stage
 
-RECIPES = {"updown": "Updown", "updown_aware": "UpdownAware", "cyclical": "Cyclical"}  # module -> class; imported by `recipe_class`
+RECIPES = {  # module -> class; imported by `recipe_class`
+    "updown": "Updown",
+    "updown_aware": "UpdownAware",
+    "cyclical": "Cyclical",
+    "pos_scan": "PosScan",
+    "supervised": "Supervised",
+    "scst": "Scst",
+}
 
 WEIGHTS, ABOUT = "model.safetensors", "model.json"
 FORMAT = 1
