@@ -107,7 +107,7 @@ def begin(recipe: Finish, examples: Dataset, store: Store, start: Path | None) -
             raise GroundlingError(f"{recipe_name(recipe)} goes on with a trained model: name its run with --start")
         return replace(origin, finishes=(*origin.finishes, recipe), scores=())
     captions = (caption for e in examples for caption in e.captions)
-    vocab = Vocabulary.build((c.tokens for c in captions), recipe.min_count) if origin is None else origin.vocab
+    vocab = Vocabulary.of(captions, recipe.min_count) if origin is None else origin.vocab
     classes = groundable_words(examples)
     parts = recipe.parts(vocab, store.layout, classes)
     if origin is not None:
