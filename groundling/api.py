@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -15,11 +15,14 @@ from groundling import generate, recipes
 from groundling.errors import GroundlingError
 from groundling.images import open_image
 from groundling.regions.fingerprints import IMPORTED, require
+from groundling.regions.media import of_media
 from groundling.regions.sources import source
 from groundling.regions.store import Store
 from groundling.report.picture import draw as draw_caption
+from groundling.report.picture import draw_clip
 from groundling.tensors import Captioner, Decoding, Regions, RegionSource, Scene
 from groundling.types import GroundedCaption
+from groundling.video import FRAMES, Segment, frame_count, frames, is_clip
 
 Picture = str | Path | Image.Image
 
@@ -107,6 +110,14 @@ class Pointer:
         name = "" if isinstance(image, Image.Image) else str(image)
         return self.say(self.regions(image), [Path(name).stem], [name], manner)[0]
 
+    def caption_video(
+        self, clip: str | Path, count: int = FRAMES, segment: Segment | None = None, manner: Manner = GREEDY
+    ) -> GroundedCaption:
+        """Caption a video file by so many frames of it, or of the segment between two times in seconds."""
+        regions = of_media(self.source, clip, count, segment)
+        [said] = self.say(regions, [Path(clip).stem], [str(clip)], manner)
+        return replace(said, frames=frame_count(clip, count), segment=segment)
+
     def captions_of(
         self, store: Store, ids: Iterable[str], manner: Manner = GREEDY, *, batch: int = 64
     ) -> Iterator[GroundedCaption]:
@@ -144,5 +155,7 @@ def load(path: str | Path, device: str = "cpu") -> Pointer:
 
 
 def draw(image: Picture, said: GroundedCaption) -> Image.Image:
-    """The image with its boxes, the caption below."""
+    """The image with its boxes, the caption below; of a clip its frames, side by side."""
+    if not isinstance(image, Image.Image) and is_clip(image):
+        return draw_clip(list(frames(image, said.frames or FRAMES, said.segment)), said)
     return draw_caption(image if isinstance(image, Image.Image) else open_image(image), said)

@@ -147,6 +147,8 @@ class GroundedCaption:
     logp: float = 0.0  # of the whole caption
     size: tuple[int, int] = (0, 0)  # width and height that the boxes refer to
     media: str = ""
+    frames: int = 0  # of the clip, in which links count theirs; 0 for an image
+    segment: tuple[float, float] | None = None  # seconds, for a part of a video
 
     def __iter__(self) -> Iterator[Link]:
         return iter(self.links)
@@ -159,6 +161,8 @@ class GroundedCaption:
         row = asdict(self)
         row["caption"] = row.pop("text")
         row["logp"] = round(self.logp, 4)
+        if not self.frames:
+            del row["frames"], row["segment"]
         for look in row["looks"]:
             look["weights"] = [round(weight, 4) for weight in look["weights"]]
         for link, plain in zip(self.links, row["links"], strict=True):
@@ -190,6 +194,8 @@ class GroundedCaption:
                 logp=float(row.get("logp", 0.0)),
                 size=_span(row.get("size", (0, 0))),
                 media=str(row.get("media", "")),
+                frames=int(row.get("frames", 0)),
+                segment=_seconds(row.get("segment")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"not a grounded caption: {type(error).__name__}: {error}") from error
@@ -211,6 +217,13 @@ class Score:
 def _span(value: Any) -> Span:
     start, end = value
     return int(start), int(end)
+
+
+def _seconds(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    start, end = value
+    return float(start), float(end)
 
 
 def _box(value: Any) -> Box:

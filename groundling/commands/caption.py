@@ -1,4 +1,4 @@
-"""Caption images, each noun with its box."""
+"""Caption images and videos, each noun with its box."""
 
 from __future__ import annotations
 
@@ -19,26 +19,30 @@ if TYPE_CHECKING:
 BATCH = 16  # pictures whose regions are made, then captioned together
 
 DESCRIPTION = """\
-Caption images, each noun with its box.
+Caption images and videos, each noun with its box.
 
-IMAGES are picture files, folders of pictures, or one data set that `groundling doctor` understands. Out comes one JSON
-line per image: caption, tokens, characters of each token, links (token, box in xyxy pixels, score), looks (where the
-attention of each word went). An id is a file's name without its ending, or its path where names repeat.
+IMAGES are picture files, video files, folders of them, or one data set that `groundling doctor` understands. Out comes
+one JSON line per image: caption, tokens, characters of each token, links (token, box in xyxy pixels, score), looks
+(where the attention of each word went). An id is a file's name without its ending, or its path where names repeat.
 
-A picture that cannot be read is named and left out; the command then ends with code 1, or with 0 under --skip-bad."""
+Of a video --frames frames are looked at, at the middles of as many equal parts; links then say in which frame, counted
+from 0, their box is. A picture or video that cannot be read is named and left out; the command then ends with code 1,
+or with 0 under --skip-bad."""
 
 EPILOG = """\
 examples:
   groundling caption photo.jpg --model runs/scenes --png pointed/
+  groundling caption clip.mp4 --model runs/photos --frames 8 --png pointed/
   groundling caption photo.jpg --model runs/scenes --sample --temperature 0.7 --seed 3
   groundling caption scenes --split val --regions scenes.regions --model runs/scenes --beam 3 --out val.jsonl"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("images", nargs="+", metavar="IMAGES", help="picture files, folders, or a data set")
+    parser.add_argument("images", nargs="+", metavar="IMAGES", help="picture or video files, folders, or a data set")
     parser.add_argument("--model", required=True, help="folder that `groundling train --out` wrote")
     parser.add_argument("--regions", metavar="STORE", help="regions of the data set; made on the fly without it")
+    parser.add_argument("--frames", type=int, metavar="N", help="of a video file (default 10)")
     parser.add_argument("--split", help="only this split of the data set")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and end with code 0")
@@ -56,12 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--out", metavar="FILE", help="write JSON lines here instead of to the terminal")
     group.add_argument("--coco", metavar="FILE", help="also write COCO results JSON (image_id, caption)")
     group.add_argument("--submission", metavar="FILE", help="also write JSON for the official grounding evaluators")
-    group.add_argument("--png", metavar="FOLDER", help="also write a picture with boxes for each image")
+    group.add_argument("--png", metavar="FOLDER", help="also write a picture with boxes for each image or clip")
 
 
 def run(args: argparse.Namespace) -> int:
     from groundling import api
     from groundling.commands.places import new_file, new_folder
+    from groundling.errors import GroundlingError
     from groundling.progress import track
 
     manner = _manner(args)
@@ -69,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     pngs = new_folder(args.png) if args.png else None
     pointer = api.load(args.model, args.device)
     examples = _unique(_examples(args.images, args.split, args.skip_bad))
+    if args.frames is not None and any(example.captions for example in examples):
+        raise GroundlingError("--frames goes with video files; a data set decides by itself")
     captions = _captions(pointer, examples, args, manner)
     failed, kept = 0, []
     with ExitStack() as stack:
@@ -85,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     if submission:
         submission.write_text(json.dumps(_submission(kept, pointer)), encoding="utf-8")
     if failed:
-        print(f"groundling: {failed} of {len(examples)} pictures could not be read", file=sys.stderr)
+        print(f"groundling: {failed} of {len(examples)} files could not be read", file=sys.stderr)
     return 1 if failed and not args.skip_bad else 0
 
 
@@ -116,12 +123,14 @@ def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterat
     from groundling.images import SUFFIXES
     from groundling.regions.extract import images_below
     from groundling.types import Example
+    from groundling.video import SUFFIXES as VIDEOS
 
+    known = SUFFIXES | VIDEOS
     for path in map(Path, names):
         if not path.exists():
             raise DataError(f"{path} does not exist")
-        pictures = path.is_dir() and any(file.suffix.lower() in SUFFIXES for file in path.iterdir())
-        if path.is_file() and path.suffix.lower() in SUFFIXES:
+        pictures = path.is_dir() and any(file.suffix.lower() in known for file in path.iterdir())
+        if path.is_file() and path.suffix.lower() in known:
             yield Example(path.stem, str(path), (0, 0))
         elif path.is_dir() and split is None and (pictures or only_pictures(path)):
             yield from (Example(job.id, str(job.path), (0, 0)) for job in images_below(path))
@@ -153,50 +162,68 @@ def _captions(
     from groundling.errors import DataError
     from groundling.images import SUFFIXES
     from groundling.regions.store import Store
+    from groundling.video import is_clip
 
-    bare = [x.id for x in examples if Path(x.media).suffix.lower() not in SUFFIXES]
+    bare = [x.id for x in examples if not (Path(x.media).suffix.lower() in SUFFIXES or is_clip(x.media))]
     if bare and (args.png or not args.regions):
         cure = "leave out --png" if args.regions else "give their regions with --regions STORE"
         raise DataError(f"{len(bare)} of {len(examples)} images have no picture file, such as {bare[0]!r}: {cure}")
     if not args.regions:
         _ = pointer.source  # a missing extra, or regions that cannot be made here
-        return _of_pictures(pointer, examples, manner)
+        return _of_files(pointer, examples, args.frames, manner)
     store = Store.open(args.regions)
     if missing := [x.id for x in examples if x.id not in store]:
         raise DataError(
             f"{args.regions} has no regions of {len(missing)} of {len(examples)} images, such as {missing[0]!r}: "
             "make them with `groundling regions extract`"
         )
-    return _of_store(pointer, store, examples, manner)
+    return _of_store(pointer, store, examples, args.frames, manner)
 
 
 def _of_store(
-    pointer: Pointer, store: Store, examples: Sequence[Example], manner: Manner
+    pointer: Pointer, store: Store, examples: Sequence[Example], frames: int | None, manner: Manner
 ) -> Iterator[GroundedCaption | None]:
-    from dataclasses import replace
-
     captions = pointer.captions_of(store, [x.id for x in examples], manner)
     for said, example in zip(captions, examples, strict=True):
-        yield replace(said, media=example.media)
+        yield _about(said, example, frames)
 
 
-def _of_pictures(pointer: Pointer, examples: Sequence[Example], manner: Manner) -> Iterator[GroundedCaption | None]:
-    """One caption per example; None for each picture that cannot be read, which is named."""
+def _about(said: GroundedCaption, example: Example, frames: int | None) -> GroundedCaption:
+    """With the file that it is about, and, for a clip, with the frames of it."""
+    from dataclasses import replace
+
+    from groundling.video import FRAMES, frame_count, is_clip
+
+    said = replace(said, media=example.media)
+    if example.media and is_clip(example.media):
+        return replace(said, frames=frame_count(example.media, frames or FRAMES), segment=example.segment)
+    if any(link.frame for link in said.links):  # a clip of which only regions are there
+        return replace(said, frames=1 + max(link.frame for link in said.links), segment=example.segment)
+    return said
+
+
+def _of_files(
+    pointer: Pointer, examples: Sequence[Example], frames: int | None, manner: Manner
+) -> Iterator[GroundedCaption | None]:
+    """One caption per example; None for each file that cannot be read, which is named."""
     from groundling.errors import DataError
+    from groundling.regions.media import of_media
     from groundling.tensors import Regions
+    from groundling.video import FRAMES
 
     for start in range(0, len(examples), BATCH):
         found = []
         for example in examples[start : start + BATCH]:
             try:
-                found.append((example, pointer.regions(example.media)))
+                found.append((example, of_media(pointer.source, example.media, frames or FRAMES, example.segment)))
             except DataError as error:
                 print(f"groundling: {error}", file=sys.stderr)
                 yield None
         if found:
             seen, regions = zip(*found, strict=True)
             ids, media = [x.id for x in seen], [x.media for x in seen]
-            yield from pointer.say(Regions.stack(regions), ids, media, manner)
+            captions = pointer.say(Regions.stack(regions), ids, media, manner)
+            yield from (_about(said, example, frames) for said, example in zip(captions, seen, strict=True))
 
 
 # ---------------------------------------------------------------- what is written

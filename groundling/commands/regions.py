@@ -37,9 +37,11 @@ EXTRACT = """\
 Regions of images -> a store.
 
 IMAGES is a data set that groundling reads (`groundling doctor IMAGES` tells), or a folder of image files: then an id is
-the file's name without its ending, or its path below the folder where names repeat. The same images give the same
-bytes, whatever --workers is. An image that cannot be read is named and left out; the command then ends with code 1,
-or with 0 under --skip-bad, which also leaves out items of the data set that are not as its format promises."""
+the file's name without its ending, or its path below the folder where names repeat. Videos count as images whose
+regions carry the number of their frame: of each, and of each segment in a data set of videos, ten frames are taken, at
+the middles of ten equal parts. The same images give the same bytes, whatever --workers is. An image that cannot be read
+is named and left out; the command then ends with code 1, or with 0 under --skip-bad, which also leaves out items of the
+data set that are not as its format promises."""
 
 IMPORT = """\
 Features that others extracted -> a store.
@@ -59,10 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     verb = _verb(verbs, "extract", "regions of images", EXTRACT)
-    verb.add_argument("images", type=Path, metavar="IMAGES", help="a data set, or a folder of image files")
+    verb.add_argument("images", type=Path, metavar="IMAGES", help="a data set, or a folder of image and video files")
     verb.add_argument("--source", required=True, help="what finds the regions: scenes, photos, onnx, ...")
     verb.add_argument("--out", required=True, type=Path, metavar="STORE", help="folder to write")
     verb.add_argument("--split", help="only this split of the data set")
+    verb.add_argument("--frames", type=_positive, metavar="N", help="of each video of a folder (default 10)")
     verb.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the source; may be repeated"
     )
@@ -112,7 +115,7 @@ def _extract(args: argparse.Namespace) -> int:
     from groundling.progress import track
     from groundling.regions.extract import extract
 
-    jobs = _jobs(args.images, args.split, args.skip_bad)
+    jobs = _jobs(args.images, args.split, args.frames, args.skip_bad)
     parameters = dict(_parameter(text) for text in args.set)
     added, problems = 0, []
     try:
@@ -202,24 +205,28 @@ def _check(args: argparse.Namespace) -> int:
 # ---------------------------------------------------------------- arguments
 
 
-def _jobs(path: Path, split: str | None, skip_bad: bool) -> list[Job]:
-    """The images of a data set, or those of a folder that holds nothing else."""
+def _jobs(path: Path, split: str | None, frames: int | None, skip_bad: bool) -> list[Job]:
+    """The images and clips of a data set, or those of a folder that holds nothing else."""
     from groundling.data.pictures import only_pictures
     from groundling.regions.extract import Job, images_below
+    from groundling.video import FRAMES
 
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
     if path.is_dir() and only_pictures(path):
         if split is not None:
             raise GroundlingError(f"{path} is a folder of images without annotations: it has no split {split!r}")
-        return images_below(path)
+        return images_below(path, frames or FRAMES)
     from groundling.data.dataset import load
+
+    if frames is not None:
+        raise GroundlingError(f"--frames goes with a folder of videos; {path} is a data set, which decides by itself")
 
     examples = load(path, split, annotated=False, skip_bad=skip_bad)
     missing = [example.id for example in examples if not example.media]
     if missing:
         raise DataError(f"{path}: {len(missing)} examples have no image file, such as {missing[0]!r}")
-    return [Job(example.id, Path(example.media)) for example in examples]
+    return [Job(example.id, Path(example.media), segment=example.segment) for example in examples]
 
 
 def _sizes(folder: Path | None, size: tuple[float, float] | None) -> Callable[[str], tuple[float, float] | None]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PIL import Image, ImageDraw, ImageFont
 
 from groundling.types import GroundedCaption, Link
 
 PALETTE = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008f8f", "#c71585", "#9a6324")
 WEAK = 0.2  # a link with less evidence is drawn dashed
+FRAME, GAP = 320, 6  # pixels: how wide a frame of a clip is drawn, and how far from the next
 
 
 def colours(said: GroundedCaption) -> dict[int, str]:
@@ -22,16 +25,35 @@ def draw(image: Image.Image, said: GroundedCaption, frame: int = 0) -> Image.Ima
     Boxes are scaled from `said.size` to the image, so a larger or smaller copy of the picture will do.
     """
     scale = max(1.0, 640 / max(image.size))
-    picture = image.convert("RGB").resize((round(image.width * scale), round(image.height * scale)))
-    width, height = said.size if all(said.size) else image.size
-    sx, sy = picture.width / width, picture.height / height
-    colour = colours(said)
-    pen = ImageDraw.Draw(picture)
+    return _captioned(_boxed(image, said, frame, round(image.width * scale)), said)
+
+
+def draw_clip(frames: Sequence[Image.Image], said: GroundedCaption) -> Image.Image:
+    """The frames of a clip in rows, each with its boxes, and the caption below them."""
+    columns = min(len(frames), 5 if len(frames) > 8 else 4 if len(frames) > 6 else 3)
+    boxed = [_boxed(frame, said, number, FRAME) for number, frame in enumerate(frames)]
+    wide, high = boxed[0].width + GAP, max(picture.height for picture in boxed) + GAP
+    sheet = Image.new("RGB", (columns * wide - GAP, -(-len(frames) // columns) * high - GAP), "white")
+    for number, picture in enumerate(boxed):
+        sheet.paste(picture, (number % columns * wide, number // columns * high))
+    return _captioned(sheet, said)
+
+
+def _boxed(image: Image.Image, said: GroundedCaption, frame: int, width: int) -> Image.Image:
+    """A copy of this width with the boxes of one frame."""
+    picture = image.convert("RGB").resize((width, max(1, round(image.height * width / image.width))))
+    across, down = said.size if all(said.size) else image.size
+    sx, sy = picture.width / across, picture.height / down
+    colour, pen = colours(said), ImageDraw.Draw(picture)
     for link in said.links:
         if link.frame == frame:
             left, top, right, bottom = link.box
             _rectangle(pen, (left * sx, top * sy, right * sx, bottom * sy), colour[link.token], link)
-    strip = _strip(said, picture.width, colour)
+    return picture
+
+
+def _captioned(picture: Image.Image, said: GroundedCaption) -> Image.Image:
+    strip = _strip(said, picture.width, colours(said))
     whole = Image.new("RGB", (picture.width, picture.height + strip.height), "white")
     whole.paste(picture, (0, 0))
     whole.paste(strip, (0, picture.height))
