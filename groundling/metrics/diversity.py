@@ -18,7 +18,8 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.metrics.ngrams import ORDERS, Ints, Numbers, Words, grams
+from groundling.metrics.ngrams import ORDERS, Numbers, Words, grams
+from groundling.metrics.retrieval import own_ranks
 from groundling.metrics.statistics import Statistics, mean_statistics, signature
 from groundling.types import Score
 
@@ -62,23 +63,3 @@ def self_retrieval(
         mean_statistics(f"R@{k}", signature(f"r@{k}", by=by, n=len(ids)), tuple(ids), (ranks <= k).astype(np.float64))
         for k in ks
     ]
-
-
-def own_ranks(blocks: Iterable[NDArray[np.floating]]) -> Ints:
-    """The rank of image i for caption i, 1 being best; ties rank before it."""
-    ranks: list[Ints] = []
-    done, images = 0, None
-    for block in blocks:
-        images = block.shape[-1] if images is None else images
-        if block.ndim != 2 or block.shape[1] != images or done + len(block) > images:
-            raise ValueError(
-                f"expected (b, {images}) scores, {images} rows in all; got {block.shape} after {done} rows"
-            )
-        if np.isnan(block).any():
-            raise ValueError(f"a score of caption {done + int(np.isnan(block).any(1).argmax())} is NaN")
-        own = block[np.arange(len(block)), done + np.arange(len(block))]
-        ranks.append(np.count_nonzero(block >= own[:, None], axis=1))
-        done += len(block)
-    if done != (images or 0):
-        raise ValueError(f"scores of {done} captions for {images} images; they must be as many")
-    return np.concatenate([np.zeros(0, np.int64), *ranks])

@@ -35,6 +35,13 @@ RECIPES = {  # module -> class; imported by `recipe_class`
     "pos_scan": "PosScan",
     "supervised": "Supervised",
     "scst": "Scst",
+    "matcher_scan": "MatcherScan",
+    "matcher_pos_scan": "MatcherPosScan",
+    "neuraltalk": "Neuraltalk",
+    "adaptive": "Adaptive",
+    "contrastive": "Contrastive",
+    "introspective": "Introspective",
+    "gan": "Gan",
 }
 
 WEIGHTS, ABOUT = "model.safetensors", "model.json"
@@ -50,6 +57,7 @@ class Given:
     layout: Layout  # of the regions
     fingerprint: Fingerprint  # of the regions
     classes: Classes  # the words that get a box
+    start: Model | None = None  # the trained model that a finish goes on with, not yet trained further
 
 
 class Finish(Protocol):

@@ -53,7 +53,8 @@ def train(
     device = device or torch.device("cpu")
     seed_everything(seed)
     model = begin(recipe, examples, store, start)
-    given = Given(examples, model.vocab, model.layout, model.fingerprint, model.groundable)
+    trained = None if is_whole(recipe) else model
+    given = Given(examples, model.vocab, model.layout, model.fingerprint, model.groundable, trained)
     taught = Parts(**dict(model.parts.named_children()), **recipe.teachers(given))
     loader = Loader(
         examples,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundling.metrics.diversity import distinct, novel, own_ranks, score_diversity, self_retrieval
+from groundling.metrics.diversity import distinct, novel, score_diversity, self_retrieval
+from groundling.metrics.retrieval import own_ranks
 
 CAPTIONS = [["a", "dog", "runs"], ["a", "dog"], []]
 

@@ -1,0 +1,109 @@
+"""SCAN and POS-SCAN: a caption fits an image when each of its words finds its region (Zhou et al. 2020, eq. 1 to 8).
+
+    v_i = W_v f_i + b_v                                    (1)
+    e_t = (→h_t + ←h_t) / 2,   h = GRU(W_e y)              (2), (3)
+
+then stacked cross attention (models/cross_attention.py). SCAN counts all words, POS-SCAN the nouns alone. Regions of a
+video are those of all its frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from groundling.errors import GroundlingError
+from groundling.models.cross_attention import STEEPEST, attention, score_all, score_pairs
+from groundling.tensors import Batch, Regions
+from groundling.types import EOS, PAD
+
+
+class Scan(nn.Module):
+    """Guide and judge. With `nouns`, which tells the nouns of the vocabulary, it is POS-SCAN.
+
+    Tags know better than the vocabulary, and are taken where they are known: while training, in `look`, and in `pairs`
+    where they are given.
+    """
+
+    nouns: Tensor | None
+
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int,
+        hidden: int = 1024,
+        embed: int = 300,
+        temperature: float = 9.0,
+        nouns: Sequence[bool] | None = None,
+    ) -> None:
+        super().__init__()
+        if not 0 <= temperature <= STEEPEST:
+            raise GroundlingError(f"temperature must be from 0 to {STEEPEST:g}, got {temperature}")
+        self.temperature = temperature
+        self.of_regions = nn.Linear(dim, hidden)
+        self.embed = nn.Embedding(vocab_size, embed, padding_idx=PAD)
+        self.gru = nn.GRU(embed, hidden, batch_first=True, bidirectional=True)
+        self.register_buffer("nouns", None if nouns is None else torch.tensor(nouns), persistent=False)
+        nn.init.xavier_uniform_(self.of_regions.weight)
+        nn.init.zeros_(self.of_regions.bias)
+        nn.init.uniform_(self.embed.weight, -0.1, 0.1)
+
+    # ---------------------------------------------------------------- embedding
+
+    def see(self, regions: Regions) -> Tensor:
+        """v (B, R, H), eq. 1, of unit length; 0 where not valid."""
+        return _unit(self.of_regions(regions.feats)) * regions.valid[..., None]
+
+    def read(self, words: Tensor) -> Tensor:
+        """e (N, T, H), eq. 3, of unit length; 0 from the first EOS or PAD on."""
+        real = is_word(words)
+        lengths = real.sum(1)
+        packed = pack_padded_sequence(
+            self.embed(words), lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
+        )
+        both, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=words.shape[1])
+        forward, backward = both.chunk(2, -1)
+        return _unit((forward + backward) / 2) * real[..., None]
+
+    def counted(self, words: Tensor, nouns: Tensor | None = None) -> Tensor:
+        """(N, T) bool: the words on which the score depends. `nouns` (N, T): the tags, where they are known."""
+        real = is_word(words)
+        if self.nouns is None:
+            return real
+        return real & (self.nouns[words] if nouns is None else nouns)
+
+    # ---------------------------------------------------------------- guide and judge
+
+    @torch.no_grad()
+    def look(self, batch: Batch) -> Tensor:
+        """α (N, T, R) of the words of `batch.targets` that count; 0 for others."""
+        counts = self.counted(batch.targets, batch.nouns[:, 1:])
+        v, e = self.see(batch.regions), self.read(batch.targets)
+        alpha = attention(v[batch.image_of], e, batch.regions.valid[batch.image_of], self.temperature)
+        return alpha * counts[..., None]
+
+    @torch.no_grad()
+    def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
+        """S (N,) of captions, which end at EOS or PAD, and their images; 0 where no word counts."""
+        caption = torch.arange(len(words), device=words.device)
+        v, e = self.see(regions), self.read(words)
+        return score_pairs(v, e, self.counted(words), self.temperature, image_of, caption)
+
+    @torch.no_grad()
+    def pairs(self, regions: Regions, words: Tensor, nouns: Tensor | None = None) -> Tensor:
+        """S (B, N) of all images and captions; 0 where no word counts."""
+        return score_all(self.see(regions), self.read(words), self.counted(words, nouns), self.temperature)
+
+
+def is_word(words: Tensor) -> Tensor:
+    """(N, T) bool: what comes before the first EOS or PAD."""
+    return ((words == EOS) | (words == PAD)).cumsum(1) == 0
+
+
+def _unit(x: Tensor) -> Tensor:
+    """Of length 1, in float32 at least."""
+    return F.normalize(x.to(torch.promote_types(x.dtype, torch.float32)), dim=-1)

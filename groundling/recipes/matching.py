@@ -1,0 +1,104 @@
+"""What the matchers share: the loss with the hardest rivals in the batch of all processes, and retrieval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from groundling.metrics.retrieval import retrieval, rsum
+from groundling.metrics.statistics import Statistics
+from groundling.models.cross_attention import score_all, score_pairs
+from groundling.models.scan import Scan, is_word
+from groundling.objectives.triplet import hardest, triplet
+from groundling.tensors import Batch, Regions
+from groundling.train.distributed import gather, rank, world
+from groundling.types import PAD, Score
+
+CAPTIONS = 1000  # scored at once, with all images
+
+
+class Pairing(Protocol):
+    """A matcher that scores all images with all captions."""
+
+    def pairs(self, regions: Regions, words: Tensor, nouns: Tensor | None = None) -> Tensor:
+        """(B, N), of captions (N, T) which end at EOS or PAD; `nouns` (N, T) are their tags, where known."""
+        ...
+
+
+def hardest_triplet(matcher: Scan, batch: Batch, margin: float) -> Tensor:
+    """Eq. 7 of the captions of this process, the rivals being images and captions of all processes.
+
+    Captions of which no word counts, those without a noun for POS-SCAN, have no score and are left out.
+    """
+    words = batch.targets
+    v, e, counts = matcher.see(batch.regions), matcher.read(words), matcher.counted(words, batch.nouns[:, 1:])
+    image_of, own = batch.image_of, torch.arange(len(words), device=words.device)
+    if world() > 1:
+        images, captions = _before(len(v), v.device), _before(len(words), v.device)
+        real = is_word(words)
+        v, e = _everyone(v, batch.regions.valid), _everyone(e, real)
+        counts, image_of = _everyone(counts, real), gather(image_of + images)
+        own = own + captions
+    tau = matcher.temperature
+    caption, image = hardest(score_all(v.detach(), e.detach(), counts, tau), image_of)
+    mine = image_of[own]
+    pairs = torch.cat([mine, mine, image[own]]), torch.cat([own, caption[own], own])
+    fits = score_pairs(v, e, counts, tau, *pairs).chunk(3)
+    where = counts.any(1)[own] & (len(v) > 1)
+    return triplet(fits[0], fits[1], fits[2], where, margin)
+
+
+def retrieval_scores(matcher: Pairing, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
+    """R@1, 5 and 10 of images by captions and captions by images, one caption of each image, and their sum."""
+    every = list(batches)
+    longest = max(batch.targets.shape[1] for batch in every)
+    regions = Regions.stack([batch.regions for batch in every])
+    ids = [name for batch in every for name in batch.ids]
+    words = torch.cat([_longer(batch.targets, longest) for batch in every])
+    nouns = torch.cat([_longer(batch.nouns[:, 1:], longest) for batch in every])
+    before = np.cumsum([0, *(len(batch.ids) for batch in every)])
+    image_of = np.concatenate([batch.image_of.numpy() + n for batch, n in zip(every, before, strict=False)])
+    found = retrieve(matcher, regions.to(device), words, nouns, image_of, ids, split)
+    return [*(one.score() for one in found), rsum(found)]
+
+
+def retrieve(
+    matcher: Pairing,
+    regions: Regions,
+    words: Tensor,
+    nouns: Tensor,
+    image_of: NDArray[np.integer],
+    ids: list[str],
+    split: str,
+) -> list[Statistics]:
+    """R@k both ways of B images and N captions, (N, T) words ending at EOS, and their nouns. Memory is flat in N."""
+
+    def blocks() -> Iterator[NDArray[np.floating]]:
+        for some, tags in zip(torch.split(words, CAPTIONS), torch.split(nouns, CAPTIONS), strict=True):
+            device = regions.feats.device
+            yield matcher.pairs(regions, some.to(device), tags.to(device)).cpu().numpy()
+
+    return retrieval(blocks(), image_of, ids, by="matcher", split=split)
+
+
+def _everyone(rows: Tensor, real: Tensor) -> Tensor:
+    """(X, Y, ...) of all processes, in order of rank, of which `real` (X, Y) counts: padded anew to the longest."""
+    counts = gather(real.sum(1)).tolist()
+    return pad_sequence(list(torch.split(gather(rows[real]), counts)), batch_first=True)
+
+
+def _before(n: int, device: torch.device) -> int:
+    """How many rows the processes before this one have, where it has n."""
+    counts = gather(torch.tensor([n], device=device))
+    return int(counts[: rank()].sum())
+
+
+def _longer(tokens: Tensor, length: int) -> Tensor:
+    return F.pad(tokens, (0, length - tokens.shape[1]), value=PAD)
