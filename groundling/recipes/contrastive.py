@@ -1,0 +1,144 @@
+"""Contrastive learning: a trained captioner learns to tell its images apart.
+
+Dai and Lin, Contrastive Learning for Image Captioning, NeurIPS 2017. Goes on with any trained captioner:
+
+ (7)  G(c, I) = ln p_m(c | I) − ln p_n(c | I)           p_m learns; p_n is the reference, frozen
+ (8)  h(c, I) = r_ν(G(c, I)),   r_ν(z) = 1 / (1 + ν exp(−z))
+ (9)  L(X, Y) = Σ_X ln h(c, I) + Σ_Y ln(1 − h(c, I))    X: images with their captions, Y: with captions of others
+(10)  J = 1/K · 1/|X| · Σ_k L(X, Y_k)                   K sets Y_k, drawn anew for every batch from all other images
+
+    --negative 0               CL(P), the positive constraint alone
+    --positive 0               CL(N), the negative constraint alone
+    --reference RUN            a stronger captioner as reference, of the same words
+    --replace-every 10         every 10 epochs the best target so far becomes the reference (section 4.3)
+
+Dropout is off in the target as in the reference: G compares like with like. The paper gives neither the size of a batch
+nor the epochs; its learning rate is for batches of COCO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from groundling.errors import GroundlingError
+from groundling.objectives.contrastive import false_pairs, true_pairs
+from groundling.recipes import Given, Model, knobs, load
+from groundling.recipes.mismatched import Mismatched
+from groundling.regions import fingerprints
+from groundling.tensors import Batch
+from groundling.train.stages import Clock, Losses, Parts, Stage
+from groundling.train.validate import caption_scores
+from groundling.types import PAD, Score
+
+
+@dataclass(frozen=True)
+class Contrastive:
+    positive: float = 1.0  # weight of the true pairs in eq. 9
+    negative: float = 1.0  # weight of the mismatched pairs
+    nu: float = 1.0  # ν of eq. 8
+    sets: int = 5  # K of eq. 10: mismatched captions for every true one
+    reference: str = ""  # run of the reference; empty: the model to start from
+    replace_every: int = 0  # epochs after which the best target becomes the reference; 0: never
+    length: int = 16  # words of a caption at most; take that of the run to start from
+    lr: float = 1e-6  # learning rate of Adam
+    clip: float = 5.0  # largest norm of the gradient
+    epochs: int = 30  # how often each image is seen
+    patience: int = 0  # stop after so many epochs without a better CIDEr-D; 0: never
+    batch: int = 16  # images in a batch
+    captions_per_image: int = 5  # captions of each of them
+    regions_per_image: int = 100  # at most, the first of the store
+
+    uses_boxes: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        knobs.check(self, zero=("patience", "replace_every"))
+        if self.nu == 0 or not (self.positive or self.negative):
+            raise GroundlingError("nu must be above 0, and positive or negative must be")
+
+    def teachers(self, given: Given) -> dict[str, nn.Module]:
+        if given.start is None:
+            raise GroundlingError("contrastive goes on with a trained captioner: name its run with --start")
+        found = {}
+        if self.replace_every or not self.reference:
+            found["earlier"] = deepcopy(captioner_of(given.start))
+        if self.reference:
+            found["reference"] = captioner_of(_stronger(self.reference, given))
+        return found
+
+    def stages(self, given: Given) -> list[Stage]:
+        """One for each reference: that of another run, then what was learned so far."""
+        others, period = Mismatched.of(given, self.length), self.replace_every or self.epochs
+        lengths = [min(period, self.epochs - done) for done in range(0, self.epochs, period)]
+        return [
+            Stage(
+                f"cl {number + 1}" if self.replace_every else "cl",
+                self.losses(others, "earlier" if number or not self.reference else "reference"),
+                lr=self.lr,
+                epochs=epochs,
+                trains=("captioner",),
+                clip=self.clip,
+                patience=self.patience,
+            )
+            for number, epochs in enumerate(lengths)
+        ]
+
+    def losses(self, others: Mismatched, reference: str) -> Losses:
+        """Eq. 10. `earlier` is the target before the first step of the stage; it is saved with the parts."""
+
+        def cl(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+            if clock == Clock(0, 0) and reference == "earlier":
+                m.earlier.load_state_dict(m.captioner.state_dict())
+            ratio = log_ratio(m.captioner.eval(), getattr(m, reference), batch, others, self.sets)
+            n = len(batch.tokens)
+            return {
+                "true": self.positive * true_pairs(ratio[:n], self.nu),
+                "false": self.negative * false_pairs(ratio[n:], self.nu),
+            }
+
+        return cl
+
+    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
+        return caption_scores(m.captioner, batches, self.length, device, split)
+
+
+def log_ratio(target: nn.Module, reference: nn.Module, batch: Batch, others: Mismatched, sets: int) -> Tensor:
+    """Eq. 7 for the N captions of a batch, then for `sets` of other images in place of each: (N + N * sets,)."""
+    image_of = torch.cat([batch.image_of, batch.image_of.repeat_interleave(sets)])
+    wrong = others.draw([batch.ids[i] for i in batch.image_of.tolist()], sets).to(image_of.device)
+    size = max(batch.tokens.shape[1], wrong.shape[1])
+    tokens = torch.cat([F.pad(t, (0, size - t.shape[1]), value=PAD) for t in (batch.tokens, wrong)])
+    with torch.no_grad():
+        usual = logp(reference, batch, image_of, tokens)
+    return logp(target, batch, image_of, tokens) - usual
+
+
+def logp(captioner: nn.Module, batch: Batch, image_of: Tensor, tokens: Tensor) -> Tensor:
+    """ln p(c | I) of captions (N, T + 1) and their images (N,)."""
+    scene = captioner.encode(batch.regions)[image_of]  # type: ignore[operator]
+    said: Tensor = captioner(scene, tokens[:, :-1], tokens[:, 1:]).logp
+    return said.sum(1)
+
+
+def captioner_of(model: Model) -> nn.Module:
+    captioner = model.captioner
+    assert isinstance(captioner, nn.Module)
+    return captioner
+
+
+def _stronger(folder: str, given: Given) -> Model:
+    """The model of another run, if it sees the same regions and says the same words."""
+    model = load(folder)
+    fingerprints.require(given.fingerprint, model.fingerprint)
+    if model.vocab.words != given.vocab.words:
+        raise GroundlingError(
+            f"the reference {folder} has {len(model.vocab)} words and the model to start from {len(given.vocab)}, or "
+            "others: their log-probabilities cannot be compared. Train both with the same data and --min-count"
+        )
+    return model

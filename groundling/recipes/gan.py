@@ -1,0 +1,110 @@
+"""A captioning GAN: a captioner learns to say what an evaluator takes for a person's caption of the image.
+
+Dai et al., Towards Diverse and Natural Image Descriptions via a Conditional GAN, ICCV 2017; a baseline in table 4 of
+Dai and Lin, NeurIPS 2017. Goes on with any trained captioner; the evaluator is new and leaves no trace in the model:
+
+    r(I, S) = σ(⟨f(I), h(S)⟩)
+    evaluator:  max  ln r(I, S_I) + α ln(1 − r(I, G(I))) + β ln(1 − r(I, S_other))
+    captioner:  ∇ = (r(I, y) − r(I, ŷ)) ∇ln p(y)      y: drawn from the captioner,  ŷ: what it would say (greedy)
+
+S_I: a caption of the image, G(I): one drawn from the captioner, S_other: one of another image.
+
+We depart from the paper: captions differ by drawing words and not by a noise vector, since the captioner is that of any
+other recipe; ŷ is the baseline of the policy gradient and whole captions are rewarded, where the paper gives early
+feedback by rolling out each word. Both sides take a step on every batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from groundling import generate
+from groundling.models.evaluator import Evaluator
+from groundling.objectives.contrastive import false_pairs, true_pairs
+from groundling.objectives.reinforce import reinforce
+from groundling.recipes import Given, knobs
+from groundling.recipes.mismatched import Mismatched
+from groundling.recipes.scst import likeliest, log_likelihood
+from groundling.tensors import Batch
+from groundling.train.stages import Clock, Losses, Parts, Stage
+from groundling.train.validate import caption_scores
+from groundling.types import PAD, Score
+
+
+@dataclass(frozen=True)
+class Gan:
+    alpha: float = 1.0  # weight of the captioner's captions in what the evaluator learns
+    beta: float = 1.0  # weight of captions of other images
+    hidden: int = 512  # size of f and h
+    embed: int = 512  # size of the evaluator's words
+    samples: int = 5  # captions drawn for each image
+    length: int = 16  # words of a caption at most; take that of the run to start from
+    lr: float = 1e-4  # learning rate of Adam, for both sides
+    clip: float = 5.0  # largest norm of the gradient
+    epochs: int = 30  # how often each image is seen
+    patience: int = 0  # stop after so many epochs without a better CIDEr-D; 0: never
+    batch: int = 16  # images in a batch
+    captions_per_image: int = 5  # captions of each of them
+    regions_per_image: int = 100  # at most, the first of the store
+
+    uses_boxes: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        knobs.check(self, zero=("patience",))
+
+    def teachers(self, given: Given) -> dict[str, nn.Module]:
+        layout = given.layout
+        return {"evaluator": Evaluator(len(given.vocab), layout.dim, layout.whole, self.hidden, self.embed)}
+
+    def stages(self, given: Given) -> list[Stage]:
+        return [
+            Stage(
+                "gan",
+                self.losses(Mismatched.of(given, self.length)),
+                lr=self.lr,
+                epochs=self.epochs,
+                trains=("captioner", "evaluator"),
+                clip=self.clip,
+                patience=self.patience,
+            )
+        ]
+
+    def losses(self, others: Mismatched) -> Losses:
+        def gan(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+            own = torch.arange(len(batch.ids), device=batch.image_of.device)
+            image_of = own.repeat_interleave(self.samples)
+            usual = likeliest(m, batch, self.length + 1)
+            scene = m.captioner.encode(batch.regions)[image_of]
+            with torch.no_grad():
+                drawn = generate.sample(m.captioner, scene, self.length + 1).tokens
+                gain = m.evaluator(batch.regions, drawn, image_of).sigmoid()
+                gain = gain - m.evaluator(batch.regions, usual, own).sigmoid()[image_of]
+            return self.evaluator(m, batch, drawn, image_of, others) | {
+                "captioner": reinforce(log_likelihood(m, scene, drawn), drawn, gain)
+            }
+
+        return gan
+
+    def evaluator(
+        self, m: Parts, batch: Batch, drawn: Tensor, image_of: Tensor, others: Mismatched
+    ) -> dict[str, Tensor]:
+        """What the evaluator learns from true, drawn and mismatched captions, in one pass."""
+        wrong = others.draw([batch.ids[i] for i in batch.image_of.tolist()], 1)[:, 1:].to(drawn.device)
+        size = max(words.shape[1] for words in (batch.targets, drawn, wrong))
+        words = torch.cat([F.pad(w, (0, size - w.shape[1]), value=PAD) for w in (batch.targets, drawn, wrong)])
+        logits = m.evaluator(batch.regions, words, torch.cat([batch.image_of, image_of, batch.image_of]))
+        n, s = len(batch.tokens), len(drawn)
+        return {
+            "true": true_pairs(logits[:n]),
+            "drawn": self.alpha * false_pairs(logits[n : n + s]),
+            "false": self.beta * false_pairs(logits[n + s :]),
+        }
+
+    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
+        return caption_scores(m.captioner, batches, self.length, device, split)

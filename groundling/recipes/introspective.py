@@ -1,0 +1,78 @@
+"""Introspective learning: a caption must be likelier for its own image than for another.
+
+The max-margin training of Mao et al., Generation and Comprehension of Unambiguous Object Descriptions, CVPR 2016, which
+Dai and Lin, NeurIPS 2017 (table 4), compare as IL, together with Vedantam et al., Context-aware Captions from
+Context-agnostic Supervision, CVPR 2017. Goes on with any trained captioner:
+
+    loss = −ln p(c | I) + λ max(0, M − ln p(c | I) + ln p(c | I'))
+
+averaged over the captions. The captioner is its own reference: nothing holds it where it was.
+
+We depart from the paper in I': it is the next image of the batch, another one in every epoch, and not one that was
+fixed before training. Dropout is off, as in `contrastive`, for a comparison of objectives alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from groundling.objectives.contrastive import margin
+from groundling.objectives.mean import mean_over
+from groundling.recipes import Given, knobs
+from groundling.recipes.contrastive import logp
+from groundling.tensors import Batch
+from groundling.train.stages import Clock, Parts, Stage
+from groundling.train.validate import caption_scores
+from groundling.types import Score
+
+
+@dataclass(frozen=True)
+class Introspective:
+    weight: float = 1.0  # λ of the margin term
+    margin: float = 1.0  # M, in nats of the whole caption
+    length: int = 16  # words of a caption at most; take that of the run to start from
+    lr: float = 1e-6  # learning rate of Adam
+    clip: float = 5.0  # largest norm of the gradient
+    epochs: int = 30  # how often each image is seen
+    patience: int = 0  # stop after so many epochs without a better CIDEr-D; 0: never
+    batch: int = 16  # images in a batch
+    captions_per_image: int = 5  # captions of each of them
+    regions_per_image: int = 100  # at most, the first of the store
+
+    uses_boxes: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        knobs.check(self, zero=("patience",))
+
+    def teachers(self, given: Given) -> dict[str, nn.Module]:
+        return {}
+
+    def stages(self, given: Given) -> list[Stage]:
+        return [
+            Stage(
+                "il",
+                self.il,
+                lr=self.lr,
+                epochs=self.epochs,
+                trains=("captioner",),
+                clip=self.clip,
+                patience=self.patience,
+            )
+        ]
+
+    def il(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+        captioner, images = m.captioner.eval(), len(batch.ids)
+        own = logp(captioner, batch, batch.image_of, batch.tokens)
+        terms = {"own": -mean_over(own, torch.ones_like(own, dtype=torch.bool))}
+        if images > 1:
+            other = logp(captioner, batch, (batch.image_of + 1) % images, batch.tokens)
+            terms["other"] = self.weight * margin(own, other, self.margin)
+        return terms
+
+    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
+        return caption_scores(m.captioner, batches, self.length, device, split)
