@@ -47,17 +47,26 @@ class Classes(Collection[str]):
 
 
 def build(examples: Iterable[Example], min_count: int = 20) -> Classes:
-    """The classes of these examples (the training split, annotated): heads of `min_count` or more boxed phrases."""
+    """The classes of these examples (the training split, annotated): heads of `min_count` or more boxed phrases.
+
+    Where the data set names the class of a phrase itself, that is its class.
+    """
     examples = list(examples)
     heads: Counter[str] = Counter()
+    named: dict[str, Counter[str]] = {}  # word -> the classes that the data set gives it
     for example in examples:
         for phrase in example.gold:
             caption = example.captions[phrase.caption]
-            if phrase.boxes and (head := head_noun(caption, phrase.span)) >= 0:
+            if phrase.boxes and phrase.label:
+                heads[phrase.label] += 1
+                named.setdefault(caption.tokens[phrase.head], Counter())[phrase.label] += 1
+            elif phrase.boxes and (head := head_noun(caption, phrase.span)) >= 0:
                 heads[caption.lemmas[head]] += 1
-    kept = [name for name, n in heads.items() if n >= min_count]
+    kept = {name for name, n in heads.items() if n >= min_count}
     names = sorted(kept, key=lambda name: (-heads[name], name))
-    return Classes(tuple(names), forms(names, (caption for example in examples for caption in example.captions)))
+    said = forms(names, (caption for example in examples for caption in example.captions))
+    given = {word: label for word, count in named.items() if (label := count.most_common(1)[0][0]) in kept}
+    return Classes(tuple(names), said | given)
 
 
 def forms(names: Sequence[str], captions: Iterable[Caption]) -> dict[str, str]:

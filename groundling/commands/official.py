@@ -1,0 +1,52 @@
+"""`groundling official`: the files that the official grounding evaluators want."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+DESCRIPTION = """\
+Write a data set as the official grounding evaluators want it: the reference and the split file.
+
+Pictures become the files of Flickr30k-Entities, videos (ids VIDEO_segment_NN, boxes with frames) those of
+ActivityNet-Entities. Together with the submission of `groundling caption --submission` they go into the original
+evaluators, or into `groundling score flickr30k-entities` and `groundling score activitynet-entities`, which count the
+same. Words have the classes that the data set names; where it names none, those that training makes of its phrases: the
+lemmas of the nouns that head enough of them."""
+
+EPILOG = """\
+examples:
+  groundling official moving --out official
+  groundling caption moving --split val --regions moving.regions --model runs/moving --submission official/val.json
+  groundling score activitynet-entities --submission official/val.json --reference official/reference.json \\
+      --split-file official/splits.json --split validation"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("data", type=Path, metavar="DATA", help="data set with boxes")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="where reference.json and splits.json go")
+    parser.add_argument("--skip-bad", action="store_true", help="leave out what is not as its format promises")
+
+
+def run(args: argparse.Namespace) -> None:
+    from groundling.commands.places import new_folder
+    from groundling.data import official
+    from groundling.errors import DataError
+    from groundling.judge import Judge
+
+    out = new_folder(args.out)
+    judge = Judge.of(args.data, skip_bad=args.skip_bad)
+    if not judge.links:
+        raise DataError(f"{args.data}: nobody drew boxes here, so there is nothing to evaluate grounding by")
+    video = any(phrase.frames for example in judge.examples for phrase in example.gold)
+    if video:
+        reference, splits = official.video_reference(judge.examples), official.video_splits(judge.examples)
+    else:
+        reference, splits = official.image_reference(judge.examples), official.image_splits(judge.examples)
+    for name, content in (("reference.json", reference), ("splits.json", splits)):
+        (out / name).write_text(json.dumps(content), encoding="utf-8")
+    kind = "activitynet-entities" if video else "flickr30k-entities"
+    sizes = ", ".join(f"{split} {len(ids)}" for split, ids in splits.items() if ids)
+    print(f"{out}: reference.json and splits.json ({sizes}) for `groundling score {kind}`")
