@@ -24,6 +24,7 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
     "caption": "caption images, each noun with its box",
     "report": "one HTML page to look at captions and boxes",
     "score": "score captions and their grounding",
+    "retrieve": "find images by captions: how distinctive captions are",
     "official": "reference and split files for the official grounding evaluators",
     "tokenize": "tokens as the caption metrics see them",
     "df": "document frequencies of a caption corpus, for CIDEr on few images",

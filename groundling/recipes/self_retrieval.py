@@ -25,10 +25,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from groundling.errors import GroundlingError
 from groundling.generate import greedy, pick_rows
 from groundling.metrics.statistics import signature
 from groundling.progress import track
-from groundling.recipes import Model
+from groundling.recipes import Model, recipe_name
+from groundling.regions import fingerprints
 from groundling.regions.store import Store
 from groundling.tensors import Captioner, Regions, Scene
 from groundling.types import BOS, PAD, Score
@@ -51,6 +53,7 @@ class Gallery:
     @staticmethod
     def of(model: Model, store: Store, ids: Sequence[str], device: torch.device, *, quiet: bool = False) -> Gallery:
         """Caption the images, greedily."""
+        fingerprints.require(store.fingerprint, model.fingerprint)
         captioner, rows = model.captioner, []
         with torch.inference_mode():
             for regions in track(_regions(model, store, ids, device), "captions", _blocks(ids), quiet=quiet):
@@ -85,6 +88,22 @@ class Gallery:
             for i, c in zip(torch.split(image, most), torch.split(caption, most), strict=True):
                 found[i.cpu() + block * IMAGES, c.cpu()] = logp_of_pairs(captioner, scene, said, c, i).float().cpu()
         return found.t().contiguous().numpy()
+
+    @torch.inference_mode()
+    def matched(self, judge: Model, *, quiet: bool = False) -> Iterator[NDArray[np.float32]]:
+        """The scores that a matcher gives instead, in blocks of rows (b, N)."""
+        if "matcher" not in judge.recipe.keeps:
+            raise GroundlingError(
+                f"{recipe_name(judge.recipe)} trains no matcher of captions and images; matcher_scan does"
+            )
+        fingerprints.require(self.store.fingerprint, judge.fingerprint)
+        matcher = judge.parts.matcher.to(self.device)
+        words = torch.tensor(judge.vocab.encode(self.model.vocab.words), device=self.device)[self.said]
+        for block in torch.split(words, CAPTIONS):
+            regions = track(
+                _regions(judge, self.store, self.ids, self.device), "images", _blocks(self.ids), quiet=quiet
+            )
+            yield torch.cat([matcher.pairs(seen, block).float().cpu() for seen in regions]).t().numpy()
 
     @torch.inference_mode()
     def shortlist(self, size: int, *, quiet: bool = False) -> Tensor:

@@ -1,0 +1,113 @@
+"""`groundling retrieve`: images by captions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from groundling.commands.score_table import add_bootstrap, ends, print_scores, resampled
+from groundling.errors import DataError, GroundlingError
+
+if TYPE_CHECKING:
+    from groundling.api import Pointer
+    from groundling.metrics.statistics import Statistics
+    from groundling.regions.store import Store
+    from groundling.types import Score
+
+DESCRIPTION = """\
+Retrieve images by captions: how often is the right image among the first 1, 5, 10?
+
+RUN is a folder that `groundling train --out` wrote. With a captioner this is self-retrieval, a measure of how
+distinctive its captions are: each image is captioned, and all images are ranked by the captioner's own log p(caption |
+image). A caption that fits many images does not find its own again. Every caption is scored on every image: for
+thousands of images, --shortlist K scores exactly only the K images that are likeliest by their own words, and tells how
+many of the truly likeliest it caught."""
+
+EPILOG = """\
+examples:
+  groundling retrieve runs/updown --data scenes --regions scenes.regions --split val
+  groundling retrieve runs/updown --data coco --regions coco.regions --split test --limit 5000 --shortlist 200
+  groundling retrieve runs/updown --data scenes --regions scenes.regions --split val --matcher runs/scan --json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("model", type=Path, metavar="RUN", help="folder of the model")
+    parser.add_argument("--data", required=True, type=Path, metavar="DATA", help="data set")
+    parser.add_argument("--regions", required=True, type=Path, metavar="STORE", help="its region store")
+    parser.add_argument("--split", metavar="NAME", help="split to search (default: all images of the data)")
+    parser.add_argument("--limit", type=_count, default=0, metavar="N", help="only the first N images")
+    parser.add_argument(
+        "--shortlist", type=_count, default=0, metavar="K",
+        help="score exactly only the K likeliest images of each caption (default: all)",
+    )  # fmt: skip
+    parser.add_argument("--matcher", type=Path, metavar="RUN", help="rank by this matcher's score instead of log p")
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
+    add_bootstrap(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
+    from groundling import api
+    from groundling.metrics.evaluation import finite
+    from groundling.regions.store import Store
+
+    if args.matcher and args.shortlist:
+        raise GroundlingError("--shortlist is for log p; a matcher scores all images at once")
+    one, store = api.load(args.model, args.device), Store.open(args.regions)
+    statistics, more = _self_retrieval(one, store, _ids(args, store), args)
+    intervals = resampled(statistics, args.bootstrap)
+    scores = [each.score() for each in statistics] + more
+    if args.json:
+        whole = {"scores": [asdict(score) for score in scores]} | ends(intervals)
+        print(json.dumps(finite(whole), allow_nan=False))
+    else:
+        print_scores(scores, intervals)
+
+
+def _ids(args: argparse.Namespace, store: Store) -> list[str]:
+    from groundling.data.dataset import load
+
+    found = [example.id for example in load(args.data, args.split, annotated=False, skip_bad=args.skip_bad)]
+    found = found[: args.limit or None]
+    if not found:
+        raise DataError(f"{args.data} has no images to search")
+    if missing := [name for name in found if name not in store]:
+        raise DataError(
+            f"{args.regions} has no regions of {len(missing)} of {len(found)} images, such as {missing[0]!r}: "
+            "make them with `groundling regions extract`"
+        )
+    return found
+
+
+def _self_retrieval(
+    one: Pointer, store: Store, ids: list[str], args: argparse.Namespace
+) -> tuple[list[Statistics], list[Score]]:
+    """R@k of the captioner's own captions and, with a shortlist, what it caught."""
+    from groundling import recipes
+    from groundling.metrics.diversity import self_retrieval
+    from groundling.recipes.self_retrieval import Gallery
+
+    gallery = Gallery.of(one.model, store, ids, one.device)
+    if args.matcher:
+        return self_retrieval(gallery.matched(recipes.load(args.matcher)), ids, by="matcher"), []
+    if not 0 < args.shortlist < len(ids):
+        return self_retrieval(gallery.scores(), ids), []
+    shortlist = gallery.shortlist(args.shortlist)
+    found = self_retrieval(gallery.scores(shortlist), ids, by=f"logp,shortlist={args.shortlist}")
+    return found, [gallery.recall(shortlist)]
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"takes a number, 1 or more, got {text}")
+    return value
+
+
+_count.__name__ = "number"  # as argparse calls it where it is none
