@@ -1,0 +1,136 @@
+"""Captioners that are told where to look, by a guide or by boxes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import planted
+import pytest
+import torch
+from torch import Tensor, nn
+
+from groundling.data.loader import Loader
+from groundling.errors import GroundlingError
+from groundling.objectives.attention_kl import attention_kl
+from groundling.recipes import WEIGHTS, Given, load, pos_scan
+from groundling.recipes.pos_scan import PosScan
+from groundling.recipes.run import groundable_words, train
+from groundling.recipes.supervised import Supervised
+from groundling.tensors import Batch, Decoding
+from groundling.text.vocab import Vocabulary
+from groundling.train.checkpoint import read
+from groundling.train.stages import Clock, Parts
+
+SMALL: dict[str, Any] = {
+    "hidden": 32, "embed": 16, "attention": 16, "dropout": 0.0, "lr": 1e-2, "min_count": 1, "batch": 4,
+    "decay_every": 100,
+}  # fmt: skip
+
+
+class Beside(nn.Module):
+    """A guide that is almost sure of the region beside the thing, where no captioner would look by itself."""
+
+    def look(self, batch: Batch) -> Tensor:
+        thing = [planted.THINGS.index(word) if word in planted.THINGS else -1 for word in batch.vocab.words]
+        dim = torch.tensor(thing)[batch.targets]  # (N, T)
+        shown = batch.regions.feats[batch.image_of].transpose(1, 2)[torch.arange(len(dim))[:, None], dim]  # (N, T, R)
+        beside = (shown.argmax(-1) + 1) % planted.REGIONS
+        sure = 0.9 * nn.functional.one_hot(beside, planted.REGIONS) + 0.1 / planted.REGIONS
+        return sure * (dim >= 0)[..., None]
+
+
+def four(folder: Path, uses_boxes: bool = False) -> tuple[Given, Batch]:
+    """Four images as training data, and the only batch of them."""
+    dataset, store = planted.make(folder, images=5)
+    dataset = dataset.split("train")
+    if uses_boxes:
+        moved = (replace(e, gold=tuple(replace(p, boxes=(beside(p.boxes[0]),)) for p in e.gold)) for e in dataset)
+        dataset = replace(dataset, examples=tuple(moved))
+    vocab = Vocabulary.build((e.captions[0].tokens for e in dataset), 1)
+    batch = next(Loader(dataset, store, vocab, batch_size=4, length=16, uses_boxes=uses_boxes)(0))
+    return Given(dataset, vocab, store.layout, store.fingerprint, groundable_words(dataset)), batch
+
+
+def beside(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    left = (box[0] + 10) % (10 * planted.REGIONS)
+    return left, box[1], left + 10, box[3]
+
+
+def learned(recipe: PosScan | Supervised, given: Given, batch: Batch) -> Decoding:
+    """What it makes of the batch after learning it by heart."""
+    torch.manual_seed(0)
+    parts = recipe.parts(given.vocab, given.layout, given.classes)
+    optimizer = torch.optim.Adam(parts.parameters(), recipe.lr)
+    (stage,), taught = recipe.stages(given), Parts(**dict(parts.named_children()), guide=Beside())
+    for step in range(100):
+        optimizer.zero_grad()
+        torch.stack(list(stage.losses(taught, batch, Clock(step, 0)).values())).sum().backward()
+        optimizer.step()
+    return said_of(parts, batch)
+
+
+def said_of(parts: Parts, batch: Batch) -> Decoding:
+    said: Decoding = parts.captioner(parts.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    return said
+
+
+@pytest.mark.parametrize("knobs", [{"lam1": 1.0}, {"lam1": 0.0, "lam1_reverse": 1.0}])
+def test_a_captioner_learns_four_images_and_looks_where_its_guide_looks(
+    knobs: dict[str, float], tmp_path: Path
+) -> None:
+    given, batch = four(tmp_path)
+    said = learned(PosScan(**knobs, **SMALL), given, batch)
+    assert said.logp.mean() > -0.1
+    nouns, told = batch.nouns[:, 1:], Beside().look(batch).argmax(-1, keepdim=True)
+    assert said.attn.gather(2, told).squeeze(2)[nouns].min() > 0.5
+
+
+@pytest.mark.parametrize("form", ["nll", "kl", "ce"])
+def test_boxes_tell_a_captioner_where_to_look(form: str, tmp_path: Path) -> None:
+    """The boxes are moved one region on, so that nothing but the boxes can be the reason."""
+    given, batch = four(tmp_path, uses_boxes=True)
+    said = learned(Supervised(**{"nll": 0.0, form: 1.0}, **SMALL), given, batch)
+    assert batch.gold is not None
+    right = (said.attn * batch.gold[:, 1:]).sum(-1)[batch.gold[:, 1:].any(-1)]
+    assert len(right) == 8 and right.min() > 0.5
+    assert said.logp.mean() > -0.1
+
+
+def test_the_terms_are_those_of_the_equation_on_nouns_that_the_guide_places(tmp_path: Path) -> None:
+    given, batch = four(tmp_path)
+    recipe = PosScan(lam1=0.5, lam1_reverse=0.25, **SMALL)
+    parts = recipe.parts(given.vocab, given.layout, given.classes)
+
+    class Forgetful(Beside):
+        def look(self, batch: Batch) -> Tensor:
+            alpha = super().look(batch)
+            alpha[:, 4] = 0  # no opinion of the second thing
+            return alpha
+
+    terms = recipe.xe(Parts(**dict(parts.named_children()), guide=Forgetful()), batch, Clock(0, 0))
+    alpha, beta = Forgetful().look(batch), said_of(parts, batch).attn
+    first = torch.zeros_like(batch.targets, dtype=torch.bool)
+    first[:, 1] = True
+    torch.testing.assert_close(terms["look"], 0.5 * attention_kl(alpha, beta, first))
+    torch.testing.assert_close(terms["look reverse"], 0.25 * attention_kl(beta, alpha, first))
+
+
+def test_without_a_guide_the_recipe_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(GroundlingError, match="--guide.*matcher_pos_scan"):
+        PosScan().teachers(four(tmp_path)[0])
+
+
+def test_a_guide_leaves_no_trace_in_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Heavy(Beside):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(3))
+
+    monkeypatch.setattr(pos_scan, "teacher", lambda folder, given: Heavy())
+    dataset, store = planted.make(tmp_path / "store", images=5)
+    recipe = PosScan(guide="planted", epochs=1, **SMALL)
+    train(recipe, dataset.split("train"), dataset.split("val"), store, tmp_path / "run")
+    assert load(tmp_path / "run").recipe == recipe
+    assert {name.partition(".")[0] for name in read(tmp_path / "run" / WEIGHTS)[0]} == {"captioner"}
