@@ -42,6 +42,8 @@ RECIPES = {  # module -> class; imported by `recipe_class`
     "contrastive": "Contrastive",
     "introspective": "Introspective",
     "gan": "Gan",
+    "distributed": "Distributed",
+    "multihead": "Multihead",
 }
 
 WEIGHTS, ABOUT = "model.safetensors", "model.json"
