@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from groundling.metrics.evaluation import Evaluation
     from groundling.report import Truth
-    from groundling.types import Box, Example, GroundedCaption
+    from groundling.types import Example, GroundedCaption
 
 SHOWN = 20  # pictures left out that are named one by one
 
@@ -77,7 +77,7 @@ def page(
         said = tuple(system.get(id) for system in systems)
         example = judged.examples.get(id)
         try:
-            picture = _picture(id, [example.media if example else "", *(one.media for one in said if one)])
+            pictures = _pictures(id, example, [one for one in said if one])
         except DataError as error:
             left_out.append(str(error))
             return None
@@ -87,7 +87,7 @@ def page(
             if one is not None
             for key, value in {**scores.get(id, {}), **_own_numbers(one)}.items()
         }
-        return Item(id, lambda: picture, said, _truth(example) if example else Truth(), numbers)
+        return Item(id, lambda: pictures, said, _truth(example) if example else Truth(), numbers)
 
     items = filter(None, map(item, track(order, "pictures", len(order), quiet=len(order) < 50)))
     write(out, items, names, title=title or " and ".join(names), side=side, evaluation=judged.first)
@@ -99,15 +99,21 @@ def page(
     return len(left_out)
 
 
-def _picture(id: str, places: Iterable[str]) -> Image.Image:
-    """The image at the first of these paths that is there; DataError if there is none, or it cannot be read."""
+def _pictures(id: str, example: Example | None, said: Sequence[GroundedCaption]) -> list[Image.Image]:
+    """The image, or the frames of the clip, that the data set or else a caption names; DataError where it fails."""
     from groundling.errors import DataError
     from groundling.images import open_image
+    from groundling.video import FRAMES, frames, is_clip
 
-    known = [place for place in places if place]
+    known = [place for place in (example.media if example else "", *(one.media for one in said)) if place]
     if not known:
         raise DataError(f"{id}: no picture is known; name the data set with --data")
-    return open_image(next((place for place in known if Path(place).is_file()), known[0]))
+    place = next((place for place in known if Path(place).exists()), known[0])
+    if not is_clip(place):
+        return [open_image(place)]
+    count = next((one.frames for one in said if one.frames), FRAMES)
+    segment = example.segment if example else next((one.segment for one in said), None)
+    return list(frames(place, count, segment))
 
 
 @dataclass(frozen=True)
@@ -146,11 +152,11 @@ def _own_numbers(said: GroundedCaption) -> dict[str, float]:
 
 
 def _truth(example: Example) -> Truth:
-    from groundling.report import Truth
+    from groundling.report import Seen, Truth
 
-    phrases: dict[str, tuple[str, tuple[Box, ...]]] = {}
+    phrases: dict[str, Seen] = {}
     for phrase in example.gold:
         words = example.captions[phrase.caption].tokens[slice(*phrase.span)]
         if phrase.boxes:
-            phrases.setdefault(phrase.entity or str(len(phrases)), (" ".join(words), phrase.boxes))
+            phrases.setdefault(phrase.entity or str(len(phrases)), Seen(" ".join(words), phrase.boxes, phrase.frames))
     return Truth(tuple(caption.text for caption in example.captions), tuple(phrases.values()))

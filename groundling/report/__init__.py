@@ -19,19 +19,28 @@ from groundling.types import Box, GroundedCaption
 
 
 @dataclass(frozen=True)
+class Seen:
+    """A phrase and where it is, in pixels of `said.size`."""
+
+    text: str
+    boxes: tuple[Box, ...]
+    frames: tuple[int, ...] = ()  # of each box, in a clip
+
+
+@dataclass(frozen=True)
 class Truth:
     """What people said of an image and where it is; shown beside the captions."""
 
     references: tuple[str, ...] = ()
-    phrases: tuple[tuple[str, tuple[Box, ...]], ...] = ()  # text of the phrase, its boxes in pixels of `said.size`
+    phrases: tuple[Seen, ...] = ()
 
 
 @dataclass(frozen=True)
 class Item:
-    """One image of the page: its picture, and the caption of each system, None where a system has none."""
+    """One image of the page, or the frames of one clip, and the caption of each system, None where it has none."""
 
     id: str
-    picture: Callable[[], Image.Image]
+    pictures: Callable[[], Sequence[Image.Image]]
     said: tuple[GroundedCaption | None, ...]
     truth: Truth = Truth()
     numbers: Mapping[str, float] = field(default_factory=dict)  # what the page can sort by
@@ -46,7 +55,8 @@ def write(
     side: int = 400,
     evaluation: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the page. `side` is the longest side of the embedded pictures; boxes keep their own pixels.
+    """Write the page. `side` is the longest side of the embedded pictures (of the frames of a clip: half of it); boxes
+    keep their own pixels.
 
     `evaluation` is `metrics.Evaluation.to_dict()`: scores, classes and errors get a view of their own.
     """
@@ -67,15 +77,15 @@ def write(
 
 
 def _row(item: Item, side: int) -> dict[str, Any]:
-    picture = item.picture()
-    known = next((s.size for s in item.said if s is not None and all(s.size)), picture.size)
+    pictures = item.pictures()
+    known = next((s.size for s in item.said if s is not None and all(s.size)), pictures[0].size)
     return {
         "id": item.id,
         "size": list(known),
-        "picture": _embed(picture, side),
+        "pictures": [embed(picture, side if len(pictures) == 1 else side // 2) for picture in pictures],
         "said": [_said(s) for s in item.said],
         "references": list(item.truth.references),
-        "phrases": [{"text": t, "boxes": _round(b)} for t, b in item.truth.phrases],
+        "phrases": [{"text": p.text, "boxes": _round(p.boxes), "frames": p.frames} for p in item.truth.phrases],
         "numbers": {name: round(float(value), 4) for name, value in item.numbers.items()},
     }
 
@@ -92,7 +102,12 @@ def _said(said: GroundedCaption | None) -> dict[str, Any] | None:
             for x in said.links
         ],
         "looks": [
-            {"token": x.token, "boxes": _round(x.boxes), "weights": [round(w, 3) for w in x.weights]}
+            {
+                "token": x.token,
+                "boxes": _round(x.boxes),
+                "weights": [round(w, 3) for w in x.weights],
+                "frames": x.frames,
+            }
             for x in said.looks
         ],
     }
@@ -102,7 +117,8 @@ def _round(boxes: Iterable[Box]) -> list[list[float]]:
     return [[round(v, 1) for v in box] for box in boxes]
 
 
-def _embed(picture: Image.Image, side: int) -> str:
+def embed(picture: Image.Image, side: int) -> str:
+    """The picture as an address that holds it, at most so large."""
     picture = picture.convert("RGB")
     picture.thumbnail((side, side))
     buffer = io.BytesIO()

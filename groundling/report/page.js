@@ -40,13 +40,27 @@ function colours(said) {
   return new Map(tokens.map((token, i) => [token, PALETTE[i % PALETTE.length]]));
 }
 
+/** The picture, or the frames of a clip, each under an empty drawing of its own. */
+function figure(item, alt) {
+  const [width, height] = item.size;
+  const svgs = item.pictures.map(() => canvas(item));
+  const frames = item.pictures.map((src, i) => make("div", { class: "frame" }, make("img", { src, width, height, alt: i ? "" : alt, decoding: "async" }), svgs[i]));
+  return [make("figure", {}, ...frames), svgs];
+}
+
+/** Evidence is shared among the frames of a clip; this is as if there were one. */
+const evidence = (item, link) => link.score * item.pictures.length;
+
 /** Draw what one system says; `token` >= 0 lights up one word. */
-function paint(item, svg, system, token) {
+function paint(item, svgs, system, token) {
   const said = item.said[system];
-  svg.replaceChildren();
-  svg.classList.toggle("lit", token >= 0);
+  for (const svg of svgs) {
+    svg.replaceChildren();
+    svg.classList.toggle("lit", token >= 0);
+  }
+  const put = (frame, box, attributes) => svgs[frame ?? 0]?.append(rect(box, attributes));
   if ($("truth").checked) {
-    for (const phrase of item.phrases) for (const box of phrase.boxes) svg.append(rect(box, { class: "gold" }));
+    for (const phrase of item.phrases) phrase.boxes.forEach((box, i) => put(phrase.frames[i], box, { class: "gold" }));
   }
   if (!said) return;
   const colour = colours(said);
@@ -55,12 +69,12 @@ function paint(item, svg, system, token) {
     const most = Math.max(...look.weights, 1e-6);
     look.boxes.forEach((box, i) => {
       const c = colour.get(token) || "#888888";
-      svg.append(rect(box, { class: "look", style: `stroke:${c};fill:${c};fill-opacity:${((0.6 * look.weights[i]) / most).toFixed(3)}` }));
+      put(look.frames[i], box, { class: "look", style: `stroke:${c};fill:${c};fill-opacity:${((0.6 * look.weights[i]) / most).toFixed(3)}` });
     });
   }
   for (const link of said.links) {
-    const kind = `box${link.token === token ? " on" : ""}${link.score < WEAK ? " weak" : ""}`;
-    svg.append(rect(link.box, { class: kind, style: `stroke:${colour.get(link.token)}` }));
+    const kind = `box${link.token === token ? " on" : ""}${evidence(item, link) < WEAK ? " weak" : ""}`;
+    put(link.frame, link.box, { class: kind, style: `stroke:${colour.get(link.token)}` });
   }
 }
 
@@ -75,7 +89,7 @@ function caption(item, system, light) {
     line.append(said.text.slice(end, from));
     end = to;
     const links = said.links.filter((link) => link.token === token);
-    const best = Math.max(0, ...links.map((link) => link.score));
+    const best = Math.max(0, ...links.map((link) => evidence(item, link)));
     const word = make("button", { type: "button", class: "word" }, said.text.slice(from, to));
     if (links.length) {
       word.classList.add("link");
@@ -95,19 +109,17 @@ function caption(item, system, light) {
 }
 
 function card(item) {
-  const svg = canvas(item);
+  const [shape, svgs] = figure(item, item.said.find(Boolean)?.text ?? item.id);
   const text = make("div", { class: "text" });
-  const light = (system, token) => paint(item, svg, system, token);
+  const light = (system, token) => paint(item, svgs, system, token);
   page.systems.forEach((_, system) => text.append(caption(item, system, light)));
   const numbers = Object.entries(item.numbers).map(([name, value]) => `${name} ${value}`);
   text.append(make("div", { class: "meta" }, [item.id, ...numbers].join(" · ")));
   if ($("truth").checked && item.references.length) {
     text.append(make("ul", { class: "refs" }, ...item.references.map((r) => make("li", {}, r))));
   }
-  const [width, height] = item.size;
-  const picture = make("img", { src: item.picture, width, height, alt: item.said.find(Boolean)?.text ?? item.id, decoding: "async" });
   light(0, -1);
-  return make("article", { "data-id": item.id }, make("figure", {}, picture, svg), text);
+  return make("article", { "data-id": item.id, class: item.pictures.length > 1 ? "clip" : "" }, shape, text);
 }
 
 // ---------------------------------------------------------------- the list
@@ -190,11 +202,12 @@ function errorCard(error) {
   open.addEventListener("click", () => go(error.id));
   text.append(make("div", { class: "meta" }, open));
   if (!item) return make("article", {}, text);
-  const svg = canvas(item);
-  for (const box of error.truth) svg.append(rect(box, { class: "gold" }));
-  for (const box of error.predicted) if (!box.includes(null)) svg.append(rect(box, { class: "box", style: `stroke:${PALETTE[0]}` }));
-  const picture = make("img", { src: item.picture, width: item.size[0], height: item.size[1], alt: error.label, decoding: "async" });
-  return make("article", {}, make("figure", {}, picture, svg), text);
+  const [shape, svgs] = figure(item, error.label);
+  error.truth.forEach((box, i) => svgs[error.frames?.[i] ?? 0]?.append(rect(box, { class: "gold" })));
+  error.predicted.forEach((box, frame) => {
+    if (!box.includes(null)) svgs[frame]?.append(rect(box, { class: "box", style: `stroke:${PALETTE[0]}` }));
+  });
+  return make("article", { class: item.pictures.length > 1 ? "clip" : "" }, shape, text);
 }
 
 function errorsView(errors) {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw, ImageFont
 
-from groundling.types import GroundedCaption, Link
+from groundling.types import GroundedCaption
 
 PALETTE = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008f8f", "#c71585", "#9a6324")
 WEAK = 0.2  # a link with less evidence is drawn dashed
@@ -48,7 +48,8 @@ def _boxed(image: Image.Image, said: GroundedCaption, frame: int, width: int) ->
     for link in said.links:
         if link.frame == frame:
             left, top, right, bottom = link.box
-            _rectangle(pen, (left * sx, top * sy, right * sx, bottom * sy), colour[link.token], link)
+            evidence = link.score * max(1, said.frames)  # the frames of a clip share it
+            _rectangle(pen, (left * sx, top * sy, right * sx, bottom * sy), colour[link.token], evidence)
     return picture
 
 
@@ -60,9 +61,9 @@ def _captioned(picture: Image.Image, said: GroundedCaption) -> Image.Image:
     return whole
 
 
-def _rectangle(pen: ImageDraw.ImageDraw, box: tuple[float, float, float, float], colour: str, link: Link) -> None:
+def _rectangle(pen: ImageDraw.ImageDraw, box: tuple[float, float, float, float], colour: str, score: float) -> None:
     left, top, right, bottom = box
-    if link.score >= WEAK:
+    if score >= WEAK:
         pen.rectangle((left, top, max(left, right), max(top, bottom)), outline=colour, width=4)
         return
     for x0, y0, x1, y1 in ((left, top, right, top), (left, bottom, right, bottom)):

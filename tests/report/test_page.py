@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
-from groundling.report import Item, Truth, write
+from groundling.report import Item, Seen, Truth, write
 from groundling.types import GroundedCaption, Link, Look
 
 BOX, OTHER = (10.0, 20.0, 60.0, 90.0), (50.0, 10.0, 150.0, 80.0)
@@ -30,13 +31,21 @@ def said(id: str, score: float = 0.9) -> GroundedCaption:
 
 
 def items(n: int, systems: int = 1) -> list[Item]:
-    def picture() -> Image.Image:
-        return Image.new("RGB", (160, 100), "teal")
+    def pictures() -> list[Image.Image]:
+        return [Image.new("RGB", (160, 100), "teal")]
 
-    return [
-        Item(f"id{i}", picture, (said(f"id{i}"),) * systems, Truth(("the truth",), (("a dog", (BOX,)),)), {"cider": i})
-        for i in range(n)
-    ]
+    truth = Truth(("the truth",), (Seen("a dog", (BOX,)),))
+    return [Item(f"id{i}", pictures, (said(f"id{i}"),) * systems, truth, {"cider": i}) for i in range(n)]
+
+
+def clip(frames: int = 10) -> Item:
+    """The dog is in frame 2 alone, the ball in all frames; the truth has the dog in frame 3."""
+    everywhere = tuple(Link(4, (12, 16), OTHER, 0.08, frame) for frame in range(frames))
+    links = (Link(1, (2, 5), BOX, 0.01, 2), *everywhere)
+    look = Look(1, (BOX, OTHER), (0.8, 0.1), (2, 5))
+    caption = replace(said("clip"), links=links, looks=(look,), frames=frames)
+    truth = Truth(("the truth",), (Seen("a dog", (BOX,), (3,)),))
+    return Item("clip", lambda: [Image.new("RGB", (160, 100), "teal")] * frames, (caption,), truth)
 
 
 def test_the_page_is_one_file_without_outside_addresses(tmp_path: Path) -> None:
@@ -48,7 +57,7 @@ def test_the_page_is_one_file_without_outside_addresses(tmp_path: Path) -> None:
 
 def test_no_caption_can_break_out_of_its_place(tmp_path: Path) -> None:
     evil = GroundedCaption("x", EVIL, ("x",), ((0, len(EVIL)),), size=(160, 100))
-    item = Item("x", lambda: Image.new("RGB", (8, 8)), (evil,))
+    item = Item("x", lambda: [Image.new("RGB", (8, 8))], (evil,))
     write(tmp_path / "page.html", [item], ["one"], title=EVIL)
     text = (tmp_path / "page.html").read_text()
     assert EVIL not in text and text.count("</script>") == 2
@@ -134,6 +143,36 @@ class TestInABrowser:
         assert self.find(page, "article")[0].get_attribute("data-id") == "id11"
         page.find_element("id", "find").send_keys("id7")
         assert [a.get_attribute("data-id") for a in self.find(page, "article")] == ["id7"]
+
+    def test_a_clip_shows_its_frames_and_each_box_in_its_own(self, chromium: Any, tmp_path: Path) -> None:
+        record = {
+            "id": "clip",
+            "label": "dog",
+            "kind": "other_err",
+            "predicted": [[None] * 4, BOX],
+            "truth": [BOX],
+            "frames": [3],
+        }
+        page = self.open(
+            chromium, tmp_path, [clip(), *items(1)], ["one"], evaluation={"scores": [], "records": [record]}
+        )
+        for key in "at":
+            page.find_element("css selector", "body").send_keys(key)
+        self.find(page, ".clip .word")[1].click()
+        frames = self.find(page, "#captions .clip .frame")
+        assert len(frames) == 10
+
+        def inside(kind: str) -> list[int]:
+            return [len(frame.find_elements("css selector", f"rect.{kind}")) for frame in frames]
+
+        assert inside("on") == [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+        assert inside("box") == [1, 1, 2, 1, 1, 1, 1, 1, 1, 1]
+        assert inside("look") == [0, 0, 1, 0, 0, 1, 0, 0, 0, 0]
+        assert inside("gold") == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+        assert inside("weak") == [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]  # ten frames share the evidence of a word
+        self.find(page, "nav button")[1].click()
+        wrong = self.find(page, ".errors .frame")
+        assert [len(frame.find_elements("css selector", "rect")) for frame in wrong] == [0, 1, 0, 1, 0, 0, 0, 0, 0, 0]
 
     def test_two_systems_stand_side_by_side(self, chromium: Any, tmp_path: Path) -> None:
         page = self.open(chromium, tmp_path, items(1, systems=2), ["plain", "grounded"])
