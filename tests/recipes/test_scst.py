@@ -1,0 +1,186 @@
+"""Self-critical training: captions that are worth more become likelier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import planted
+import pytest
+import torch
+from torch import Tensor, nn
+
+from groundling import generate
+from groundling.data.loader import Loader
+from groundling.errors import GroundlingError
+from groundling.metrics.bleu import bleu, counts
+from groundling.metrics.ngrams import Corpus, Numbers
+from groundling.metrics.reward import BleuReward, CiderReward
+from groundling.recipes import WEIGHTS, Given, load, scst
+from groundling.recipes.run import groundable_words, train
+from groundling.recipes.scst import Scst, likeliest, log_likelihood
+from groundling.recipes.updown import Updown
+from groundling.tensors import Batch, Regions
+from groundling.text.vocab import Vocabulary
+from groundling.train.checkpoint import read
+from groundling.train.stages import Clock, Parts
+from groundling.types import EOS, PAD
+
+SMALL: dict[str, Any] = {"hidden": 32, "embed": 16, "attention": 16, "lr": 1e-2, "min_count": 1, "batch": 8}
+
+
+def world(folder: Path) -> tuple[Given, Batch]:
+    dataset, store = planted.make(folder, images=10)
+    dataset = dataset.split("train")
+    vocab = Vocabulary.build((e.captions[0].tokens for e in dataset), 1)
+    batch = next(Loader(dataset, store, vocab, batch_size=8, length=16)(0))
+    return Given(dataset, vocab, store.layout, store.fingerprint, groundable_words(dataset)), batch
+
+
+def untrained(given: Given, dropout: float = 0.0) -> Parts:
+    torch.manual_seed(0)
+    return Updown(dropout=dropout, **SMALL).parts(given.vocab, given.layout, given.classes)
+
+
+class Kites(nn.Module):
+    """A judge who likes to read of kites."""
+
+    def __init__(self, vocab: Vocabulary) -> None:
+        super().__init__()
+        self.kite = vocab.encode(["kite"])[0]
+
+    def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
+        return (words == self.kite).any(1).float()
+
+
+# ---------------------------------------------------------------- eq. 18
+
+
+def test_the_gradient_is_minus_the_gain_over_the_greedy_caption_times_that_of_log_p(tmp_path: Path) -> None:
+    """With dropout off, so that what is drawn here with the same seed is what the loss draws."""
+    given, batch = world(tmp_path)
+    m, recipe = untrained(given), Scst(samples=3, length=6)
+
+    def reward(m: Parts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
+        return (words * torch.arange(1.0, words.shape[1] + 1)).sum(1) / 100 + image_of
+
+    torch.manual_seed(1)
+    recipe.losses(reward)(m, batch, Clock(0, 0))["scst"].backward()
+    found = [weight.grad.clone() for weight in m.parameters() if weight.grad is not None]
+    m.zero_grad()
+    torch.manual_seed(1)
+    image_of = torch.arange(8).repeat_interleave(3)
+    scene = m.captioner.encode(batch.regions)
+    drawn = generate.sample(m.captioner, scene[image_of], 7)
+    usual = generate.greedy(m.captioner, scene, 7).tokens
+    gain = reward(m, batch, drawn.tokens, image_of) - reward(m, batch, usual, torch.arange(8))[image_of]
+    (-(gain * drawn.logp.sum(1)).sum() / drawn.real.sum()).backward()
+    assert gain.abs().max() > 0
+    for ours, plain in zip(found, [w.grad for w in m.parameters() if w.grad is not None], strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-6)
+
+
+def test_captions_that_were_drawn_are_scored_as_when_they_were_drawn(tmp_path: Path) -> None:
+    given, batch = world(tmp_path)
+    m = untrained(given)
+    scene = m.captioner.encode(batch.regions)[torch.tensor([0, 0, 5])]
+    said = generate.sample(m.captioner, scene, 6)
+    torch.testing.assert_close(log_likelihood(m, scene, said.tokens), said.logp)
+
+
+def test_the_baseline_has_no_dropout_and_leaves_the_captioner_learning(tmp_path: Path) -> None:
+    given, batch = world(tmp_path)
+    m = untrained(given, dropout=0.9)
+    m.train()
+    said = [likeliest(m, batch, 6) for _ in range(3)]
+    assert all(torch.equal(said[0], other) for other in said[1:])
+    assert all(module.training for module in m.captioner.modules())
+
+
+def test_the_expected_reward_rises(tmp_path: Path) -> None:
+    """From random weights, rewarded by a judge alone: kites are read of in one caption of four, then in most."""
+    given, batch = world(tmp_path)
+    m, judge = untrained(given), Kites(given.vocab)
+    losses = Scst(samples=5, length=5).losses(
+        lambda m, batch, words, image_of: judge.rate(batch.regions, words, image_of)
+    )
+    optimizer = torch.optim.Adam(m.parameters(), 1e-2)
+
+    def expected() -> float:
+        scene = m.captioner.encode(batch.regions)[torch.arange(8).repeat_interleave(50)]
+        with torch.no_grad():
+            drawn = generate.sample(m.captioner, scene, 6, generator=torch.Generator().manual_seed(0)).tokens
+        return float(judge.rate(batch.regions, drawn, scene.row).mean())
+
+    before = expected()
+    for step in range(25):
+        optimizer.zero_grad()
+        losses(m, batch, Clock(0, step))["scst"].backward()
+        optimizer.step()
+    assert before < 0.5
+    assert expected() > 0.8
+
+
+# ---------------------------------------------------------------- eq. 19
+
+
+def test_the_reward_is_cider_and_what_else_was_asked_for(tmp_path: Path) -> None:
+    given, batch = world(tmp_path)
+    m = Parts(judge=Kites(given.vocab))
+    words = torch.tensor(
+        [[*given.vocab.encode(["the", "kite", "near"]), EOS], [*given.vocab.encode(["the", "dog"]), EOS, PAD]]
+    )
+    image_of = torch.tensor([3, 6])
+    captions = [[given.vocab.encode(e.captions[0].tokens)] for e in given.examples]
+    image = np.array([[e.id for e in given.examples].index(batch.ids[i]) for i in (3, 6)])
+    cider, also = CiderReward(captions)(words.numpy(), image), BleuReward(captions)(words.numpy(), image)
+    for recipe, expected in (
+        (Scst(), cider),
+        (Scst(judge="planted", lam2=0.5), cider + np.array([0.5, 0])),
+        (Scst(bleu=2.0), cider + 2 * also),
+    ):
+        np.testing.assert_allclose(recipe.reward(given)(m, batch, words, image_of).numpy(), expected, rtol=1e-6)
+    assert cider.min() > 0
+
+
+def test_bleu_of_ids_is_that_of_words_with_the_end_as_a_word() -> None:
+    references = [[[4, 5, 6, 7], [4, 5]], [[8, 9, EOS, 4]]]
+    samples, image = np.array([[4, 5, 6, EOS, 9], [8, 9, EOS, PAD, PAD], [4, 4, 4, 4, 4]]), np.array([0, 1, 0])
+    spoken = [["4", "5", "6", "2"], ["8", "9", "2"], ["4"] * 5]
+    wanted = [["4", "5", "6", "7", "2"], ["4", "5", "2"]], [["8", "9", "2"]]
+    corpus = Corpus.of(spoken, [wanted[0], wanted[1], wanted[0]], Numbers())
+    np.testing.assert_allclose(BleuReward(references)(samples, image), bleu(counts(corpus), 4))
+    with pytest.raises(ValueError, match="image 1 has no reference"):
+        BleuReward([[[4]], []])
+
+
+# ---------------------------------------------------------------- the whole
+
+
+def test_a_model_goes_on_with_what_it_was_and_the_judge_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, store = planted.make(tmp_path / "store", images=10)
+    data = dataset.split("train"), dataset.split("val"), store
+    train(Updown(epochs=1, length=7, dropout=0.1, **SMALL), *data, tmp_path / "start")
+    monkeypatch.setattr(scst, "teacher", lambda folder, given: Kites(given.vocab))
+    finish = Scst(judge="planted", epochs=1, batch=8, length=7)
+    with pytest.raises(GroundlingError, match="--start"):
+        train(finish, *data, tmp_path / "run")
+    train(finish, *data, tmp_path / "run", start=tmp_path / "start")
+    before, after = load(tmp_path / "start"), load(tmp_path / "run")
+    assert (after.recipe, after.finishes, after.vocab) == (before.recipe, (finish,), before.vocab)
+    assert after.scores and after.length == 8
+    old, new = (read(tmp_path / name / WEIGHTS)[0] for name in ("start", "run"))
+    assert old.keys() == new.keys()
+    assert any(not torch.equal(old[name], new[name]) for name in old)
+
+
+def test_images_without_captions_have_no_reward_and_are_left_out(tmp_path: Path) -> None:
+    given, batch = world(tmp_path)
+    bare = replace(given.examples[0], id="bare", captions=())
+    given = replace(given, examples=replace(given.examples, examples=(bare, *given.examples)))
+    words = batch.targets[:1]
+    assert Scst().reward(given)(Parts(), batch, words, torch.tensor([0])) > 5
