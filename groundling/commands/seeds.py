@@ -1,0 +1,129 @@
+"""`groundling seeds`: train, caption and score with several seeds; mean and deviation of every score."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from groundling.errors import GroundlingError
+
+if TYPE_CHECKING:
+    from groundling.metrics.spread import Spread
+    from groundling.types import Score
+
+DESCRIPTION = """\
+Train, caption and score with several seeds, and tell the mean and the deviation of every score.
+
+After `--` comes a `groundling train` command without --seed and --out. Each seed has its folder, OUT/seed-S, with the
+model and its captions of the split that is scored. What is done is not done again: a command that was stopped goes on,
+and one with more seeds adds them. The deviation is that of a sample, with n - 1 below the root: two runs that differ by
+less than it do not differ. For the tables of the papers see `groundling reproduce`, which also takes --seeds."""
+
+EPILOG = """\
+examples:
+  groundling seeds --out runs/cyclical -- train cyclical --data scenes --regions scenes.regions --hidden 128
+  groundling seeds --out runs/updown --seeds 0,1,2,3,4 --split val --json -- train updown --data scenes \\
+      --regions scenes.regions"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("words", nargs="+", metavar="train ...", help="the command to repeat, after --")
+    parser.add_argument("--out", required=True, type=Path, metavar="OUT", help="folder of the runs")
+    parser.add_argument("--seeds", default="0,1,2", metavar="S,S,...", help="with commas (default 0,1,2)")
+    parser.add_argument("--split", default="test", metavar="NAME", help="split to caption and score (default test)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from groundling.metrics.evaluation import finite
+    from groundling.metrics.spread import spread
+
+    seeds = _seeds(args.seeds)
+    train = _train(args.words)
+    with redirect_stdout(sys.stderr):  # standard output has the scores
+        runs = []
+        for number, seed in enumerate(seeds, start=1):
+            print(f"seed {seed}, {number} of {len(seeds)}", flush=True)
+            folder = args.out / f"seed-{seed}"
+            if code := _repeat(args.words, train, folder, seed, args.split):
+                return code
+            runs.append(_score(train, folder, args.split))
+    found = spread(runs)
+    if args.json:
+        rows = [asdict(one) | {"mean": one.mean, "deviation": one.deviation} for one in found]
+        print(json.dumps({"seeds": seeds, "scores": finite(rows)}, allow_nan=False))
+    else:
+        _print(found, seeds)
+    return 0
+
+
+def _seeds(text: str) -> list[int]:
+    if not all(part.isdecimal() for part in text.split(",")):
+        raise GroundlingError(f"--seeds takes whole numbers with commas between them, got {text!r}")
+    seeds = [int(part) for part in text.split(",")]
+    if len(set(seeds)) < len(seeds):
+        raise GroundlingError(f"--seeds {text}: a seed that comes twice is the same run")
+    return seeds
+
+
+def _train(words: Sequence[str]) -> argparse.Namespace:
+    """The command that is repeated, parsed, so that what is wrong with it is told before the first run."""
+    from groundling.commands import train
+
+    own = next((word for word in words if word.partition("=")[0] in ("--seed", "--out")), None)
+    if words[0] != "train" or own:
+        why = f"{own} is what it gives each run itself" if own else f"got {words[0]!r}"
+        raise GroundlingError(f"after -- comes a `train` command without --seed and --out; {why}")
+    parser = argparse.ArgumentParser(prog="groundling train", allow_abbrev=False)
+    train.add_arguments(parser)
+    return parser.parse_args([*words[1:], "--out", "-"])
+
+
+def _repeat(words: Sequence[str], train: argparse.Namespace, folder: Path, seed: int, split: str) -> int:
+    """Train, and caption if the captions are not those of the model that is there."""
+    from groundling.cli import main
+    from groundling.recipes import WEIGHTS
+
+    if code := main([*words, "--seed", str(seed), "--out", str(folder)]):
+        return code
+    captions = folder / f"{split}.jsonl"
+    if captions.exists() and captions.stat().st_mtime_ns > (folder / WEIGHTS).stat().st_mtime_ns:
+        return 0
+    half = captions.with_suffix(".part")
+    data, store = str(train.data), str(train.store)
+    caption = ["caption", data, "--regions", store, "--split", split, "--model", str(folder), "--out", str(half)]
+    caption += ["--device", train.device] if train.device else []
+    if code := main(caption + (["--skip-bad"] if train.skip_bad else [])):
+        return code
+    half.replace(captions)
+    return 0
+
+
+def _score(train: argparse.Namespace, folder: Path, split: str) -> list[Score]:
+    from groundling.judge import Judge
+    from groundling.metrics.predictions import read_captions
+
+    judge = Judge.of(train.data, split, skip_bad=train.skip_bad)
+    return judge(read_captions(folder / f"{split}.jsonl")).scores
+
+
+def _print(found: Sequence[Spread], seeds: Sequence[int]) -> None:
+    from rich.table import Table
+
+    from groundling.commands.score_table import show
+
+    table = Table("score", box=None, pad_edge=False)
+    table.add_column(f"{len(seeds)} seeds", justify="right")
+    for seed in seeds:
+        table.add_column(f"seed {seed}", justify="right", style="dim")
+    table.add_column("signature", style="dim", overflow="fold")
+    for one in found:
+        table.add_row(one.name, str(one), *(f"{value:.4f}" for value in one.values), one.signature)
+    show(table)
