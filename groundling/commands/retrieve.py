@@ -1,9 +1,10 @@
-"""`groundling retrieve`: images by captions."""
+"""`groundling retrieve`: images by captions, and captions by images."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,15 @@ if TYPE_CHECKING:
     from groundling.regions.store import Store
     from groundling.types import Score
 
+IMAGES = 64  # read from the store at once
+
 DESCRIPTION = """\
 Retrieve images by captions: how often is the right image among the first 1, 5, 10?
 
-RUN is a folder that `groundling train --out` wrote. With a captioner this is self-retrieval, a measure of how
+RUN is a folder that `groundling train --out` wrote. With a matcher, all captions of the data are scored with all
+images, and told is how often the image of a caption (t2i), and a caption of an image (i2t), is among the first.
+
+With a captioner this is self-retrieval, a measure of how
 distinctive its captions are: each image is captioned, and all images are ranked by the captioner's own log p(caption |
 image). A caption that fits many images does not find its own again. Every caption is scored on every image: for
 thousands of images, --shortlist K scores exactly only the K images that are likeliest by their own words, and tells how
@@ -27,6 +33,7 @@ many of the truly likeliest it caught."""
 
 EPILOG = """\
 examples:
+  groundling retrieve runs/scan --data scenes --regions scenes.regions --split val
   groundling retrieve runs/updown --data scenes --regions scenes.regions --split val
   groundling retrieve runs/updown --data coco --regions coco.regions --split test --limit 5000 --shortlist 200
   groundling retrieve runs/updown --data scenes --regions scenes.regions --split val --matcher runs/scan --json"""
@@ -51,16 +58,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from dataclasses import asdict
-
     from groundling import api
     from groundling.metrics.evaluation import finite
+    from groundling.regions.fingerprints import require
     from groundling.regions.store import Store
 
     if args.matcher and args.shortlist:
         raise GroundlingError("--shortlist is for log p; a matcher scores all images at once")
     one, store = api.load(args.model, args.device), Store.open(args.regions)
-    statistics, more = _self_retrieval(one, store, _ids(args, store), args)
+    require(store.fingerprint, one.model.fingerprint)
+    search = _both_ways if "matcher" in one.model.recipe.keeps else _self_retrieval
+    statistics, more = search(one, store, args)
     intervals = resampled(statistics, args.bootstrap)
     scores = [each.score() for each in statistics] + more
     if args.json:
@@ -68,6 +76,31 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(finite(whole), allow_nan=False))
     else:
         print_scores(scores, intervals)
+
+
+def _both_ways(one: Pointer, store: Store, args: argparse.Namespace) -> tuple[list[Statistics], list[Score]]:
+    """R@k of a matcher, with the captions of the data, and the sum of them all."""
+    from groundling.data.dataset import load
+    from groundling.data.loader import Loader
+    from groundling.metrics.retrieval import rsum
+    from groundling.recipes.matching import retrieve
+
+    if args.matcher or args.shortlist:
+        raise GroundlingError("--matcher and --shortlist are for the captions of a captioner; this model is a matcher")
+    found = load(args.data, args.split, skip_bad=args.skip_bad)
+    found = replace(found, examples=found.examples[: args.limit or None])
+    recipe, most = one.model.recipe, max(len(example.captions) for example in found)
+    batches = Loader(
+        found,
+        store,
+        one.model.vocab,
+        batch_size=IMAGES,
+        length=recipe.length,
+        captions_per_image=most,
+        regions=recipe.regions_per_image,
+    )
+    statistics = retrieve(one.model.parts.matcher, batches(0), one.device, args.split or "", quiet=args.json)
+    return statistics, [rsum(statistics)]
 
 
 def _ids(args: argparse.Namespace, store: Store) -> list[str]:
@@ -85,14 +118,13 @@ def _ids(args: argparse.Namespace, store: Store) -> list[str]:
     return found
 
 
-def _self_retrieval(
-    one: Pointer, store: Store, ids: list[str], args: argparse.Namespace
-) -> tuple[list[Statistics], list[Score]]:
+def _self_retrieval(one: Pointer, store: Store, args: argparse.Namespace) -> tuple[list[Statistics], list[Score]]:
     """R@k of the captioner's own captions and, with a shortlist, what it caught."""
     from groundling import recipes
     from groundling.metrics.diversity import self_retrieval
     from groundling.recipes.self_retrieval import Gallery
 
+    ids = _ids(args, store)
     gallery = Gallery.of(one.model, store, ids, one.device)
     if args.matcher:
         return self_retrieval(gallery.matched(recipes.load(args.matcher)), ids, by="matcher"), []

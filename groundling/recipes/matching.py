@@ -17,6 +17,7 @@ from groundling.metrics.statistics import Statistics
 from groundling.models.cross_attention import score_all, score_pairs
 from groundling.models.scan import Scan, is_word
 from groundling.objectives.triplet import hardest, triplet
+from groundling.progress import track
 from groundling.tensors import Batch, Regions
 from groundling.train.distributed import gather, rank, world
 from groundling.types import PAD, Score
@@ -56,36 +57,31 @@ def hardest_triplet(matcher: Scan, batch: Batch, margin: float) -> Tensor:
 
 
 def retrieval_scores(matcher: Pairing, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-    """R@1, 5 and 10 of images by captions and captions by images, one caption of each image, and their sum."""
-    every = list(batches)
-    longest = max(batch.targets.shape[1] for batch in every)
-    regions = Regions.stack([batch.regions for batch in every])
-    ids = [name for batch in every for name in batch.ids]
-    words = torch.cat([_longer(batch.targets, longest) for batch in every])
-    nouns = torch.cat([_longer(batch.nouns[:, 1:], longest) for batch in every])
-    before = np.cumsum([0, *(len(batch.ids) for batch in every)])
-    image_of = np.concatenate([batch.image_of.numpy() + n for batch, n in zip(every, before, strict=False)])
-    found = retrieve(matcher, regions.to(device), words, nouns, image_of, ids, split)
+    """R@1, 5 and 10 of the images and captions of these batches, both ways, and their sum."""
+    found = retrieve(matcher, batches, device, split)
     return [*(one.score() for one in found), rsum(found)]
 
 
 def retrieve(
-    matcher: Pairing,
-    regions: Regions,
-    words: Tensor,
-    nouns: Tensor,
-    image_of: NDArray[np.integer],
-    ids: list[str],
-    split: str,
+    matcher: Pairing, batches: Iterable[Batch], device: torch.device, split: str = "", *, quiet: bool = True
 ) -> list[Statistics]:
-    """R@k both ways of B images and N captions, (N, T) words ending at EOS, and their nouns. Memory is flat in N."""
+    """R@1, 5 and 10 both ways. Memory holds the regions of all images, and CAPTIONS captions at a time."""
+    every = list(batches)
+    longest = max(batch.targets.shape[1] for batch in every)
+    words = torch.cat([_longer(batch.targets, longest) for batch in every])
+    nouns = torch.cat([_longer(batch.nouns[:, 1:], longest) for batch in every])
+    before = np.cumsum([0, *(len(batch.ids) for batch in every)])
+    image_of = np.concatenate([batch.image_of.numpy() + n for batch, n in zip(every, before, strict=False)])
+    ids = [name for batch in every for name in batch.ids]
+    regions = Regions.stack([batch.regions for batch in every]).to(device)
+    del every
 
     def blocks() -> Iterator[NDArray[np.floating]]:
-        for some, tags in zip(torch.split(words, CAPTIONS), torch.split(nouns, CAPTIONS), strict=True):
-            device = regions.feats.device
-            yield matcher.pairs(regions, some.to(device), tags.to(device)).cpu().numpy()
+        some = list(zip(torch.split(words, CAPTIONS), torch.split(nouns, CAPTIONS), strict=True))
+        for said, tags in track(some, "captions, in thousands", len(some), quiet=quiet):
+            yield matcher.pairs(regions, said.to(device), tags.to(device)).cpu().numpy()
 
-    return retrieval(blocks(), image_of, ids, by="matcher", split=split)
+    return retrieval(blocks(), image_of, ids, split=split)
 
 
 def _everyone(rows: Tensor, real: Tensor) -> Tensor:
