@@ -45,7 +45,8 @@ function figure(item, alt) {
   const [width, height] = item.size;
   const svgs = item.pictures.map(() => canvas(item));
   const frames = item.pictures.map((src, i) => make("div", { class: "frame" }, make("img", { src, width, height, alt: i ? "" : alt, decoding: "async" }), svgs[i]));
-  return [make("figure", {}, ...frames), svgs];
+  const across = svgs.length > 6 ? 5 : svgs.length === 4 ? 4 : 3;
+  return [make("figure", { style: `--across:${across}` }, ...frames), svgs];
 }
 
 /** Evidence is shared among the frames of a clip; this is as if there were one. */

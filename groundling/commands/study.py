@@ -1,0 +1,131 @@
+"""Ask people which of two systems points better."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from groundling.study import Sheet
+
+DESCRIPTION = """\
+Ask people which of two systems points better, and count what they answer.
+
+  groundling study A.jsonl B.jsonl --out study.html   a page for the raters, one file, without server or network
+  groundling study --answers ann.json bob.json        shares of preference and how well the raters agree
+
+The page shows one word of one image after the other, with the place that each system ties it to, in an order that is
+drawn for each image and hides who is who: A is better, B is better, about the same. Compared are the words that both
+captions of an image share and ground; where both systems grounded one given sentence, all its words. Each image is for
+two of the raters. What was answered stays in the browser until it is saved as a file; that file holds the key.
+
+Shares have 95 % intervals (bootstrap over images); agreement is that of each two raters of the same word: same,
+opposite, in between, and Cohen's kappa."""
+
+EPILOG = """\
+examples:
+  groundling study plain.jsonl grounded.jsonl --data data/flickr30k --n 125 --raters 10 --out study.html
+  groundling study --answers answers/*.json --json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("systems", nargs="*", metavar="CAPTIONS", help="JSON lines of `groundling caption`, two files")
+    parser.add_argument("--answers", nargs="+", metavar="FILE", help="count these instead of making a page")
+    parser.add_argument("--json", action="store_true", help="with --answers: print JSON")
+    parser.add_argument("--out", metavar="FILE", help="page to write (default study.html)")
+    places = parser.add_mutually_exclusive_group()
+    places.add_argument("--images", type=Path, metavar="FOLDER", help="where the pictures are, named by their ids")
+    places.add_argument("--data", type=Path, help="data set that knows the pictures (default: as the captions say)")
+    parser.add_argument("--n", type=int, default=100, help="images at most (default 100)")
+    parser.add_argument("--raters", type=int, default=2, metavar="R", help="people; each image is for two of them (2)")
+    parser.add_argument("--seed", type=int, default=0, help="which images, and who is on the left (default 0)")
+    parser.add_argument("--side", type=int, default=640, help="longest side of the embedded pictures (default 640)")
+
+
+def run(args: argparse.Namespace) -> None:
+    from groundling.errors import GroundlingError
+
+    if args.answers and args.systems:
+        raise GroundlingError("either two files of captions, or --answers: the one makes a page, the other counts")
+    if args.answers:
+        _count(args)
+    elif len(args.systems) == 2:
+        _page(args)
+    else:
+        raise GroundlingError("name two files of captions, such as: groundling study plain.jsonl grounded.jsonl")
+
+
+def _page(args: argparse.Namespace) -> None:
+    from groundling.commands.places import new_file
+    from groundling.errors import GroundlingError
+    from groundling.metrics.predictions import read_captions
+    from groundling.progress import track
+    from groundling.study import compare, write
+
+    if args.n < 1:
+        raise GroundlingError(f"--n must be at least 1, got {args.n}")
+    out = new_file(args.out or "study.html")
+    first, second = ({said.id: said for said in read_captions(name)} for name in args.systems)
+    sheets = compare(first, second, args.n, args.seed, args.raters)
+    media = _media(args)
+    names = [Path(name).stem for name in args.systems]
+    a, b = names if names[0] != names[1] else args.systems
+    shown = track(sheets, "pictures", len(sheets), quiet=len(sheets) < 50)
+    write(
+        out,
+        list(shown),
+        lambda sheet: _pictures(sheet, media),
+        (a, b),
+        seed=args.seed,
+        raters=args.raters,
+        side=args.side,
+    )
+    words = sum(len(sheet.questions) for sheet in sheets)
+    print(f"{out}: {words} words in {len(sheets)} images, each for 2 of {args.raters} raters")
+
+
+def _media(args: argparse.Namespace) -> dict[str, str]:
+    """id -> file, where a folder or a data set was named."""
+    if args.images:
+        from groundling.regions.extract import images_below
+
+        return {job.id: str(job.path) for job in images_below(args.images)}
+    if args.data:
+        from groundling.data.dataset import load
+
+        return {example.id: example.media for example in load(args.data, annotated=False)}
+    return {}
+
+
+def _pictures(sheet: Sheet, media: dict[str, str]) -> Sequence[Image.Image]:
+    from groundling.errors import DataError
+    from groundling.images import open_image
+    from groundling.video import FRAMES, frames, is_clip
+
+    said = sheet.said[0]
+    place = media.get(sheet.id) or said.media
+    if not place:
+        raise DataError(
+            f"{sheet.id}: no picture is known; name the pictures with --images, or the data set with --data"
+        )
+    return list(frames(place, said.frames or FRAMES, said.segment)) if is_clip(place) else [open_image(place)]
+
+
+def _count(args: argparse.Namespace) -> None:
+    from groundling.commands.score_table import ends, print_scores
+    from groundling.metrics.evaluation import finite
+    from groundling.metrics.significance import intervals
+    from groundling.study.answers import judge, read
+
+    statistics = judge([read(path) for path in args.answers])
+    found, scores = intervals(statistics, seed=args.seed), [one.score() for one in statistics]
+    if args.json:
+        print(json.dumps(finite({score.name: score.value for score in scores} | ends(found)), allow_nan=False))
+    else:
+        print_scores(scores, found)
