@@ -17,7 +17,7 @@ from groundling.generate import place
 from groundling.metrics.evaluation import ground_given
 from groundling.metrics.grounding import GivenGrounding
 from groundling.progress import track
-from groundling.recipes import Model, recipe_name
+from groundling.recipes import Model
 from groundling.recipes.run import groundable_words
 from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
@@ -53,7 +53,7 @@ def attention_accuracy(
     device = device or torch.device("cpu")
     model.parts.to(device).eval()
     places = dict(track(_places(model, examples, store, device, batch), "attention", len(examples)))
-    fields = {"data": data.name, **({"split": split} if split else {}), "model": recipe_name(model.recipe)}
+    fields = {"data": data.name} | ({"split": split} if split else {})
     return ground_given(places, examples, iou, fields)
 
 
