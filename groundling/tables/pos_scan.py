@@ -1,0 +1,95 @@
+"""Zhou et al., More Grounded Image Captioning by Distilling Image-Text Matching Model, CVPR 2020: tables 1 and 2."""
+
+from __future__ import annotations
+
+from groundling.tables import Job, Row, Table
+
+SOURCE = "Flickr30k Entities (val) with the regions of a Faster R-CNN trained on Visual Genome"
+
+MATCHERS = (Job("scan", "matcher_scan"), Job("pos-scan", "matcher_pos_scan"))
+PRETRAINED = (
+    Job("supervised", "supervised"),
+    Job("plain", "updown"),
+    Job("kl-scan", "pos_scan", {"guide": "@scan"}),
+    Job("kl-pos-scan", "pos_scan", {"guide": "@pos-scan"}),
+)
+REWARDS = {"CIDEr": {}, "CIDEr + SCAN": {"judge": "@scan"}, "CIDEr + POS-SCAN": {"judge": "@pos-scan"}}
+ENDS = {"CIDEr": "cider", "CIDEr + SCAN": "reward-scan", "CIDEr + POS-SCAN": "reward-pos-scan"}
+FINISHED = tuple(
+    Job(f"{job.name}-{ENDS[reward]}", "scst", knobs, start=job.name)
+    for job in PRETRAINED
+    for reward, knobs in REWARDS.items()
+)
+
+COLUMNS = {
+    "BLEU-1": "BLEU-1",
+    "BLEU-4": "BLEU-4",
+    "METEOR": "METEOR",
+    "CIDEr-D": "CIDEr-D",
+    "F1_all": "f1_all",
+    "F1_loc": "f1_loc",
+}
+PAPER = {  # first row: cross-entropy; then SCST by each of the rewards
+    "ground truth": (
+        (70.1, 27.4, 21.8, 58.9, 8.33, 23.09),
+        (73.4, 29.6, 22.4, 67.5, 7.53, 18.40),
+        (72.3, 28.5, 22.6, 67.0, 8.35, 20.75),
+        (72.3, 27.6, 22.4, 64.4, 8.01, 19.48),
+    ),
+    "no guide": (
+        (69.6, 26.9, 21.6, 57.1, 5.11, 14.67),
+        (73.1, 29.1, 22.2, 67.1, 4.19, 10.71),
+        (73.1, 28.8, 22.3, 67.5, 4.59, 12.81),
+        (72.1, 27.7, 22.5, 64.9, 5.37, 13.88),
+    ),
+    "SCAN": (
+        (70.0, 27.7, 22.0, 58.8, 4.49, 13.49),
+        (73.2, 29.3, 22.5, 67.4, 4.72, 13.47),
+        (73.2, 28.6, 22.4, 67.8, 4.77, 12.25),
+        (73.3, 28.4, 22.5, 67.5, 5.34, 14.79),
+    ),
+    "POS-SCAN": (
+        (70.4, 27.5, 21.8, 58.0, 6.47, 17.96),
+        (73.7, 29.9, 22.3, 67.5, 6.62, 16.97),
+        (73.9, 29.4, 22.8, 68.2, 7.30, 18.44),
+        (72.6, 28.0, 22.6, 64.3, 7.63, 18.33),
+    ),
+}
+
+
+def _rows() -> tuple[Row, ...]:
+    rows = []
+    for job, (guide, printed) in zip(PRETRAINED, PAPER.items(), strict=True):
+        ends = ["", *REWARDS]
+        for end, numbers in zip(ends, printed, strict=True):
+            label = f"{guide}; SCST by {end}" if end else f"{guide}; cross-entropy"
+            name = f"{job.name}-{ENDS[end]}" if end else job.name
+            rows.append(Row(label, name, dict(zip(COLUMNS, numbers, strict=True))))
+    return tuple(rows)
+
+
+TABLES = {
+    "pos-scan-table-1": Table(
+        "pos-scan-table-1",
+        "Attention accuracy on the captions of people: matchers, and captioners taught by them.",
+        SOURCE,
+        {"attention": "attention"},
+        (*MATCHERS, *PRETRAINED),
+        (
+            Row("SCAN", "scan", {"attention": 17.63}),
+            Row("Up-Down", "plain", {"attention": 19.83}),
+            Row("POS-SCAN", "pos-scan", {"attention": 28.58}),
+            Row("Up-Down + 0.1 NLL(ground truth)", "supervised", {"attention": 37.17}),
+            Row("Up-Down + 0.1 KL(POS-SCAN)", "kl-pos-scan", {"attention": 29.39}),
+            Row("Up-Down + 0.1 KL(SCAN)", "kl-scan", {}),
+        ),
+    ),
+    "pos-scan-table-2": Table(
+        "pos-scan-table-2",
+        "Whose attention is followed in cross-entropy training, and what SCST rewards.",
+        SOURCE,
+        COLUMNS,
+        (*MATCHERS, *PRETRAINED, *FINISHED),
+        _rows(),
+    ),
+}
