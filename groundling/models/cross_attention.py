@@ -40,9 +40,11 @@ def attention(v: Tensor, e: Tensor, valid: Tensor, tau: float) -> Tensor:
 
 
 def score(v: Tensor, e: Tensor, counts: Tensor, tau: float) -> Tensor:
-    """S of P pairs: (P, R, H), (P, T, H), (P, T) bool -> (P,)."""
-    a = _sharpened(v @ e.mT, tau).softmax(1).mT @ v  # (P, T, H); what is no region adds 0 to it
-    return (F.cosine_similarity(a, e, dim=-1, eps=TINY) * shares(counts, a.dtype)).sum(1)
+    """S of P pairs: (P, R, H), (P, T, H), (P, T) bool -> (P,); e_tᵀ a_t is Σ_i α_it s_it."""
+    s = v @ e.mT
+    alpha = _sharpened(s, tau).softmax(1)  # (P, R, T); what is no region has weight, but adds 0 to what follows
+    length = (alpha.mT @ v).norm(dim=-1).clamp(min=TINY)  # ‖a_t‖, (P, T)
+    return ((alpha * s).sum(1) / length * shares(counts, s.dtype)).sum(1)
 
 
 def score_pairs(v: Tensor, e: Tensor, counts: Tensor, tau: float, image: Tensor, caption: Tensor) -> Tensor:
