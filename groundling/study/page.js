@@ -69,6 +69,7 @@ function side(sheet, question, system, letter) {
   const [from, to] = said.spans[question.tokens[system]];
   const sentence = make("p", {}, said.text.slice(0, from), make("mark", {}, said.text.slice(from, to)), said.text.slice(to));
   const figure = make("figure", { className: frames.length > 1 ? "clip" : "" }, ...frames);
+  figure.style.setProperty("--shape", sheet.size[0] / sheet.size[1]);
   return make("section", {}, make("h2", {}, letter), figure, sentence);
 }
 
