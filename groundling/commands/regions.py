@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from groundling.commands import regions_studies as studies
 from groundling.errors import DataError, GroundlingError
 
 if TYPE_CHECKING:
@@ -88,6 +89,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verb.add_argument("--size", type=_size, metavar="WxH", help="size of every image whose size is missing")
     verb.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read instead of stopping")
 
+    studies.add_truth(_verb(verbs, "truth", "the boxes that people drew: a perfect detector", studies.TRUTH))
+    studies.add_biased(_verb(verbs, "biased", "a detector that knows only annotated words", studies.BIASED))
+
     verb = _verb(verbs, "info", "what a store holds", "What a store holds and how it was made.")
     verb.add_argument("store", type=Path, metavar="STORE")
     verb.add_argument("--json", action="store_true", help="one JSON object instead of a table")
@@ -102,6 +106,8 @@ def run(args: argparse.Namespace) -> int:
     verbs: dict[str, Callable[[argparse.Namespace], int]] = {
         "extract": _extract,
         "import": _import,
+        "truth": studies.run_truth,
+        "biased": studies.run_biased,
         "info": _info,
         "check": _check,
     }
