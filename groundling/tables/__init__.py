@@ -15,6 +15,14 @@ from groundling.errors import GroundlingError
 TABLES = {  # name -> module of this package that has it
     "pos-scan-table-1": "pos_scan",
     "pos-scan-table-2": "pos_scan",
+    "cyclical-table-1": "cyclical",
+    "cyclical-table-2": "cyclical",
+    "cyclical-table-4": "cyclical",
+    "cyclical-table-6": "cyclical",
+    "cyclical-table-7": "cyclical",
+    "cyclical-table-10": "cyclical",
+    "cyclical-table-11-perfect": "cyclical",
+    "cyclical-table-11-biased": "cyclical",
 }
 
 Value = int | float | str
