@@ -43,8 +43,9 @@ def score(v: Tensor, e: Tensor, counts: Tensor, tau: float) -> Tensor:
     """S of P pairs: (P, R, H), (P, T, H), (P, T) bool -> (P,); e_tᵀ a_t is Σ_i α_it s_it."""
     s = v @ e.mT
     alpha = _sharpened(s, tau).softmax(1)  # (P, R, T); what is no region has weight, but adds 0 to what follows
-    length = (alpha.mT @ v).norm(dim=-1).clamp(min=TINY)  # ‖a_t‖, (P, T)
-    return ((alpha * s).sum(1) / length * shares(counts, s.dtype)).sum(1)
+    length = torch.linalg.vector_norm(alpha.mT @ v, dim=-1).clamp(min=TINY)  # ‖a_t‖, (P, T)
+    found: Tensor = ((alpha * s).sum(1) / length * shares(counts, s.dtype)).sum(1)
+    return found
 
 
 def score_pairs(v: Tensor, e: Tensor, counts: Tensor, tau: float, image: Tensor, caption: Tensor) -> Tensor:
