@@ -23,6 +23,12 @@ TABLES = {  # name -> module of this package that has it
     "cyclical-table-10": "cyclical",
     "cyclical-table-11-perfect": "cyclical",
     "cyclical-table-11-biased": "cyclical",
+    "distributed-table-1": "distributed",
+    "distributed-table-2": "distributed",
+    "distributed-table-3": "distributed",
+    "distributed-table-4": "distributed",
+    "distributed-heads": "distributed",
+    "distributed-videos": "distributed",
 }
 
 Value = int | float | str
