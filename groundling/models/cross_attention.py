@@ -4,10 +4,10 @@
     s̄_it = [s_it]₊ / √(Σ_t [s_it]₊²)
     α_it = exp(τ s̄_it) / Σ_i exp(τ s̄_it)                   (5)  where word t looks
     R_t  = e_tᵀ a_t / ‖a_t‖,   a_t = Σ_i α_it v_i               how well it is found there
-    S    = Σ_t c_t R_t / Σ_t c_t                           (6), (8)  c_t: 1 for the words that count, 0 for others
+    S    = (1/n) Σ_t R_t                                   (6)
 
-Rows of v that are no regions, and rows of e that are no words, are zero: they then change nothing. A caption of which
-no word counts has S = 0.
+Words are those that count: all of a caption, or its nouns (8). `counts` tells them; other rows of e, and rows of v that
+are no regions, are zero and then change nothing. A caption of which no word counts has S = 0.
 
 One formulation is for given pairs of image and caption, one for all pairs. The latter never makes an a_t: the cosine
 does not see the length of α, so that A = exp(τ s̄) will do, and
@@ -87,7 +87,8 @@ def score_all(v: Tensor, e: Tensor, counts: Tensor, tau: float) -> Tensor:
     """S of all pairs: (B, R, H), (N, T, H), (N, T) bool -> (B, N), in blocks of captions of about the same length."""
     found = v.new_zeros(len(v), len(e))
     gram = v @ v.mT
-    lengths = (e != 0).any(-1).sum(1)
+    e, counts = compact(e, counts)
+    lengths = counts.sum(1)
     weights = shares(counts, v.dtype)
     images = max(1, NUMBERS // (WORDS * max(1, v.shape[1])))
     for rows, longest in _alike(lengths):
@@ -124,11 +125,18 @@ def _alike(lengths: Tensor) -> list[tuple[Tensor, int]]:
     return groups
 
 
+def compact(e: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """The same without the words that count in no caption: in each caption those that do come first, in order."""
+    most = int(counts.sum(1).max()) if len(counts) else 0
+    order = counts.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
+    return e.gather(1, order[..., None].expand(-1, -1, e.shape[2])), counts.gather(1, order)
+
+
 def _sharpened(s: Tensor, tau: float) -> Tensor:
     """τ s̄: (P, R, T) -> (P, R, T)."""
     return tau * F.normalize(s.relu(), dim=-1, eps=TINY)
 
 
 def shares(counts: Tensor, dtype: torch.dtype) -> Tensor:
-    """c_t / Σ c_t: (N, T) bool -> (N, T), 0 where nothing counts."""
+    """1/n for each of the n words that count: (N, T) bool -> (N, T), 0 where nothing counts."""
     return counts.to(dtype) / counts.sum(1, keepdim=True).clamp(min=1)

@@ -3,8 +3,8 @@
     v_i = W_v f_i + b_v                                    (1)
     e_t = (→h_t + ←h_t) / 2,   h = GRU(W_e y)              (2), (3)
 
-then stacked cross attention (models/cross_attention.py). SCAN counts all words, POS-SCAN the nouns alone. Regions of a
-video are those of all its frames.
+then stacked cross attention (models/cross_attention.py), in SCAN of all words, in POS-SCAN of the nouns alone. Regions
+of a video are those of all its frames.
 """
 
 from __future__ import annotations
@@ -58,19 +58,18 @@ class Scan(nn.Module):
         """v (B, R, H), eq. 1, of unit length; 0 where not valid."""
         return _unit(self.of_regions(regions.feats)) * regions.valid[..., None]
 
-    def read(self, words: Tensor) -> Tensor:
-        """e (N, T, H), eq. 3, of unit length; 0 from the first EOS or PAD on."""
-        real = is_word(words)
-        lengths = real.sum(1)
+    def read(self, words: Tensor, counts: Tensor) -> Tensor:
+        """e (N, T, H), eq. 3, of unit length; 0 for words that do not count, though they are read."""
+        lengths = is_word(words).sum(1)
         packed = pack_padded_sequence(
             self.embed(words), lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
         )
         both, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=words.shape[1])
         forward, backward = both.chunk(2, -1)
-        return _unit((forward + backward) / 2) * real[..., None]
+        return _unit((forward + backward) / 2) * counts[..., None]
 
     def counted(self, words: Tensor, nouns: Tensor | None = None) -> Tensor:
-        """(N, T) bool: the words on which the score depends. `nouns` (N, T): the tags, where they are known."""
+        """(N, T) bool: the words that look for a region. `nouns` (N, T): the tags, where they are known."""
         real = is_word(words)
         if self.nouns is None:
             return real
@@ -82,21 +81,21 @@ class Scan(nn.Module):
     def look(self, batch: Batch) -> Tensor:
         """α (N, T, R) of the words of `batch.targets` that count; 0 for others."""
         counts = self.counted(batch.targets, batch.nouns[:, 1:])
-        v, e = self.see(batch.regions), self.read(batch.targets)
+        v, e = self.see(batch.regions), self.read(batch.targets, counts)
         alpha = attention(v[batch.image_of], e, batch.regions.valid[batch.image_of], self.temperature)
         return alpha * counts[..., None]
 
     @torch.no_grad()
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
         """S (N,) of captions, which end at EOS or PAD, and their images; 0 where no word counts."""
-        caption = torch.arange(len(words), device=words.device)
-        v, e = self.see(regions), self.read(words)
-        return score_pairs(v, e, self.counted(words), self.temperature, image_of, caption)
+        counts, caption = self.counted(words), torch.arange(len(words), device=words.device)
+        return score_pairs(self.see(regions), self.read(words, counts), counts, self.temperature, image_of, caption)
 
     @torch.no_grad()
     def pairs(self, regions: Regions, words: Tensor, nouns: Tensor | None = None) -> Tensor:
         """S (B, N) of all images and captions; 0 where no word counts."""
-        return score_all(self.see(regions), self.read(words), self.counted(words, nouns), self.temperature)
+        counts = self.counted(words, nouns)
+        return score_all(self.see(regions), self.read(words, counts), counts, self.temperature)
 
 
 def is_word(words: Tensor) -> Tensor:

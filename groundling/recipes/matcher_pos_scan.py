@@ -13,12 +13,13 @@ Zhou et al., More Grounded Image Captioning by Distilling Image-Text Matching Mo
 
 f_i: a region.  y_t: a word.  α: where each word looks.  T̂, Î: the hardest rivals in the batch.
 
-We depart from the equations as the code of SCAN does: v_i has unit length in (5) too. We depart from that code where it
-has more than the equations: [·]₊ is steep on one side only, and the ends of a caption are no words. Captions of
-one image are never rivals, and captions without a noun do not take part. Where a caption has no tags, being said by a
-model, nouns are the words that are nouns more often than not in the training captions.
-The mean of (7) is over the captions of the batch. Batch, learning rate and epochs are those of SCAN, to which the paper
-refers; there, a batch has one caption of each of 128 images.
+We depart from the equations as the code of SCAN does: v_i has unit length in (5) too. We follow them where that code
+has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. As the code of POS-SCAN does, Σ_t runs
+over the nouns in (4) too: other words are read, but take no attention from them. Captions of one image are never
+rivals, and captions without a noun do not take part. Where a caption has no tags, being said by a model, nouns are the
+words that are nouns more often than not in the training captions. The mean of (7) is over the captions of the batch.
+Batch, learning rate and epochs are those of SCAN, to which the paper refers; there, a batch has one caption of each of
+128 images.
 """
 
 from __future__ import annotations

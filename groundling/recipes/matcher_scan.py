@@ -14,9 +14,8 @@ attention see `matcher_pos_scan`.
 
 f_i: a region.  y_t: a word.  α: where each word looks.  T̂, Î: the hardest rivals in the batch.
 
-We depart from the equations as the code of SCAN does: v_i has unit length in (5) too. We depart from that code where it
-has more than the equations: [·]₊ is steep on one side only, and the ends of a caption are no words. Captions of
-one image are never rivals.
+We depart from the equations as the code of SCAN does: v_i has unit length in (5) too. We follow them where that code
+has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. Captions of one image are never rivals.
 The mean of (7) is over the captions of the batch. Batch, learning rate and epochs are those of SCAN, to which the paper
 refers; there, a batch has one caption of each of 128 images.
 """

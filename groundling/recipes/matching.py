@@ -14,8 +14,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from groundling.metrics.retrieval import retrieval, rsum
 from groundling.metrics.statistics import Statistics
-from groundling.models.cross_attention import score_all, score_pairs
-from groundling.models.scan import Scan, is_word
+from groundling.models.cross_attention import compact, score_all, score_pairs
+from groundling.models.scan import Scan
 from groundling.objectives.triplet import hardest, triplet
 from groundling.progress import track
 from groundling.tensors import Batch, Regions
@@ -39,13 +39,14 @@ def hardest_triplet(matcher: Scan, batch: Batch, margin: float) -> Tensor:
     Captions of which no word counts, those without a noun for POS-SCAN, have no score and are left out.
     """
     words = batch.targets
-    v, e, counts = matcher.see(batch.regions), matcher.read(words), matcher.counted(words, batch.nouns[:, 1:])
+    counts = matcher.counted(words, batch.nouns[:, 1:])
+    v = matcher.see(batch.regions)
+    e, counts = compact(matcher.read(words, counts), counts)
     image_of, own = batch.image_of, torch.arange(len(words), device=words.device)
     if world() > 1:
         images, captions = _before(len(v), v.device), _before(len(words), v.device)
-        real = is_word(words)
-        v, e = _everyone(v, batch.regions.valid), _everyone(e, real)
-        counts, image_of = _everyone(counts, real), gather(image_of + images)
+        v, e = _everyone(v, batch.regions.valid), _everyone(e, counts)
+        counts, image_of = _everyone(counts, counts), gather(image_of + images)
         own = own + captions
     tau = matcher.temperature
     caption, image = hardest(score_all(v.detach(), e.detach(), counts, tau), image_of)

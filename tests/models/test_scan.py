@@ -54,7 +54,7 @@ def test_a_word_is_the_mean_of_what_is_read_from_both_sides() -> None:
     model, words = scan(), torch.tensor([[4, 5, EOS, PAD]])
     states, _ = model.gru(model.embed(words[:, :2]))
     mean = (states[..., :6] + states[..., 6:]) / 2
-    read = model.read(words)
+    read = model.read(words, is_word(words))
     torch.testing.assert_close(read[:, :2], mean / mean.norm(dim=-1, keepdim=True))
     assert not read[:, 2:].any()
 
@@ -64,7 +64,15 @@ def test_scan_looks_for_every_word_and_pos_scan_for_tagged_nouns() -> None:
         look = model.look(batch())
         torch.testing.assert_close(look.sum(-1), placed.double())
         assert not look[:2, :, 3:].any()  # the first image has three regions
-    torch.testing.assert_close(scan(NOUNS).look(batch()), scan().look(batch()) * TAGS[:, 1:, None])
+
+
+def test_words_that_do_not_count_are_read_but_take_no_attention_from_nouns() -> None:
+    model, words = scan(NOUNS), TOKENS[:1, 1:]
+    counts = model.counted(words)
+    e = model.read(words, counts)
+    torch.testing.assert_close(e, scan().read(words, is_word(words)) * counts[..., None])
+    other = words.masked_fill(words == 9, 10)  # what stands between the nouns
+    assert not torch.allclose(model.read(other, counts), e)
 
 
 def test_the_score_of_pos_scan_is_that_of_its_nouns() -> None:
