@@ -44,6 +44,7 @@ RECIPES = {  # module -> class; imported by `recipe_class`
     "gan": "Gan",
     "distributed": "Distributed",
     "multihead": "Multihead",
+    "two_branch": "TwoBranch",
 }
 
 WEIGHTS, ABOUT = "model.safetensors", "model.json"

@@ -1,0 +1,195 @@
+"""The two-branch grounder: how well a region fits a phrase (Wang et al. 2021, eq. 1 and 2).
+
+    s(x_l, y_k) = f(x_l)ᵀ g(y_k)                          (1)
+    S(X, Y) = Σ_k max_l s(x_l, y_k)                       (2), the maximum being soft
+
+f: features brought to mean 0 and deviation 1, two layers.  g: word vectors, an LSTM, the maximum over the words, two
+layers.  Both end on the unit sphere, so that s is a cosine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from groundling.models.scan import is_word
+from groundling.tensors import Batch, Regions
+from groundling.types import PAD
+
+BEFORE = 2  # words before a noun that belong to its phrase, where nobody has found the phrases
+LONGEST = 12  # words of a phrase that are read, the last ones
+IMAGES = 64  # whose scores with all phrases are in memory at once
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """P phrases of N captions."""
+
+    words: Tensor  # (P, t) int64, PAD after the last
+    caption: Tensor  # (P,) int64
+    start: Tensor  # (P,) int64, position of the first word in the caption
+    end: Tensor  # (P,) int64, position after the last word
+
+
+class Grounder(nn.Module):
+    """Guide and judge; satisfies what matchers promise.
+
+    `vectors` (V, E) are word vectors that stay as they are; `embed` numbers of each word are learned beside them.
+    """
+
+    nouns: Tensor
+    vectors: Tensor
+
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int,
+        *,
+        joint: int = 512,
+        embed: int = 100,
+        hidden: int = 300,
+        layers: int = 2,
+        dropout: float = 0.3,
+        temperature: float = 0.05,
+        joiner: int = PAD,
+        nouns: Sequence[bool] = (),
+        vectors: Tensor | None = None,
+    ) -> None:
+        """`temperature`: of the soft maximum over regions, and of `look`. `joiner`: the word ("of") that makes one
+        phrase of two; PAD: none. `nouns`: which words of the vocabulary are nouns, for captions without tags."""
+        super().__init__()
+        self.temperature, self.joiner = temperature, joiner
+        self.norm = nn.BatchNorm1d(dim, affine=False)
+        self.of_region = _branch(dim, joint, dropout, dropout / 3)
+        self.embed = nn.Embedding(vocab_size, embed, padding_idx=PAD)
+        self.register_buffer("vectors", torch.zeros(vocab_size, 0) if vectors is None else vectors)
+        self.dropout = nn.Dropout(dropout)
+        self.lstm = nn.LSTM(embed + self.vectors.shape[1], hidden, layers, batch_first=True)
+        self.of_phrase = _branch(hidden, joint, dropout, dropout)
+        self.register_buffer("nouns", torch.tensor(list(nouns) or [False] * vocab_size), persistent=False)
+
+    # ---------------------------------------------------------------- the two branches
+
+    def see(self, regions: Regions) -> Tensor:
+        """f(x) (B, R, H), of unit length; 0 where not valid."""
+        real = regions.feats[regions.valid]
+        seen = F.normalize(self.of_region(self.norm(real)), dim=-1) if len(real) else real.new_zeros(0, self.size)
+        return seen.new_zeros(*regions.valid.shape, self.size).masked_scatter(regions.valid[..., None], seen)
+
+    def read(self, words: Tensor) -> Tensor:
+        """g(y) (P, H), of unit length, of phrases (P, t) that end at PAD. Equal phrases are read once."""
+        if not len(words):
+            return self.embed.weight.new_zeros(0, self.size)
+        different, row = torch.unique(words, dim=0, return_inverse=True)
+        lengths = (different != PAD).sum(1).clamp(min=1)
+        inputs = self.dropout(torch.cat([self.embed(different), self.vectors[different]], -1))
+        packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        padding = torch.arange(states.shape[1], device=words.device) >= lengths[:, None]
+        pooled = states.masked_fill(padding[..., None], -torch.inf).amax(1)
+        return F.normalize(self.of_phrase(pooled), dim=-1)[row]
+
+    @property
+    def size(self) -> int:
+        """H."""
+        return int(self.of_phrase[-1].out_features)  # type: ignore[arg-type]
+
+    def best(self, scores: Tensor, valid: Tensor) -> Tensor:
+        """The soft maximum over the last axis:  τ log ((1/R) Σ_l exp(s_l / τ)),  of the R valid regions; 0 of none."""
+        count = valid.sum(-1)
+        some = torch.where(valid, scores, -torch.inf).masked_fill((count == 0)[..., None], 0.0)
+        soft = self.temperature * ((some / self.temperature).logsumexp(-1) - count.clamp(min=1).log())
+        return torch.where(count > 0, soft, 0.0)
+
+    # ---------------------------------------------------------------- phrases
+
+    def phrases_of(self, batch: Batch) -> Phrases:
+        """The noun phrases of the captions: those that the tagger found and that have a noun."""
+        start, end, caption = batch.chunks[:, 0], batch.chunks[:, 1], batch.chunk_of
+        if self.joiner != PAD and len(caption) > 1:
+            between = batch.tokens[caption[1:], (start[1:] - 1).clamp(min=0)]
+            joined = (caption[1:] == caption[:-1]) & (start[1:] == end[:-1] + 1) & (between == self.joiner)
+            first = torch.cat([joined.new_ones(1), ~joined])
+            last = torch.cat([~joined, joined.new_ones(1)])
+            start, end, caption = start[first], end[last], caption[first]
+        before = F.pad(batch.nouns.cumsum(1), (1, 0))  # nouns before each position
+        with_noun = before[caption, end] > before[caption, start]
+        return _phrases(batch.tokens, caption[with_noun], start[with_noun], end[with_noun])
+
+    def phrases_in(self, words: Tensor, nouns: Tensor | None = None) -> Phrases:
+        """Those of captions (N, T) that nobody has parsed: nouns in a row and at most BEFORE words before them.
+
+        `nouns` (N, T) are the tags, where they are known; else the vocabulary tells.
+        """
+        noun = (self.nouns[words] if nouns is None else nouns) & is_word(words)
+        follows, precedes = F.pad(noun[:, :-1], (1, 0)), F.pad(noun[:, 1:], (0, 1))
+        caption, start = (noun & ~follows).nonzero(as_tuple=True)
+        end = (noun & ~precedes).nonzero(as_tuple=True)[1] + 1
+        previous = torch.where(F.pad(caption[:-1], (1, 0), value=-1) == caption, F.pad(end[:-1], (1, 0)), 0)
+        return _phrases(words, caption, torch.maximum(start - BEFORE, previous), end)
+
+    # ---------------------------------------------------------------- guide and judge
+
+    @torch.no_grad()
+    def look(self, batch: Batch) -> Tensor:
+        """(N, T, R): for each noun of `batch.targets` that is in a phrase, the softmax of s / τ; 0 for other words."""
+        found = self.phrases_of(batch)
+        valid = batch.regions.valid[batch.image_of[found.caption]]  # (P, R)
+        scores = torch.einsum(
+            "prh,ph->pr", self.see(batch.regions)[batch.image_of[found.caption]], self.read(found.words)
+        )
+        weights = (scores / self.temperature).masked_fill(~valid, -torch.inf).softmax(-1).nan_to_num(0.0)
+        at = torch.arange(batch.tokens.shape[1], device=weights.device)
+        inside = (at >= found.start[:, None]) & (at < found.end[:, None])  # (P, T + 1)
+        inside &= batch.nouns[found.caption]
+        out = weights.new_zeros(*batch.tokens.shape, weights.shape[1])
+        phrase, token = inside.nonzero(as_tuple=True)
+        out[found.caption[phrase], token] = weights[phrase]
+        return out[:, 1:]
+
+    @torch.no_grad()
+    def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
+        """(N,): the mean of the best scores of a caption's phrases in its image; 0 where there is no phrase."""
+        found = self.phrases_in(words)
+        image = image_of[found.caption]
+        scores = torch.einsum("prh,ph->pr", self.see(regions)[image], self.read(found.words))
+        return _mean_of(self.best(scores, regions.valid[image]), found.caption, len(words))
+
+    @torch.no_grad()
+    def pairs(self, regions: Regions, words: Tensor, nouns: Tensor | None = None) -> Tensor:
+        """(B, N): what `rate` says of every image and caption, IMAGES images at a time."""
+        found = self.phrases_in(words, nouns)
+        read = self.read(found.words)
+        rows = []
+        for start in range(0, len(regions), IMAGES):
+            some = regions[slice(start, start + IMAGES)]
+            scores = torch.einsum("brh,ph->bpr", self.see(some), read)
+            best = self.best(scores, some.valid[:, None].expand_as(scores))  # (b, P)
+            rows.append(_mean_of(best.T, found.caption, len(words)).T)
+        return torch.cat(rows)
+
+
+def _branch(dim: int, joint: int, dropout: float, before: float) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Dropout(before), nn.Linear(dim, joint), nn.ReLU(), nn.Dropout(dropout), nn.Linear(joint, joint)
+    )
+
+
+def _phrases(tokens: Tensor, caption: Tensor, start: Tensor, end: Tensor) -> Phrases:
+    length = (end - start).clamp(max=LONGEST)
+    at = torch.arange(int(length.max()) if len(length) else 1, device=tokens.device)
+    place = (end - length)[:, None] + at
+    words = tokens[caption[:, None], place.clamp(max=tokens.shape[1] - 1)]
+    return Phrases(words.masked_fill(at >= length[:, None], PAD), caption, start, end)
+
+
+def _mean_of(values: Tensor, caption: Tensor, n: int) -> Tensor:
+    """(P, ...) -> (N, ...): the mean over the phrases of each caption; 0 where it has none."""
+    total = values.new_zeros(n, *values.shape[1:]).index_add(0, caption, values)
+    count = torch.bincount(caption, minlength=n).clamp(min=1)
+    return total / count.reshape(-1, *[1] * (values.ndim - 1))

@@ -1,0 +1,123 @@
+"""What a detector says of a phrase y and a region x:  Σ_z p(y, z) p(z | x),  eq. 3 of Wang et al., CVPR 2021.
+
+p(y, z) is 1 for the class that the head noun of the phrase leads to (text/labels.py), p(z | x) the detector's score of
+that class. Detectors have no names for most of what surrounds things, and of what people wear, and none for many
+things at once. Nouns that WordNet knows as such have a place that follows from the boxes that there are:
+ · surroundings (field, water, street, room): a region of area a (that of the image is 1) which is a thing with
+   probability p counts a (1 − p): the background is large and nothing in particular.
+ · what is worn: a shirt is about the upper half of a person, trousers are the lower one, a hat is at the top. A region
+   counts IoU · p, of it and that part of a person of probability p.
+ · a group ("three men", "a crowd"): a region counts IoU · p, of it and the box around all that the detector finds of
+   the class, p being the greatest of their probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from groundling.boxes import area, iou, union
+from groundling.tensors import Regions
+from groundling.text.labels import Labels
+from groundling.text.wordnet import wordnet
+from groundling.types import Box
+
+SURE = 0.3  # probability from which something counts for its parts, and for a group
+NONE, SURROUNDINGS = -1, -2  # classes beside those of the detector; parts of a person are below
+PARTS: dict[int, tuple[tuple[str, ...], Box]] = {  # nouns with all their kinds, and where in a person's box they are
+    -3: (
+        ("headdress", "helmet", "head", "face", "hair", "spectacles", "beard", "goggles", "mask"),
+        (0.2, 0, 0.8, 0.25),
+    ),
+    -4: (("shirt", "overgarment", "sweater", "vest", "blouse", "jersey", "top"), (0.05, 0.1, 0.95, 0.65)),
+    -5: (("trouser", "skirt", "bloomers", "leg"), (0.1, 0.45, 0.9, 1)),
+    -6: (("clothing",), (0.05, 0.12, 0.95, 0.95)),
+}
+AROUND = (
+    *("location", "geological_formation", "body_of_water", "way", "water", "precipitation", "soil", "land", "room"),
+    *("vegetation", "horizontal_surface", "excavation", "grass", "building", "atmosphere", "wall"),
+)
+PEOPLE = ("gathering", "social_group", "people")  # with all their kinds: persons
+GROUP = (
+    *("group", "crowd", "team", "band", "family", "bunch"),
+    *("three", "four", "five", "six", "seven", "eight", "several", "many"),
+)  # words of a phrase that speaks of more than two
+
+
+@dataclass(frozen=True)
+class PseudoLabels:
+    """Classes of the words of a vocabulary, and which of them tell of a group."""
+
+    class_of: Tensor  # (V,) int64
+    groups: Tensor  # (V,) bool
+    person: int  # the detector's class of that name, or NONE
+
+    @staticmethod
+    def of(words: Sequence[str], names: Sequence[str]) -> PseudoLabels:
+        """`names`: the classes of the detector."""
+        labels = Labels(names)
+        found = labels.find("person")
+        person = found.label if found else NONE
+        classes = [_class(word, labels, person) for word in words]
+        return PseudoLabels(torch.tensor(classes), torch.tensor([word in GROUP for word in words]), person)
+
+    def evidence(
+        self, regions: Regions, image: Tensor, label: Tensor, group: Tensor, surroundings: float, worn: float
+    ) -> Tensor:
+        """(P, R) of phrases of class `label` (P,) in `image` (P,); `group` (P,) bool: do they speak of many?
+
+        The last two are weights of what is no detection; 0 leaves it out.
+        """
+        said = (regions.scores[image] * (regions.labels[image] == label[:, None, None])).sum(-1)
+        many = group & (label >= 0)
+        said[many] = _together(regions.boxes[image[many]], said[many])
+        ground = label == SURROUNDINGS
+        said[ground] = surroundings * _background(regions)[image[ground]]
+        human = (regions.scores * (regions.labels == self.person)).sum(-1)  # (B, R)
+        for kind, (_, where) in PARTS.items():
+            part = label == kind
+            if self.person != NONE and part.any():
+                said[part] = worn * _worn(regions.boxes, human, where)[image[part]]
+        return said * regions.valid[image]
+
+
+def _class(word: str, labels: Labels, person: int) -> int:
+    net = wordnet()
+    synset = net.synset(word)
+    kinds = set() if synset is None else set(net.kinds(synset))
+
+    def a_kind_of(nouns: Sequence[str]) -> bool:
+        return any(net.synset(noun) in kinds for noun in nouns)
+
+    for kind, (nouns, _) in PARTS.items():  # before the detector: its hats and shoes are names that it never says
+        if a_kind_of(nouns):
+            return kind
+    if found := labels.find(word):
+        return found.label
+    if word in GROUP or a_kind_of(PEOPLE):
+        return person
+    return SURROUNDINGS if a_kind_of(AROUND) else NONE
+
+
+def _background(regions: Regions) -> Tensor:
+    """(B, R)"""
+    thing = regions.scores.amax(-1)
+    return area(regions.boxes) / regions.size.prod(-1, keepdim=True).clamp(min=1) * (1 - thing)
+
+
+def _worn(boxes: Tensor, human: Tensor, where: Box) -> Tensor:
+    """(B, R, 4), (B, R) -> (B, R): the greatest IoU · p with that part of a person."""
+    corner, size = boxes[..., :2].repeat(1, 1, 2), (boxes[..., 2:] - boxes[..., :2]).repeat(1, 1, 2)
+    part = corner + size * boxes.new_tensor(where)
+    return (iou(boxes, part) * torch.where(human > SURE, human, 0.0)[:, None]).amax(-1)
+
+
+def _together(boxes: Tensor, said: Tensor) -> Tensor:
+    """(P, R, 4), (P, R) -> (P, R): what was said of single regions where fewer than two are sure."""
+    sure = said > SURE
+    around = union(boxes, sure)[:, None]  # (P, 1, 4)
+    joint = iou(boxes, around).squeeze(-1) * said.amax(-1, keepdim=True)
+    return torch.where(sure.sum(-1, keepdim=True) > 1, joint, said)
