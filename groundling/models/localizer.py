@@ -9,7 +9,10 @@ from groundling.tensors import Scene
 
 
 class Localizer(nn.Module):
-    """z_n = (W_l e)ᵀ r_n,  β = softmax(z),  r̂ = Σ β_n v_n  (Ma et al. 2020, eq. 6).
+    """z_n = (W_l e)ᵀ r_n / √A,  β = softmax(z),  r̂ = Σ β_n v_n  (Ma et al. 2020, eq. 6, which has no √A).
+
+    Dividing by √A, the size of r_n, is another scale of W_l: with the large steps that suit small models, β would else
+    be one region before W_l has learned which.
 
     e: what is asked about, mostly the embedding of a word.  r_n: a region as the captioner's attention compares it
     (`scene.keys`).  v_n: the same region as the captioner sees it (`scene.memory`).  `ask` is W_l, or more than one
@@ -24,7 +27,7 @@ class Localizer(nn.Module):
         """(N, E) -> context (N, H), weights (N, R) that are exactly 0 on invalid regions."""
         q = scene.fold(self.ask(query))  # (b, g, A), the rows of b images side by side
         keys, memory, valid = (first(x, len(q)) for x in (scene.keys, scene.memory, scene.valid))
-        weights = masked_softmax(q @ keys.transpose(1, 2), valid[:, None])  # (b, g, R)
+        weights = masked_softmax(q @ keys.transpose(1, 2) / q.shape[-1] ** 0.5, valid[:, None])  # (b, g, R)
         return scene.unfold(weights.to(memory.dtype) @ memory), scene.unfold(weights)
 
 

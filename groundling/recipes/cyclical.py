@@ -21,8 +21,8 @@ Variants of the paper, each a flag:
 
 Where the paper is silent: R is compared with W_l e_t in the space in which the attention compares it with h^A_t, as
 the sizes of W_a and W_l suggest; a feature map is localized by the same words, as in the authors' code; β is the fixed
-side of the consistency term; losses are means over words. We depart from the authors' code for video, which shows the
-localizer only the frames that people annotated: here it sees all.
+side of the consistency term; losses are means over words. We depart from (6) in the scale of W_l (see `Localizer`),
+and from the authors' code for video, which shows the localizer only the frames that people annotated: here it sees all.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def localizer(size: int = 4, layers: int = 1) -> Localizer:
 
 
 def test_equation_6_by_hand() -> None:
-    """W_l = (1, 2), e = 1, r = (1, 0), (0, 1): z = (1, 2), β = softmax(1, 2), r̂ = 10 β_1 + 20 β_2."""
+    """W_l = (1, 2), e = 1, r = (1, 0), (0, 1): z = (1, 2) / √2, β = softmax(z), r̂ = 10 β_1 + 20 β_2."""
     ask = torch.nn.Linear(1, 2, bias=False)
     with torch.no_grad():
         ask.weight.copy_(torch.tensor([[1.0], [2.0]]))
@@ -31,7 +31,7 @@ def test_equation_6_by_hand() -> None:
     one = torch.zeros(1, dtype=torch.int64)
     scene = Scene(memory, torch.eye(2)[None], valid, valid.long() * 0, memory[:, 0], one)
     context, weights = Localizer(ask)(torch.ones(1, 1), scene)
-    beta = torch.tensor([1.0, 2.0]).softmax(0)
+    beta = (torch.tensor([1.0, 2.0]) / 2**0.5).softmax(0)
     torch.testing.assert_close(weights, beta[None])
     torch.testing.assert_close(context, (10 * beta[0] + 20 * beta[1]).view(1, 1))
 

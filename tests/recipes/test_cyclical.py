@@ -72,7 +72,7 @@ def by_hand(recipe: Cyclical, m: Parts, batch: Batch) -> dict[str, Tensor]:
             h1, c1 = _cell(heard + model.attention_gates(torch.cat([second.h2, second.h1], 1)), second.c1)
             word = int(logp.detach().argmax())
             query = h1[0] if recipe.of_hidden else model.embed.weight[word].relu()
-            beta = (keys @ localizer(query)).softmax(0)  # (6)
+            beta = (keys @ localizer(query) / keys.shape[1] ** 0.5).softmax(0)  # (6)
             visual = bool(batch.visual[n, t + 1])
             seen = (beta @ memory)[None] * (1.0 if visual else recipe.others_region)
             h2, c2 = _cell(model.language_gates(torch.cat([seen, h1, second.h2], 1)), second.c2)  # (7)
