@@ -8,7 +8,7 @@ import torch
 
 from groundling import recipes
 from groundling.generate import greedy
-from groundling.metrics.diversity import own_ranks
+from groundling.metrics.retrieval import own_ranks
 from groundling.recipes import Model, self_retrieval
 from groundling.recipes.run import groundable_words
 from groundling.recipes.self_retrieval import Gallery, logp_of_pairs, own_words
@@ -75,10 +75,10 @@ def test_a_gallery_says_what_the_captioner_says(gallery: Gallery) -> None:
 def test_blocks_of_any_size_give_the_same_ranks(gallery: Gallery, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = np.concatenate(list(gallery.scores(quiet=True)))
     assert whole.shape == (70, 70)
-    for name, size in (("CAPTIONS", 9), ("IMAGES", 4), ("NUMBERS", 100)):
+    for name, size in (("CAPTIONS", 30), ("IMAGES", 12), ("NUMBERS", 2000)):
         monkeypatch.setattr(self_retrieval, name, size)
     parts = list(gallery.scores(quiet=True))
-    assert [len(part) for part in parts] == [9] * 7 + [7]
+    assert [len(part) for part in parts] == [30, 30, 10]
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-4)
     assert (own_ranks([np.concatenate(parts)]) == own_ranks([whole])).mean() > 0.9  # ties apart
 
