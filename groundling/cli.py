@@ -23,6 +23,8 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
     "train": "train a recipe",
     "seeds": "train, caption and score with several seeds: mean and deviation of every score",
     "caption": "caption images, each noun with its box",
+    "ground": "find the phrases of a sentence in an image, each with its box",
+    "labels": "which phrases of a data set have a class of a detector",
     "report": "one HTML page to look at captions and boxes",
     "score": "score captions and their grounding",
     "retrieve": "find images by captions: how distinctive captions are",

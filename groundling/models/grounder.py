@@ -109,7 +109,7 @@ class Grounder(nn.Module):
     # ---------------------------------------------------------------- phrases
 
     def phrases_of(self, batch: Batch) -> Phrases:
-        """The noun phrases of the captions: those that the tagger found and that have a noun."""
+        """The noun phrases that the tagger found in the captions, "one" and "the other" among them."""
         start, end, caption = batch.chunks[:, 0], batch.chunks[:, 1], batch.chunk_of
         if self.joiner != PAD and len(caption) > 1:
             between = batch.tokens[caption[1:], (start[1:] - 1).clamp(min=0)]
@@ -117,9 +117,7 @@ class Grounder(nn.Module):
             first = torch.cat([joined.new_ones(1), ~joined])
             last = torch.cat([~joined, joined.new_ones(1)])
             start, end, caption = start[first], end[last], caption[first]
-        before = F.pad(batch.nouns.cumsum(1), (1, 0))  # nouns before each position
-        with_noun = before[caption, end] > before[caption, start]
-        return _phrases(batch.tokens, caption[with_noun], start[with_noun], end[with_noun])
+        return _phrases(batch.tokens, caption, start, end)
 
     def phrases_in(self, words: Tensor, nouns: Tensor | None = None) -> Phrases:
         """Those of captions (N, T) that nobody has parsed: nouns in a row and at most BEFORE words before them.

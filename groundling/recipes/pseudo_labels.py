@@ -5,10 +5,10 @@ that class. Detectors have no names for most of what surrounds things, and of wh
 things at once. Nouns that WordNet knows as such have a place that follows from the boxes that there are:
  · surroundings (field, water, street, room): a region of area a (that of the image is 1) which is a thing with
    probability p counts a (1 − p): the background is large and nothing in particular.
- · what is worn: a shirt is about the upper half of a person, trousers are the lower one, a hat is at the top. A region
-   counts IoU · p, of it and that part of a person of probability p.
- · a group ("three men", "a crowd"): a region counts IoU · p, of it and the box around all that the detector finds of
-   the class, p being the greatest of their probabilities.
+ · what is worn: a shirt is about the upper half of a person, trousers are the lower one, a hat is at the top, and
+   who is "in black" wears it all over. A region counts IoU · p, of it and that part of a person of probability p.
+ · a group ("a group of men", "a crowd"): a region counts IoU · p, of it and the box around all of the class that the
+   detector finds, p being the greatest of their probabilities.
 """
 
 from __future__ import annotations
@@ -34,17 +34,28 @@ PARTS: dict[int, tuple[tuple[str, ...], Box]] = {  # nouns with all their kinds,
     ),
     -4: (("shirt", "overgarment", "sweater", "vest", "blouse", "jersey", "top"), (0.05, 0.1, 0.95, 0.65)),
     -5: (("trouser", "skirt", "bloomers", "leg"), (0.1, 0.45, 0.9, 1)),
-    -6: (("clothing",), (0.05, 0.12, 0.95, 0.95)),
+    -6: (("clothing", "color"), (0.05, 0.12, 0.95, 0.95)),
 }
 AROUND = (
-    *("location", "geological_formation", "body_of_water", "way", "water", "precipitation", "soil", "land", "room"),
-    *("vegetation", "horizontal_surface", "excavation", "grass", "building", "atmosphere", "wall"),
+    *("location", "geological_formation", "body_of_water", "water", "soil", "land", "room", "building", "atmosphere"),
+    *(
+        "vegetation",
+        "horizontal_surface",
+        "grass",
+        "wall",
+        "street",
+        "road",
+        "sidewalk",
+        "trail",
+        "path",
+        "snow",
+        "pool",
+    ),
+    *("tree", "rock", "fence", "swing", "ramp"),
 )
-PEOPLE = ("gathering", "social_group", "people")  # with all their kinds: persons
-GROUP = (
-    *("group", "crowd", "team", "band", "family", "bunch"),
-    *("three", "four", "five", "six", "seven", "eight", "several", "many"),
-)  # words of a phrase that speaks of more than two
+PEOPLE = ("gathering",)  # with all its kinds, and the words below: persons
+GROUP = ("group", "crowd", "team", "band", "family", "bunch")  # words of a phrase that speaks of many
+SOMEONE = ("one", "other", "another", "others", "he", "she", "him", "her", "they", "them", "someone", "somebody")
 
 
 @dataclass(frozen=True)
@@ -97,7 +108,7 @@ def _class(word: str, labels: Labels, person: int) -> int:
             return kind
     if found := labels.find(word):
         return found.label
-    if word in GROUP or a_kind_of(PEOPLE):
+    if word in GROUP + SOMEONE or a_kind_of(PEOPLE):
         return person
     return SURROUNDINGS if a_kind_of(AROUND) else NONE
 

@@ -67,7 +67,7 @@ class TwoBranch:
     softness: float = 0.05  # τ', of the soft maximum over regions, and τ of (4)
     sharpness: float = 0.02  # temperature of p̂
     heard: float = 0.1  # (3) of the best region from which a detection is believed
-    surroundings: float = 0.3  # weight of what is derived for fields, water, streets; 0: nothing is
+    surroundings: float = 0.15  # weight of what is derived for fields, water, streets; 0: nothing is
     worn: float = 0.2  # weight of what is derived for clothing and parts of the body; 0: nothing is
     joint: int = 256  # size of f and g; the paper takes 512
     embed: int = 100  # learned numbers of a word
@@ -78,9 +78,9 @@ class TwoBranch:
     dropout: float = 0.3  # of words, phrases and regions; a third of it on the features
     lr: float = 1e-3  # learning rate of Adam
     decay: float = 0.3  # factor of the learning rate every `decay_every` epochs
-    decay_every: int = 4  # epochs
+    decay_every: int = 3  # epochs
     clip: float = 5.0  # largest norm of the gradient
-    epochs: int = 10  # how often each image is seen
+    epochs: int = 6  # how often each image is seen
     batch: int = 32  # images in a batch
     captions_per_image: int = 5  # captions of each of them
     length: int = 40  # words of a caption; longer ones are cut
@@ -197,8 +197,8 @@ class TwoBranch:
 
 
 def heads(batch: Batch, found: Phrases) -> Tensor:
-    """(P,) the last noun of each phrase, as an id of the vocabulary."""
+    """(P,) the last noun of each phrase, its last word where it has no noun ("one", "red"); ids of the vocabulary."""
     at = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
     inside = (at >= found.start[:, None]) & (at < found.end[:, None]) & batch.nouns[found.caption]
-    last = (inside * at).amax(1)
+    last = torch.where(inside.any(1), (inside * at).amax(1), found.end - 1)
     return batch.tokens[found.caption, last]

@@ -1,0 +1,124 @@
+"""`groundling ground`: the phrases of a sentence, each with its box."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from groundling.commands.score_table import add_bootstrap, add_iou
+
+if TYPE_CHECKING:
+    from groundling.grounding import Found, PhraseGrounder
+    from groundling.tensors import Regions
+
+DESCRIPTION = """\
+Find the phrases of a sentence in an image, each with its box.
+
+The noun phrases of SENTENCE are found, or named with --phrase. `present` is the probability that the phrase is in the
+image at all, where the model was calibrated: one below 0.5 is "not found". It was fitted on phrases of which one in two
+was in the image. `overlap` tells how sure the model is of the box itself.
+
+With --data, all annotated phrases of a data set are grounded and judged, for a true box of several (`any`) and for the
+box around them all (`union`): accuracy (recall@1), recall@5 and 10, pointing game, the upper bound that the proposals
+allow, and the same for each phrase type. --calibrate also fits `present` on one half of the images, judges it on the
+other and leaves it with the model. --cost tells floating point operations and milliseconds per image."""
+
+EPILOG = """\
+examples:
+  groundling ground photo.jpg "a man in a red shirt holding a guitar" --model runs/grounder --png pointed.png
+  groundling ground photo.jpg --phrase "red shirt" --phrase "guitar" --model runs/grounder --json
+  groundling ground photo.jpg "a dog on the grass" --model runs/grounder --heatmap heat/
+  groundling ground --data flickr30k --regions flickr30k.regions --split val --model runs/grounder --json
+  groundling ground --data flickr30k --regions flickr30k.regions --split val --model runs/grounder --calibrate
+  groundling ground photo.jpg --cost --model runs/grounder"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("image", nargs="?", metavar="IMAGE", help="a picture file")
+    parser.add_argument("sentence", nargs="?", default="", metavar="SENTENCE", help="what is said of it")
+    parser.add_argument("--model", required=True, help="folder that `groundling train two_branch --out` wrote")
+    parser.add_argument("--phrase", action="append", default=[], metavar="TEXT", help="look for this; may be repeated")
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    parser.add_argument("--png", metavar="FILE", help="also write the picture with its boxes")
+    parser.add_argument("--heatmap", metavar="FOLDER", help="also write a heat map for each phrase")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--cost", action="store_true", help="operations and time of one image, instead of its phrases")
+    group = parser.add_argument_group("a whole data set")
+    group.add_argument("--data", metavar="DATA", help="a data set with boxes of phrases")
+    group.add_argument("--regions", metavar="STORE", help="its regions")
+    group.add_argument("--split", default="val", help="the split that is judged (default val)")
+    group.add_argument("--calibrate", action="store_true", help="fit the probability of being there, and keep it")
+    add_iou(group, "overlap from which a box is right (default 0.5)")  # type: ignore[arg-type]
+    add_bootstrap(group)  # type: ignore[arg-type]
+
+
+def run(args: argparse.Namespace) -> None:
+    from groundling.errors import GroundlingError
+
+    if bool(args.data) == bool(args.image):
+        raise GroundlingError("name an IMAGE and a SENTENCE, or a data set with --data")
+    if args.data:
+        from groundling.commands import ground_data
+
+        ground_data.run(args)
+    elif args.cost:
+        from groundling.commands import ground_cost
+
+        ground_cost.run(args)
+    else:
+        _image(args)
+
+
+def _image(args: argparse.Namespace) -> None:
+    from groundling import grounding
+    from groundling.commands.places import new_file, new_folder
+    from groundling.errors import GroundlingError
+
+    if not (args.sentence or args.phrase):
+        raise GroundlingError("say what to look for: a SENTENCE, or --phrase")
+    png, folder = new_file(args.png) if args.png else None, new_folder(args.heatmap) if args.heatmap else None
+    model = grounding.load(args.model, args.device)
+    regions = model.regions(args.image)
+    places = model.place(regions, args.sentence, args.phrase)
+    if args.json:
+        row = {"image": args.image, "sentence": args.sentence, "phrases": [place.to_dict() for place in places]}
+        print(json.dumps(row))
+    else:
+        _print(places)
+    if png:
+        grounding.draw(args.image, places).save(png)
+    if folder:
+        _heat(folder, args.image, model, regions, places)
+
+
+def _print(places: Sequence[Found]) -> None:
+    from rich.table import Table
+
+    from groundling.commands.score_table import show
+
+    table = Table("phrase", box=None, pad_edge=False)
+    for name in ("box (x1 y1 x2 y2)", "overlap", "present", ""):
+        table.add_column(name, justify="right")
+    for place in places:
+        box = " ".join(f"{x:.0f}" for x in place.box) if place.found else "not found"
+        present = "" if place.presence is None else f"{place.presence:.2f}"
+        note = f"never seen: {', '.join(place.unknown)}" if place.unknown else ""
+        table.add_row(place.phrase, box, f"{place.score:.2f}", present, note)
+    show(table)
+
+
+def _heat(folder: Path, image: str, model: PhraseGrounder, regions: Regions, places: Sequence[Found]) -> None:
+    from groundling.grounding import heat, paint
+    from groundling.images import open_image
+    from groundling.text import words
+
+    picture = open_image(image)
+    ranking = model.rank(regions, [words.caption(place.phrase).tokens for place in places])
+    seen = regions.first(ranking.similarity.shape[1])
+    for i, (place, scores) in enumerate(zip(places, ranking.similarity, strict=True), start=1):
+        name = "-".join(words.caption(place.phrase).tokens)
+        paint(picture, heat(seen, scores, picture.size)).save(folder / f"{i}-{name[:60]}.png")

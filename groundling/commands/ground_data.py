@@ -1,0 +1,91 @@
+"""`groundling ground --data`: the phrases of a data set, grounded and judged."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from groundling.commands.score_table import ends, print_scores, resampled, show
+
+if TYPE_CHECKING:
+    from groundling.metrics.phrases import Localisation
+    from groundling.presence import Presence
+
+
+def run(args: argparse.Namespace) -> None:
+    from groundling import grounding
+    from groundling.data.dataset import load
+    from groundling.errors import DataError, GroundlingError
+    from groundling.metrics.phrases import localise
+    from groundling.presence import calibrate, queries
+    from groundling.progress import track
+    from groundling.regions.store import Store
+
+    if not args.regions:
+        raise GroundlingError("name the regions of the data set with --regions STORE")
+    model = grounding.load(args.model, args.device)
+    examples, store = load(args.data, args.split), Store.open(args.regions)
+    found = [query for some in track(queries(model, examples, store), "images", len(examples)) for query in some]
+    if not found:
+        raise DataError(f"nobody drew boxes of phrases in the split {args.split!r} of {args.data}")
+    judged = {"any": localise(found, "any", args.iou), "union": localise(found, "union", args.iou)}
+    presence = calibrate(model, examples, store) if args.calibrate else None
+    if presence:
+        _keep(Path(args.model) / grounding.PRESENCE, presence)
+    _tell(judged, presence, args)
+
+
+def _keep(path: Path, presence: Presence) -> None:
+    from groundling.train.checkpoint import atomic
+
+    with atomic(path) as file:
+        file.write(json.dumps(presence.to_json(), indent=1).encode())
+
+
+def _tell(judged: dict[str, Localisation], presence: Presence | None, args: argparse.Namespace) -> None:
+    if args.json:
+        row: dict[str, Any] = {}
+        for truth, one in judged.items():
+            intervals = resampled(list(one.statistics().values()), args.bootstrap)
+            row[truth] = {"scores": one.to_dict(), "by_kind": one.by_kind(), **ends(intervals)}
+        print(json.dumps(row | ({"presence": presence.to_json()} if presence else {})))
+        return
+    for one in judged.values():
+        statistics = list(one.statistics().values())
+        print_scores([each.score() for each in statistics], resampled(statistics, args.bootstrap))
+        print()
+    _print_kinds(judged)
+    if presence:
+        _print_presence(presence)
+
+
+def _print_kinds(judged: dict[str, Localisation]) -> None:
+    """Accuracy and upper bound of each phrase type, by both conventions."""
+    from rich.table import Table
+
+    table = Table("phrase type", box=None, pad_edge=False)
+    for name in ("phrases", "any", "union", "bound, any", "bound, union"):
+        table.add_column(name, justify="right")
+    some, union = judged["any"].by_kind(), judged["union"].by_kind()
+    for kind, row in some.items():
+        other = union[kind]
+        values = (row["recall@1"], other["recall@1"], row["upper_bound"], other["upper_bound"])
+        table.add_row(kind, f"{row['phrases']:.0f}", *(f"{value:.4f}" for value in values))
+    show(table)
+
+
+def _print_presence(presence: Presence) -> None:
+    from rich.table import Table
+
+    print(
+        f"\npresent or not: ECE {presence.ece:.4f} on {presence.judged_on} phrases, right {presence.accuracy:.4f}; "
+        f"fitted on {presence.fitted_on} of other images"
+    )
+    table = Table("said", box=None, pad_edge=False)
+    for name in ("mean", "true", "phrases"):
+        table.add_column(name, justify="right")
+    for one in presence.curve:
+        table.add_row(f"{one.low:.1f} to {one.high:.1f}", f"{one.said:.3f}", f"{one.true:.3f}", str(one.n))
+    show(table)

@@ -1,0 +1,58 @@
+"""`groundling labels`: which phrases of a data set have a class of a detector."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+DESCRIPTION = """\
+How many noun phrases of a data set speak of something that a detector has a class for?
+
+The last noun of a phrase decides: by its name, by the name of another lemma of what it most often means in WordNet, by
+what it is a kind of, or by its singular. "spectators" are a person, a "sweater" is clothing. Distillation (`groundling
+train two_branch`) learns from the phrases that have a class. FILE holds names of classes, one per line: those of COCO,
+Open Images, Visual Genome or any other detector. With --regions they are those of the regions' detector."""
+
+EPILOG = """\
+examples:
+  groundling labels flickr30k --labels openimages.txt
+  groundling labels flickr30k --regions flickr30k.regions --split train --json"""
+
+SHOWN = 20  # classes in the table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("data", metavar="DATA", help="a data set")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--labels", type=Path, metavar="FILE", help="names of classes, one per line")
+    which.add_argument("--regions", metavar="STORE", help="the classes of the detector of these regions")
+    parser.add_argument("--split", default="train", help="phrases of this split (default train)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
+    from groundling.data.dataset import load
+    from groundling.errors import DataError
+    from groundling.grounding import joined
+    from groundling.regions.store import Store
+    from groundling.text.labels import Labels, coverage, read_labels
+
+    names = read_labels(args.labels) if args.labels else Store.open(args.regions).fingerprint.labels
+    if not names:
+        raise DataError(f"the regions of {args.regions} have no classes: name some with --labels FILE")
+    examples = load(args.data, args.split)
+    spans = ((caption, span) for example in examples for caption in example.captions for span in joined(caption))
+    found = coverage(spans, Labels(names))
+    if args.json:
+        print(json.dumps(asdict(found) | {"covered": found.covered}))
+        return
+    print(f"{found.covered:,} of {found.phrases:,} different phrases have one of {len(names)} classes:")
+    for way, n in found.by_way.items():
+        print(f"  {n:7,} by {way}")
+    print(f"{found.covered_mentions:,} of {found.mentions:,} mentions of phrases do")
+    for name, n in list(found.by_label.items())[:SHOWN]:
+        print(f"  {n:7,} {name}")
