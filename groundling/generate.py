@@ -47,8 +47,7 @@ def sample(
         raise ValueError(f"temperature must be above 0, got {temperature}; use greedy for the likeliest words")
 
     def draw(logp: Tensor, likeliest: Tensor) -> Tensor:
-        kept = _keep_likeliest(logp / temperature, top_k, top_p)
-        return kept.softmax(1).multinomial(1, generator=generator).squeeze(1)
+        return _draw(_keep_likeliest(logp / temperature, top_k, top_p).softmax(1), generator)
 
     return _decode(captioner, scene, length, draw)
 
@@ -94,6 +93,17 @@ def _keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:
         beyond[:, 0] = False
         logits = logits.masked_fill(torch.zeros_like(beyond).scatter(1, order, beyond), -math.inf)
     return logits
+
+
+def _draw(p: Tensor, generator: torch.Generator | None) -> Tensor:
+    """(n, V) -> (n,) one of each row, as likely as it says: where its sums first exceed a random share of the whole.
+
+    One random number for each row, where multinomial takes V: with thousands of words it would be most of the time.
+    """
+    sums = p.cumsum(1)
+    share = torch.rand(len(p), 1, generator=generator, device=p.device, dtype=p.dtype) * sums[:, -1:]
+    share = share.minimum(sums[:, -1:].nextafter(torch.zeros_like(share)))  # rounding must not reach the whole
+    return torch.searchsorted(sums, share, right=True).squeeze(1)
 
 
 # ---------------------------------------------------------------- beam search

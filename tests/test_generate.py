@@ -433,3 +433,13 @@ def test_the_whole_way_from_regions_to_grounded_captions() -> None:
             for link in caption:
                 best = said.attn[n, link.token].argmax()
                 assert link.box == tuple(seen.boxes[n, best].tolist())
+
+
+def test_words_are_drawn_as_often_as_they_are_likely_and_the_impossible_never() -> None:
+    p = torch.tensor([0.0, 0.5, 0.0, 0.125, 0.375, 0.0])
+    drawn = generate._draw(p.expand(40_000, 6), torch.Generator().manual_seed(0))
+    share = torch.bincount(drawn, minlength=6) / 40_000
+    torch.testing.assert_close(share, p, atol=0.01, rtol=0)
+    assert share[p == 0].sum() == 0
+    tiny = torch.full((1000, 7000), 1 / 7000, dtype=torch.float32)
+    assert 0 <= generate._draw(tiny, None).min() and generate._draw(tiny, None).max() < 7000
