@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from groundling.errors import DataError
+from groundling.metrics.calibration import Isotonic, expected_calibration_error, isotonic, reliability
+
+
+def test_isotonic_pools_what_falls() -> None:
+    """Truth 0, 1, 0, 1 by rising score: the middle two fall and become 1/2 at their mean score, 2.5.
+
+    Single members are no certainty: 0 of 1 is 1/3, 1 of 1 is 2/3.
+    """
+    found = isotonic(np.array([1.0, 2, 3, 4]), np.array([0.0, 1, 0, 1]))
+    assert found.x == (1, 2.5, 4)
+    np.testing.assert_allclose(found.p, [1 / 3, 1 / 2, 2 / 3])
+    np.testing.assert_allclose(found(np.array([-9.0, 1.75, 9])), [1 / 3, 5 / 12, 2 / 3])
+
+
+def test_isotonic_makes_scores_honest() -> None:
+    draw = np.random.default_rng(0)
+    scores = draw.uniform(-1, 1, 8000)
+    truth = (draw.uniform(size=8000) < 1 / (1 + np.exp(-5 * scores))).astype(float)
+    found = isotonic(scores[::2], truth[::2])
+    assert expected_calibration_error(reliability(found(scores[1::2]), truth[1::2])) < 0.03
+    assert (np.diff(found(np.sort(scores))) >= 0).all()
+
+
+def test_reliability_and_its_error_by_hand() -> None:
+    """Two answers of 0.9, one right: |0.9 − 0.5|; two of 0.1, none right: 0.1. (2 · 0.4 + 2 · 0.1) / 4 = 0.25."""
+    curve = reliability(np.array([0.9, 0.9, 0.1, 0.1]), np.array([1.0, 0, 0, 0]))
+    assert [(b.n, b.true) for b in curve] == [(2, 0.0), (2, 0.5)]
+    assert expected_calibration_error(curve) == pytest.approx(0.25)
+
+
+def test_a_probability_of_one_is_in_the_last_bin() -> None:
+    assert reliability(np.array([1.0]), np.array([1.0]))[0].high == 1
+
+
+def test_a_calibration_survives_json() -> None:
+    found = isotonic(np.array([1.0, 2, 3, 4]), np.array([0.0, 1, 0, 1]))
+    assert Isotonic.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {},
+        {"x": [], "p": []},
+        {"x": [1, 2], "p": [0.5]},
+        {"x": [1, 2], "p": [0.9, 0.1]},
+        {"x": [1], "p": [2]},
+        {"x": "a", "p": 1},
+    ],
+)
+def test_what_is_no_calibration_is_refused(row: dict[str, object]) -> None:
+    with pytest.raises(DataError, match="not a calibration"):
+        Isotonic.from_json(row)
