@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from groundling.errors import DataError
 from groundling.metrics import errors
 from groundling.metrics.captions import score_captions
+from groundling.metrics.classification import Proposals, region_classification
 from groundling.metrics.diversity import score_diversity
 from groundling.metrics.grounding import (
     GivenGrounding,
@@ -206,6 +207,28 @@ def ground_given(
             pointings.append(Pointing(tuple(w.label for w in said), tuple(w.index for w in said), found))
     rules = "activitynet-entities" if video else "flickr30k-entities"
     return judge_given(sentences, pointings, iou, {**(fields or {}), "rules": rules})
+
+
+def classify_examples(
+    guesses: Mapping[str, tuple[NDArray[np.floating[Any]], Sequence[str], NDArray[np.intp]]],
+    examples: Sequence[Example],
+    iou: float = 0.5,
+    fields: Mapping[str, Any] | None = None,
+) -> Statistics:
+    """Do the classes of regions fit what people drew there? See `metrics.classification`.
+
+    `guesses[id]` are the boxes (R, 4) of the regions, in the pixels of the example, their likeliest classes and frames.
+    """
+    if not any(phrase.label and phrase.boxes for example in examples for phrase in example.gold):
+        raise DataError("no phrase of this data has a box and a class, so classes of regions cannot be scored")
+    video = any(phrase.frames for example in examples for phrase in example.gold)
+    sentences = [_sentence(example, index, video) for example in examples for index in range(len(example.captions))]
+    proposals = {
+        name: Proposals(_inclusive(boxes), labels, frames if video else None)
+        for name, (boxes, labels, frames) in guesses.items()
+    }
+    found = region_classification(proposals, sentences, iou)
+    return replace(found, signature=with_fields(found.signature, **(fields or {})))
 
 
 def _sentence(example: Example, index: int, video: bool) -> Sentence:

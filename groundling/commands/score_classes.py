@@ -1,0 +1,80 @@
+"""`groundling score classes`: does the class of a region fit what people drew there?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from groundling.commands.score_table import add_bootstrap, add_iou, ends, print_scores, resampled
+
+DESCRIPTION = """\
+Region classification ("Cls." of the papers): every region that overlaps a box that people drew (IoU above 0.5) should
+have the class of that box. The accuracy is averaged over the object classes of the split; a class that no region
+covers counts 0, so it is also bounded by the proposals.
+
+RUN is a folder that `groundling train --out` wrote: a captioner with the grounding-aware encoder, as updown_aware and
+what builds on it. Without RUN, the labels that the detector of the region store gave are scored, where they are words
+for the classes of the data."""
+
+EPILOG = """\
+examples:
+  groundling score classes runs/aware --data scenes --regions scenes.regions --split val
+  groundling score classes --data flickr30k --regions flickr30k.regions --split test --bootstrap 1000 --json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument(
+        "model", nargs="?", type=Path, metavar="RUN", help="folder of the model (default: the detector)"
+    )
+    parser.add_argument("--data", required=True, type=Path, metavar="DATA", help="data set with boxes of phrases")
+    parser.add_argument("--regions", required=True, type=Path, metavar="STORE", help="its region store")
+    parser.add_argument("--split", metavar="NAME", help="split to score (default: all images of the data)")
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
+    add_iou(parser)
+    add_bootstrap(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
+    import torch
+
+    from groundling import api
+    from groundling.data.dataset import load
+    from groundling.errors import DataError
+    from groundling.metrics.evaluation import classify_examples, finite
+    from groundling.pointing import labelled
+    from groundling.progress import track
+    from groundling.recipes.region_classes import by_detector, by_model, named_regions
+    from groundling.recipes.run import groundable_words
+    from groundling.regions.fingerprints import require
+    from groundling.regions.store import Store
+
+    store, data = Store.open(args.regions), load(args.data, skip_bad=args.skip_bad)
+    one = api.load(args.model, args.device) if args.model else None
+    if one is not None:
+        require(store.fingerprint, one.model.fingerprint)
+        name, limit, device = by_model(one.model), one.model.recipe.regions_per_image, one.device
+    else:
+        training = data.split("train") if "train" in data.splits else data
+        name, limit, device = by_detector(store.fingerprint, groundable_words(training)), None, torch.device("cpu")
+    examples = labelled(data, args.split)
+    if missing := [example.id for example in examples if example.id not in store]:
+        raise DataError(
+            f"{args.regions} has no regions of {len(missing)} of {len(examples)} images, such as {missing[0]!r}: "
+            "make them with `groundling regions extract`"
+        )
+    regions = dict(track(named_regions(name, store, examples, limit, device), "regions", len(examples)))
+    fields = {"data": data.name, "by": "model" if args.model else "detector"}
+    fields |= {"split": args.split} if args.split else {}
+    statistics = classify_examples(regions, examples, args.iou, fields)
+    intervals = resampled([statistics], args.bootstrap)
+    if args.json:
+        whole = {"scores": [asdict(statistics.score())]} | ends(intervals)
+        print(json.dumps(finite(whole), allow_nan=False))
+    else:
+        print_scores([statistics.score()], intervals)

@@ -1,0 +1,112 @@
+"""`groundling retrieve` and `groundling score classes`: a run, its data and its regions in, numbers out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from groundling.cli import main
+from groundling.data.dataset import load
+from groundling.metrics.evaluation import classify_examples
+from groundling.recipes.region_classes import named_regions
+from groundling.regions.store import Store
+from groundling.types import Caption, Example, Phrase
+
+
+class Files(NamedTuple):
+    data: Path
+    store: Path
+    run: Path
+
+    def words(self, *command: str) -> list[str]:
+        return [*command, "--data", str(self.data), "--regions", str(self.store), "--split", "val"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """Scenes, and a captioner with classes that was trained for an epoch."""
+    folder = tmp_path_factory.mktemp("files")
+    made = Files(folder / "scenes", folder / "store", folder / "run")
+    scenes = ["scenes", str(made.data), "--images", "30", "--size", "96", "--splits", "0.5", "0.4", "0.1"]
+    assert main([*scenes, "--workers", "1"]) == 0
+    assert (
+        main(["regions", "extract", str(made.data), "--source", "scenes", "--workers", "1", "--out", str(made.store)])
+        == 0
+    )
+    sizes = {"hidden": 8, "embed": 8, "attention": 8, "location": 4, "min-count": 1, "epochs": 1, "threads": 1}
+    small = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
+    where = ["--data", str(made.data), "--regions", str(made.store)]
+    assert main(["train", "updown_aware", *where, *small, "--out", str(made.run)]) == 0
+    return made
+
+
+def scores(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    return {score["name"]: score for score in json.loads(capsys.readouterr().out)["scores"]}
+
+
+def test_a_captioner_retrieves_images_by_its_own_captions(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    """After one epoch all captions are alike: hardly any finds its image, and all of 12 are among the first 12."""
+    found = scores(capsys, *files.words("retrieve", str(files.run)))
+    assert list(found) == ["R@1", "R@5", "R@10"]
+    assert found["R@1"]["n"] == 12 and "by:logp" in found["R@1"]["signature"]
+    assert found["R@1"]["value"] <= found["R@5"]["value"] <= found["R@10"]["value"] <= 1
+    assert scores(capsys, *files.words("retrieve", str(files.run)), "--limit", "5")["R@5"]["value"] == 1
+
+
+def test_a_shortlist_tells_its_recall(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    found = scores(capsys, *files.words("retrieve", str(files.run)), "--shortlist", "6")
+    assert 0 <= found["shortlist recall"]["value"] <= 1
+    assert "shortlist:6" in found["shortlist recall"]["signature"]
+    assert "shortlist=6" in found["R@1"]["signature"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--matcher", "x", "--shortlist", "3"], "--shortlist is for log p"),
+        (["--matcher", "RUN"], "updown_aware trains no matcher"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    files: Files, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    words = [str(files.run) if word == "RUN" else word for word in words]
+    assert main([*files.words("retrieve", str(files.run)), *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_classes_of_regions_are_scored_by_command(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    found = scores(capsys, *files.words("score", "classes", str(files.run)))["cls"]
+    assert 0 <= found["value"] < 0.5  # nothing teaches this model classes
+    assert "by:model" in found["signature"] and "split:val" in found["signature"]
+
+
+def test_regions_named_by_the_truth_score_what_the_proposals_allow(files: Files) -> None:
+    """One region covers the box of the dog, the other nothing: only the class of the first is asked for."""
+    data, store = load(files.data), Store.open(files.store)
+    word, box = ("dog",), (10.0, 10.0, 50.0, 50.0)
+    first = data.split("val").examples[0]
+    example = Example(
+        first.id, "", first.size, (Caption("dog", word, ((0, 3),)),), (Phrase(0, (0, 1), (box,), label="dog", head=0),)
+    )
+    boxes = np.array([[10, 10, 50, 50], [60, 10, 90, 50]], float)
+    frames = np.zeros(2, np.intp)
+    assert classify_examples({first.id: (boxes, ["dog", "cat"], frames)}, [example]).score().value == 1
+    assert classify_examples({first.id: (boxes, ["cat", "dog"], frames)}, [example]).score().value == 0
+    named = dict(named_regions(lambda r: [["dog"] * r.valid.shape[1]] * len(r), store, [first], 7, torch.device("cpu")))
+    boxes, labels, frames = named[first.id]
+    assert len(boxes) == len(labels) == len(frames) <= 7
+    assert boxes.max() <= max(first.size)
+
+
+def test_a_store_without_labels_says_that_it_needs_a_run(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(files.words("score", "classes"))
+    told = capsys.readouterr()
+    assert (code == 2 and "name a RUN" in told.err) or "by:detector" in told.out
