@@ -13,9 +13,11 @@ import torch
 from groundling.cli import main
 from groundling.data.dataset import load
 from groundling.metrics.evaluation import classify_examples
-from groundling.recipes.region_classes import named_regions
+from groundling.recipes.region_classes import by_detector, named_regions
 from groundling.regions.store import Store
-from groundling.types import Caption, Example, Phrase
+from groundling.tensors import Regions
+from groundling.text.classes import Classes
+from groundling.types import Caption, Example, Fingerprint, Phrase
 
 
 class Files(NamedTuple):
@@ -107,6 +109,19 @@ def test_regions_named_by_the_truth_score_what_the_proposals_allow(files: Files)
 
 
 def test_a_store_without_labels_says_that_it_needs_a_run(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(files.words("score", "classes"))
-    told = capsys.readouterr()
-    assert (code == 2 and "name a RUN" in told.err) or "by:detector" in told.out
+    assert main(files.words("score", "classes")) == 2
+    assert "name a RUN" in capsys.readouterr().err
+
+
+def test_a_detector_names_a_region_where_its_label_is_a_word_for_a_class() -> None:
+    """Labels Person, dogs, sky; classes person (man, person) and dog (dogs): the sky and unknown labels have none."""
+    classes = Classes(("person", "dog"), {"person": "person", "man": "person", "dogs": "dog"})
+    name = by_detector(Fingerprint("d", "1", 2, labels=("Person", "dogs", "sky")), classes)
+    regions = Regions.of(
+        torch.zeros(4, 2),
+        torch.zeros(4, 4),
+        (10, 10),
+        labels=torch.tensor([[0, 1], [1, 0], [2, 0], [-1, -1]]),
+        scores=torch.ones(4, 2),
+    )
+    assert name(regions) == [["person", "dog", "", ""]]
