@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from groundling.train.stages import Parts, Stage
 
 RECIPES = {  # module -> class; imported by `recipe_class`
+    "groundling": "Groundling",
     "updown": "Updown",
     "updown_aware": "UpdownAware",
     "cyclical": "Cyclical",
     "pos_scan": "PosScan",
     "supervised": "Supervised",
+    "supervised_aware": "SupervisedAware",
     "scst": "Scst",
     "matcher_scan": "MatcherScan",
     "matcher_pos_scan": "MatcherPosScan",

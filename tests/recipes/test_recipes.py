@@ -22,6 +22,7 @@ SMALL: dict[str, Any] = {"hidden": 32, "embed": 16, "attention": 16, "dropout": 
 QUICK: dict[str, dict[str, Any]] = {
     "updown": {"epochs": 40, "batch": 8, "decay_every": 100},
     "updown_aware": {"epochs": 40, "batch": 8, "location": 8, "plateau": 20, "patience": 0},
+    "supervised_aware": {"epochs": 30, "batch": 8, "location": 8, "plateau": 20, "patience": 0},
     "cyclical": {"pretrain": 25, "epochs": 25, "batch": 8, "location": 8, "plateau": 20, "patience": 0},
 }
 

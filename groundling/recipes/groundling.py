@@ -1,0 +1,117 @@
+"""Everything that helped, in one captioner: attention in turns, taught by a phrase grounder, rewarded by it at last.
+
+ 1. The captioner is that of `distributed` (Chen et al., MM 2021) on the grounding-aware encoding of `updown_aware`:
+    K attentions take turns, vote for the word, and point to the union of what they chose.
+ 2. Its attention follows a guide at nouns (Zhou et al., CVPR 2020, eq. 15). The guide is the phrase grounder of
+    `two_branch` (Wang et al., CVPR 2021) or a matcher: both have learned from captions alone.
+
+      loss = 1/K Σ_k  −log p_k(y*_t | y*_1 … y*_{t-1})  +  λ1 1[y*_t is a noun] KL(α^k_t ‖ a^k_t)
+
+ 3. Self-critical training (`scst`) with the same model as judge:  r(y) = CIDEr-D(y) + λ2 S(I, y),  for `finish` epochs.
+
+Each stage starts from the best weights of the one before it. `docs/results.md` has the ablation by which this was
+chosen. Where boxes matter more than the captioner's own attention, `groundling caption --grounder` lets the grounder
+look again at what was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from groundling.errors import GroundlingError
+from groundling.recipes import Given, knobs
+from groundling.recipes.distributed import Distributed
+from groundling.recipes.scst import Scst
+from groundling.recipes.teachers import teacher
+from groundling.regions.records import Layout
+from groundling.tensors import Batch
+from groundling.text.classes import Classes
+from groundling.train.stages import Parts, Stage
+from groundling.train.validate import caption_scores
+from groundling.types import Score, Vocab
+
+
+@dataclass(frozen=True)
+class Groundling:
+    guide: str = ""  # run of the grounder or matcher that teaches the attention and judges the captions
+    lam1: float = 0.1  # weight of KL(guide ‖ branch)
+    lam2: float = 1.0  # weight of the guide's score in the reward
+    branches: int = 1  # K, how many attentions take turns
+    hidden: int = 512  # size of v, h1 and h2
+    embed: int = 300  # size of a word's embedding
+    attention: int = 256  # size of the space in which regions and h1 are compared
+    location: int = 64  # size of the embedding of a region's place
+    dropout: float = 0.5  # of words, regions and h2
+    lr: float = 5e-4  # learning rate of Adam
+    decay: float = 0.8  # factor of the learning rate every `decay_every` epochs
+    decay_every: int = 3  # epochs, of all stages before the last together
+    clip: float = 5.0  # largest norm of the gradient
+    alone: int = 12  # epochs with one attention alone; 0 to go on with a trained captioner (--start)
+    epochs: int = 3  # epochs with all of them
+    finish: int = 5  # epochs of self-critical training; 0: none
+    finish_lr: float = 5e-5  # learning rate of these
+    samples: int = 5  # captions drawn for each image in these
+    patience: int = 0  # stop a stage after so many epochs without a better CIDEr-D; 0: never
+    batch: int = 32  # images in a batch
+    captions_per_image: int = 5  # captions of each of them
+    length: int = 16  # words of a caption; longer ones are cut
+    min_count: int = 5  # words that are rarer than this in the training captions are unknown
+    regions_per_image: int = 100  # at most, the first of the store
+
+    uses_boxes: ClassVar[bool] = False
+    keeps: ClassVar[tuple[str, ...]] = ("captioner",)
+
+    def __post_init__(self) -> None:
+        knobs.check(self, shares=("dropout",), zero=("alone", "finish", "patience"))
+
+    def told(self) -> Distributed:
+        """The stages before the last."""
+        return Distributed(
+            branches=self.branches,
+            guide=self.guide,
+            lam1=self.lam1,
+            hidden=self.hidden,
+            embed=self.embed,
+            attention=self.attention,
+            location=self.location,
+            dropout=self.dropout,
+            lr=self.lr,
+            decay=self.decay,
+            decay_every=self.decay_every,
+            clip=self.clip,
+            alone=self.alone,
+            epochs=self.epochs,
+            patience=self.patience,
+        )
+
+    def rewarded(self) -> Scst:
+        """The last one."""
+        return Scst(
+            judge=self.guide,
+            lam2=self.lam2,
+            samples=self.samples,
+            length=self.length,
+            lr=self.finish_lr,
+            clip=self.clip,
+            epochs=self.finish,
+            patience=self.patience,
+        )
+
+    def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
+        return self.told().parts(vocab, layout, classes)
+
+    def teachers(self, given: Given) -> dict[str, nn.Module]:
+        if not self.guide:
+            raise GroundlingError("name the run of a grounder or matcher: --guide RUN (`groundling train two_branch`)")
+        return {name: teacher(self.guide, given) for name in ("guide", "judge")}  # a checkpoint holds no tensor twice
+
+    def stages(self, given: Given) -> list[Stage]:
+        return [*self.told().stages(given), *(self.rewarded().stages(given) if self.finish else [])]
+
+    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
+        return caption_scores(m.captioner, batches, self.length, device, split)
