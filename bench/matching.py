@@ -1,0 +1,178 @@
+"""How much faster is the matcher than its plain formulation? Same numbers, interleaved rounds.
+
+    python bench/matching.py              # 36 regions of 1,024, captions of natural length
+    python bench/matching.py --rounds 2   # quicker, noisier
+    python bench/matching.py --large      # also 1,000 images x 5,000 captions: a few minutes
+
+The plain formulation is the published one: a loop over captions, each repeated for all images, its attended vectors
+made, and the loss of the hardest rivals left to autograd. Every case is first checked (scores, loss and gradients agree
+within 1e-5), then timed in turns, so that a busy machine slows both alike. The table gives medians and the median of
+the rounds' ratios, and how much memory each took beyond what it was given (Linux).
+
+Of the large case the plain loop is timed on a sample of the captions, and its time multiplied; ours runs on all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from groundling.models.cross_attention import score_all, score_pairs
+from groundling.objectives.triplet import hardest, triplet
+
+REGIONS, HIDDEN, TAU, MARGIN = 36, 1024, 9.0, 0.2
+LENGTHS = (4, 11, 29, 65, 85, 98, 110, 113, 103, 93, 77, 62, 44, 107)  # thousandths of captions of 3, 4, ... 16 words
+SAMPLE = 40  # captions of the large case that the plain loop scores
+
+
+def made(images: int, captions: int, seed: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+    """v, e, counts. Words are near some region, as trained ones are."""
+    g = torch.Generator().manual_seed(seed)
+    v = F.normalize(torch.randn(images, REGIONS, HIDDEN, generator=g), dim=-1)
+    lengths = 3 + torch.tensor(LENGTHS, dtype=torch.float).multinomial(captions, replacement=True, generator=g)
+    counts = torch.arange(16) < lengths[:, None]
+    near = torch.randint(REGIONS, (captions, 16), generator=g)
+    e = v[torch.arange(captions) % images][torch.arange(captions)[:, None], near]
+    e = F.normalize(e + 0.2 * torch.randn(captions, 16, HIDDEN, generator=g), dim=-1)
+    return v, e * counts[..., None], counts
+
+
+def plain_scores(v: Tensor, e: Tensor, counts: Tensor) -> Tensor:
+    """(B, N), one caption after another."""
+    columns = []
+    for words, counted in zip(e, counts, strict=True):
+        said = words[counted].repeat(len(v), 1, 1)  # (B, n, H)
+        s = torch.bmm(v, said.transpose(1, 2)).relu()  # (B, R, n)
+        s = s / s.norm(dim=2, keepdim=True).clamp(min=1e-12)
+        alpha = (TAU * s.transpose(1, 2)).softmax(-1)  # (B, n, R)
+        attended = torch.bmm(v.transpose(1, 2), alpha.transpose(1, 2).contiguous()).transpose(1, 2)  # (B, n, H)
+        cosine = (said * attended).sum(2) / (said.norm(dim=2) * attended.norm(dim=2)).clamp(min=1e-8)
+        columns.append(cosine.mean(1, keepdim=True))
+    return torch.cat(columns, 1)
+
+
+def plain_loss(v: Tensor, e: Tensor, counts: Tensor) -> Tensor:
+    scores = plain_scores(v, e, counts)
+    own = scores.diagonal()
+    self_ = torch.eye(len(scores), dtype=torch.bool)
+    by_image = (MARGIN + scores - own[:, None]).clamp(min=0).masked_fill(self_, 0).max(1).values
+    by_caption = (MARGIN + scores - own[None]).clamp(min=0).masked_fill(self_, 0).max(0).values
+    return (by_image + by_caption).mean()
+
+
+def our_loss(v: Tensor, e: Tensor, counts: Tensor) -> Tensor:
+    n = torch.arange(len(e))
+    caption, image = hardest(score_all(v.detach(), e.detach(), counts, TAU), n)
+    pairs = torch.cat([n, n, image]), torch.cat([n, caption, n])
+    own, by_image, by_caption = score_pairs(v, e, counts, TAU, *pairs).chunk(3)
+    return triplet(own, by_image, by_caption, counts.any(1), MARGIN)
+
+
+def step(loss: Callable[[Tensor, Tensor, Tensor], Tensor], v: Tensor, e: Tensor, counts: Tensor) -> tuple[Tensor, ...]:
+    v, e = v.detach().requires_grad_(), e.detach().requires_grad_()
+    found = loss(v, e, counts)
+    found.backward()
+    assert v.grad is not None and e.grad is not None
+    return found.detach(), v.grad, e.grad * counts[..., None]
+
+
+def close(name: str, ours: Tensor, plain: Tensor) -> None:
+    difference = float((ours - plain).abs().max() / plain.abs().max())
+    print(f"{name}: differ by {difference:.1e} at most")
+    if not difference < 1e-5:
+        raise SystemExit(f"{name}: the two formulations differ by {difference:.1e}")
+
+
+def timed(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return 1000 * (time.perf_counter() - start)
+
+
+def memory(run: Callable[[], object]) -> float:
+    """MB at the peak of `run`, beyond what there was before it; NaN where the system does not tell."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # forget the highest mark
+    except OSError:
+        return float("nan")
+    before = resident("VmRSS")
+    run()
+    return resident("VmHWM") - before
+
+
+def resident(mark: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(mark)).split()[1]) / 1000
+
+
+def compare(name: str, goal: float, rounds: int, plain: Callable[[], object], ours: Callable[[], object]) -> None:
+    pairs = []
+    for i in range(rounds + 1):
+        pair = (timed(plain), timed(ours)) if i % 2 else (timed(ours), timed(plain))[::-1]
+        if i:  # the first round warms up
+            pairs.append(pair)
+    ratio = statistics.median(a / b for a, b in pairs)
+    times = [statistics.median(column) for column in zip(*pairs, strict=True)]
+    row(name, times[0], times[1], ratio, goal, memory(plain), memory(ours))
+
+
+def row(name: str, plain: float, ours: float, ratio: float, goal: float, before: float, after: float) -> None:
+    print(f"{name:34}{plain:12.0f}{ours:12.0f}{ratio:9.1f}x{goal:8.0f}x{before:10.0f}{after:10.0f}", flush=True)
+
+
+def large() -> None:
+    v, e, counts = made(1000, 5000)
+    some = e[:SAMPLE], counts[:SAMPLE]
+    found: list[Tensor] = []
+    start = time.perf_counter()
+    used = memory(lambda: found.append(score_all(v, e, counts, TAU)))
+    ours = 1000 * (time.perf_counter() - start)
+    plain = timed(lambda: found.append(plain_scores(v, *some))) * len(e) / SAMPLE
+    close("1,000 x 5,000 scores, of a sample", found[0][:, :SAMPLE], found[1])
+    row("1,000 x 5,000 scores", plain, ours, plain / ours, 8, memory(lambda: plain_scores(v, *some)), used)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds of each case (default 5)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="torch threads")
+    parser.add_argument("--large", action="store_true", help="also 1,000 images x 5,000 captions")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    batch = made(128, 128)
+    close("128 x 128 scores", score_all(*batch, TAU), plain_scores(*batch))
+    ours, plain = step(our_loss, *batch), step(plain_loss, *batch)
+    for name, a, b in zip(("loss", "gradient of regions", "gradient of words"), ours, plain, strict=True):
+        close(name, a, b)
+    print(
+        f"\nmilliseconds, {args.threads} threads  {'plain':>12}{'ours':>12}{'ratio':>10}{'goal':>9}{'MB':>10}{'MB':>10}"
+    )
+    with torch.no_grad():
+        compare(
+            "128 x 128 scores",
+            8,
+            args.rounds,
+            lambda: plain_scores(*batch),
+            lambda: score_all(*batch, TAU),
+        )
+    compare(
+        "hardest rivals, forward, backward",
+        15,
+        args.rounds,
+        lambda: step(plain_loss, *batch),
+        lambda: step(our_loss, *batch),
+    )
+    if args.large:
+        with torch.no_grad():
+            large()
+
+
+if __name__ == "__main__":
+    main()
