@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from groundling.boxes import iou
 from groundling.data.dataset import Dataset
 from groundling.errors import DataError
-from groundling.images import image_size
 from groundling.objectives.mean import mean_over
 from groundling.progress import track
 from groundling.regions.fingerprints import to_json
@@ -42,31 +41,26 @@ def perfect_fingerprint(classes: Classes) -> Fingerprint:
 
 def perfect(example: Example, classes: Classes) -> Regions:
     """One image's regions; the whole picture where nobody drew a box. The labels are the most frequent of the words."""
-    size = example.size if all(example.size) else _size(example)
+    if not all(example.size):
+        raise DataError(f"image {example.id!r}: its size is not known, so nobody can say where its boxes are")
     column = {name: i for i, name in enumerate(classes.names)}
     said: dict[tuple[int, Box], set[int]] = {}
-    for phrase in next(iter(label([example], classes))).gold:
+    for phrase in label([example], classes)[0].gold:
         for box, frame in zip(phrase.boxes, phrase.frames or (0,) * len(phrase.boxes), strict=True):
             said.setdefault((frame, box), set()).update({column[phrase.label]} if phrase.label else ())
     if not said:
-        said[0, (0.0, 0.0, float(size[0]), float(size[1]))] = set()
+        said[0, (0.0, 0.0, float(example.size[0]), float(example.size[1]))] = set()
     feats = torch.zeros(len(said), len(column) + 1)
     for row, words in zip(feats, said.values(), strict=True):
         row[sorted(words) or [len(column)]] = 1
     return Regions.of(
         feats,
         torch.tensor([box for _, box in said]),
-        size,
+        example.size,
         frame=torch.tensor([frame for frame, _ in said]),
         labels=feats.argmax(1, keepdim=True),
         scores=torch.ones(len(said), 1),
     )
-
-
-def _size(example: Example) -> tuple[int, int]:
-    if not example.media:
-        raise DataError(f"image {example.id!r}: neither its size nor its picture is known, so its boxes mean nothing")
-    return image_size(example.media)
 
 
 # ---------------------------------------------------------------- biased
