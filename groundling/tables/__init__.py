@@ -29,6 +29,9 @@ TABLES = {  # name -> module of this package that has it
     "distributed-table-4": "distributed",
     "distributed-heads": "distributed",
     "distributed-videos": "distributed",
+    "contrastive-table-4": "contrastive",
+    "contrastive-table-5": "contrastive",
+    "contrastive-table-6": "contrastive",
 }
 
 Value = int | float | str
