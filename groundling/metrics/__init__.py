@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from groundling.metrics.phrases import localise as localise
     from groundling.metrics.phrases import read_queries as read_queries
     from groundling.metrics.predictions import read_captions as read_captions
+    from groundling.metrics.retrieval import score_retrieval as score_retrieval
     from groundling.metrics.reward import CiderReward as CiderReward
     from groundling.metrics.significance import compare as compare
     from groundling.metrics.significance import intervals as intervals
@@ -51,6 +52,7 @@ _HOME = {
     "localise": "metrics.phrases",
     "read_queries": "metrics.phrases",
     "read_captions": "metrics.predictions",
+    "score_retrieval": "metrics.retrieval",
     "CiderReward": "metrics.reward",
     "compare": "metrics.significance",
     "intervals": "metrics.significance",

@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 Block = NDArray[np.floating]
 
 
-def retrieval(
+def score_retrieval(
     scores: Block | Iterable[Block],
     image_of: NDArray[np.integer],
     ids: Sequence[str],
@@ -49,7 +49,7 @@ def retrieval(
 
 
 def rsum(found: Sequence[Statistics]) -> Score:
-    """The sum of what `retrieval` found, in per cent."""
+    """The sum of what `score_retrieval` found, in per cent."""
     scores = [one.score() for one in found]
     about = scores[0].signature.replace(scores[0].signature.partition("|")[0], "rsum", 1)
     return Score("rsum", 100 * sum(score.value for score in scores), scores[0].n, about)

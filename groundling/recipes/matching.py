@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from groundling.metrics.retrieval import retrieval, rsum
+from groundling.metrics.retrieval import rsum, score_retrieval
 from groundling.metrics.statistics import Statistics
 from groundling.models.cross_attention import compact, score_all, score_pairs
 from groundling.models.scan import Scan
@@ -82,7 +82,7 @@ def retrieve(
         for said, tags in track(some, "captions, in thousands", len(some), quiet=quiet):
             yield matcher.pairs(regions, said.to(device), tags.to(device)).cpu().numpy()
 
-    return retrieval(blocks(), image_of, ids, split=split)
+    return score_retrieval(blocks(), image_of, ids, split=split)
 
 
 def _everyone(rows: Tensor, real: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundling.metrics.retrieval import own_ranks, retrieval, rsum
+from groundling.metrics.retrieval import own_ranks, rsum, score_retrieval
 
 SCORES = np.array([[0.9, 0.1, 0.3, 0.95], [0.7, 0.8, 0.6, 0.2], [0.2, 0.4, 0.65, 0.9]])
 IMAGE_OF = np.array([0, 0, 1, 2])
@@ -16,7 +16,7 @@ IMAGE_OF = np.array([0, 0, 1, 2])
 def test_both_ways_by_hand() -> None:
     """Captions rank their images 1, 3, 2 and 2. The best own captions of the images rank 2, 3 and 1."""
     assert own_ranks([SCORES.T], IMAGE_OF).tolist() == [1, 3, 2, 2]
-    found = retrieval(SCORES, IMAGE_OF, ["x", "y", "z"], ks=(1, 2))
+    found = score_retrieval(SCORES, IMAGE_OF, ["x", "y", "z"], ks=(1, 2))
     assert {one.name: one.score().value for one in found} == pytest.approx(
         {"i2t R@1": 1 / 3, "i2t R@2": 2 / 3, "t2i R@1": 1 / 4, "t2i R@2": 3 / 4}
     )
@@ -27,7 +27,7 @@ def test_both_ways_by_hand() -> None:
 
 
 def test_a_model_to_which_all_are_alike_retrieves_nothing() -> None:
-    assert rsum(retrieval(np.zeros((12, 24)), np.arange(24) % 12, [*"abcdefghijkl"])).value == 0
+    assert rsum(score_retrieval(np.zeros((12, 24)), np.arange(24) % 12, [*"abcdefghijkl"])).value == 0
 
 
 @given(st.integers(1, 7), st.integers(0, 9), st.integers(1, 5), st.integers(0, 1000))
@@ -38,7 +38,9 @@ def test_blocks_of_columns_give_what_sorting_the_whole_matrix_gives(
     image_of = draw.permutation([*range(images), *draw.integers(0, images, more)])
     scores = draw.integers(0, 5, (images, len(image_of))).astype(float)
     blocks = (scores[:, i : i + size] for i in range(0, len(image_of), size))
-    found = {one.name: one.per_item() for one in retrieval(blocks, image_of, [*map(str, range(images))], ks=(1, 3))}
+    found = {
+        one.name: one.per_item() for one in score_retrieval(blocks, image_of, [*map(str, range(images))], ks=(1, 3))
+    }
     for k in (1, 3):
         for n, image in enumerate(image_of):
             others = np.delete(scores[:, n], image)
@@ -51,12 +53,12 @@ def test_blocks_of_columns_give_what_sorting_the_whole_matrix_gives(
 
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="3 rows of scores; there must be 4"):
-        retrieval([SCORES[:, :3]], IMAGE_OF, ["x", "y", "z"])
+        score_retrieval([SCORES[:, :3]], IMAGE_OF, ["x", "y", "z"])
     with pytest.raises(ValueError, match="got"):
-        retrieval([SCORES, SCORES], IMAGE_OF, ["x", "y", "z"])
+        score_retrieval([SCORES, SCORES], IMAGE_OF, ["x", "y", "z"])
     with pytest.raises(ValueError, match="got"):
-        retrieval(SCORES, IMAGE_OF, ["x", "y"])
+        score_retrieval(SCORES, IMAGE_OF, ["x", "y"])
     with pytest.raises(ValueError, match="image 3 has no caption"):
-        retrieval(np.zeros((4, 4)), IMAGE_OF, [*"wxyz"])
+        score_retrieval(np.zeros((4, 4)), IMAGE_OF, [*"wxyz"])
     with pytest.raises(ValueError, match="caption 1 is NaN"):
-        retrieval(np.where(SCORES == 0.8, np.nan, SCORES), IMAGE_OF, ["x", "y", "z"])
+        score_retrieval(np.where(SCORES == 0.8, np.nan, SCORES), IMAGE_OF, ["x", "y", "z"])

@@ -20,7 +20,7 @@ from groundling.cli import main
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
 from groundling.errors import GroundlingError
-from groundling.metrics.retrieval import retrieval
+from groundling.metrics.retrieval import score_retrieval
 from groundling.models.scan import Scan
 from groundling.recipes import Given, load
 from groundling.recipes.matcher_pos_scan import MatcherPosScan
@@ -87,7 +87,7 @@ def test_retrieval_in_several_batches_is_that_of_all_pairs(run: Path, tmp_path: 
     regions = Regions.stack([batch.regions for batch in several])
     words, nouns = (torch.cat([getattr(batch, name)[:, 1:] for batch in several]) for name in ("tokens", "nouns"))
     whole = model.parts.matcher.pairs(regions, words, nouns).numpy()
-    expected = retrieval(whole, torch.arange(20).numpy(), [name for batch in several for name in batch.ids])
+    expected = score_retrieval(whole, torch.arange(20).numpy(), [name for batch in several for name in batch.ids])
     found = retrieve(model.parts.matcher, several, cpu)
     assert [one.score() for one in found] == [one.score() for one in expected]
 
