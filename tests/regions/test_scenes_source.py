@@ -154,7 +154,17 @@ def test_the_fingerprint_names_what_the_numbers_depend_on() -> None:
     assert made.fingerprint.dim == DIM and made.fingerprint.parameters == {"count": 30}
 
 
-@pytest.mark.parametrize("count", [0, 19, 41])
+@pytest.mark.parametrize("count", [0, 19, 101])
 def test_counts_that_it_cannot_give_are_refused(count: int) -> None:
-    with pytest.raises(GroundlingError, match="20 to 40"):
+    with pytest.raises(GroundlingError, match="20 to 100"):
         make(count)
+
+
+def test_proposals_may_be_as_redundant_as_those_of_a_detector() -> None:
+    image = scene(9, 3).picture.image
+    few, many = make()(image).boxes[0], make(100, 0.9)(image).boxes[0]
+    overlap = iou(many, many).fill_diagonal_(0)
+    assert len(many) > 1.3 * len(few) and 0.6 < overlap.max() <= 0.9 + 1e-6
+    assert make(36, 0.6).fingerprint == make().fingerprint != make(36, 0.9).fingerprint
+    with pytest.raises(GroundlingError, match="between 0 and 1, not 1"):
+        make(36, 1.0)

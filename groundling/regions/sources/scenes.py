@@ -22,20 +22,26 @@ from groundling.types import Fingerprint
 Floats = NDArray[np.float64]
 
 VERSION = "2"
-FEWEST, MOST = 20, 40
+FEWEST, MOST = 20, 100
 STEP = 9.0  # neighbouring pixels that differ by more belong to different segments
-SAME = 0.6  # IoU above which two proposals are one
+SAME = 0.6  # IoU above which two proposals are one, unless told otherwise
 WIDEST = 160  # segments are found on a copy that is no wider
 MEASURES = ((1.0, 1.0, 0.0, 0.0), (1.0, 0.3, 1.0, 0.0), (0.2, 1.0, 0.2, 1.0))  # weights of `mergers`
 THUMB, HISTOGRAM, CELLS, ANGLES = 6, 19, 3, 8
 DIM = THUMB * THUMB * 4 + HISTOGRAM + CELLS * CELLS * ANGLES + 8 + 12
 
 
-def make(count: int = 36) -> SceneRegions:
-    """`count` is the largest number of regions of an image, from 20 to 40."""
+def make(count: int = 36, same: float = SAME) -> SceneRegions:
+    """`count` is the largest number of regions of an image, from 20 to 100; `same` the IoU above which two are one.
+
+    With count 100 and same 0.9 things are covered by as many proposals as a detector gives.
+    """
     if not FEWEST <= count <= MOST:
         raise GroundlingError(f"the scenes source gives {FEWEST} to {MOST} regions, not {count}")
-    return SceneRegions(count, Fingerprint("scenes", VERSION, DIM, {"count": count}))
+    if not 0 < same < 1:
+        raise GroundlingError(f"same is an overlap between 0 and 1, not {same}")
+    parameters = {"count": count} | ({} if same == SAME else {"same": same})
+    return SceneRegions(count, same, Fingerprint("scenes", VERSION, DIM, parameters))
 
 
 @dataclass(frozen=True)
@@ -43,13 +49,14 @@ class SceneRegions:
     """A region source: an RGB image in, regions out; the first region is the whole image."""
 
     count: int
+    same: float
     fingerprint: Fingerprint
 
     def __call__(self, image: Image.Image) -> Regions:
         image = image.convert("RGB")
         small = image.reduce(max(1, -(-image.width // WIDEST)))
         found = segment(np.asarray(small, np.float64), STEP)
-        boxes, holds = propose(found, self.count)
+        boxes, holds = propose(found, self.count, self.same)
         feats = describe(image, small, found, boxes, holds)
         places = torch.from_numpy(boxes * _scale(image, small))
         return Regions.of(torch.from_numpy(feats.astype(np.float32)), places, (image.width, image.height))
@@ -63,7 +70,7 @@ def _scale(image: Image.Image, small: Image.Image) -> Floats:
 # ---------------------------------------------------------------- where
 
 
-def propose(found: Segments, count: int) -> tuple[Floats, Bools]:
+def propose(found: Segments, count: int, same: float) -> tuple[Floats, Bools]:
     """Boxes (R, 4) in pixels of the map of segments, and which segments each is about (R, S).
 
     First the whole picture and the grounds, then whatever stands out most and is not there yet. Where that is too
@@ -78,25 +85,25 @@ def propose(found: Segments, count: int) -> tuple[Floats, Bools]:
     holds = np.concatenate([every, grounds, things])
     boxes = boxes_of(found, holds).astype(np.float64)
     boxes[0] = 0, 0, wide, high
-    kept = _distinct(boxes, count)
+    kept = _distinct(boxes, count, same)
     boxes, holds = boxes[kept], holds[kept]
     while len(boxes) < FEWEST:
         boxes, holds = np.concatenate([boxes, _halves(boxes)])[:FEWEST], np.tile(holds, (3, 1))[:FEWEST]
     return boxes, holds
 
 
-def _distinct(boxes: Floats, count: int) -> Ints:
-    """The first `count` of those that are not the same as an earlier one."""
+def _distinct(boxes: Floats, count: int, same: float) -> Ints:
+    """The first `count` of those whose IoU with every earlier one is at most `same`."""
     low, high = np.maximum(boxes[:, None, :2], boxes[:, :2]), np.minimum(boxes[:, None, 2:], boxes[:, 2:])
     sides = (high - low).clip(0)
     shared = sides[..., 0] * sides[..., 1]
     area = shared.diagonal()
-    same = shared > SAME * (area[:, None] + area - shared)
+    alike = shared > same * (area[:, None] + area - shared)
     alive, kept = np.ones(len(boxes), bool), []
     for i in range(len(boxes)):
         if alive[i]:
             kept.append(i)
-            alive &= ~same[i]
+            alive &= ~alike[i]
         if len(kept) == count:
             break
     return np.array(kept)
