@@ -19,6 +19,7 @@ from groundling.metrics.bleu import bleu, counts
 from groundling.metrics.ngrams import Corpus, Numbers
 from groundling.metrics.reward import BleuReward, CiderReward
 from groundling.recipes import WEIGHTS, Given, load, scst
+from groundling.recipes.distributed import Distributed
 from groundling.recipes.run import groundable_words, train
 from groundling.recipes.scst import Scst, likeliest, log_likelihood
 from groundling.recipes.updown import Updown
@@ -121,6 +122,17 @@ def test_the_expected_reward_rises(tmp_path: Path) -> None:
         optimizer.step()
     assert before < 0.5
     assert expected() > 0.8
+
+
+def test_captioners_of_several_branches_learn_too(tmp_path: Path) -> None:
+    given, batch = world(tmp_path)
+    recipe = Distributed(branches=2, location=8, dropout=0.1, **SMALL)
+    m = recipe.parts(given.vocab, given.layout, given.classes)
+    judge = Kites(given.vocab)
+    losses = Scst(length=5).losses(lambda m, batch, words, image_of: judge.rate(batch.regions, words, image_of))
+    torch.manual_seed(0)
+    losses(m, batch, Clock(0, 0))["scst"].backward()
+    assert all(w.grad is not None and w.grad.isfinite().all() for w in m.captioner.logits.parameters())
 
 
 # ---------------------------------------------------------------- eq. 19
