@@ -216,7 +216,7 @@ def _heaviest(z: Tensor, frame: Tensor) -> Tensor:
     best = z.new_full(empty, -math.inf).scatter_reduce(-1, frame, z, "amax")
     place = torch.arange(r, device=z.device).expand_as(z).masked_fill(z < best.gather(-1, frame), r)
     first = place.new_full(empty, r).scatter_reduce(-1, frame, place, "amin")
-    return place == first.gather(-1, frame).clamp(max=r - 1)
+    return place == first.gather(-1, frame)
 
 
 # ---------------------------------------------------------------- voting
@@ -270,7 +270,9 @@ class _Election(Function):
         words, odd = guesses, (guesses <= UNK) & (guesses != EOS)
         if odd.any():
             words = words.masked_scatter(odd, _sayable(logits[odd], -math.inf).max(1).indices)
-        mixture = ((1 / total).view(m, 1, k) @ p).squeeze(1)  # K p(y)
+        mixture = torch.zeros_like(p[:, 0])  # K p(y); no matrix product, which may be less exact on a GPU
+        for branch, sums in zip(p.unbind(1), total.unbind(1), strict=True):
+            mixture.addcdiv_(branch, sums)
         guess = mixture.max(1).indices
         winner, likeliest = _vote(words, _sayable(mixture, 0.0) / k)
         # The target as the mixture sees it: the winner and the likeliest word change places.
