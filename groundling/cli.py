@@ -17,12 +17,12 @@ from groundling.errors import GroundlingError
 
 COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs them
     "demo": "the whole path on drawn scenes: data, regions, training, captions, scores, a page",
-    "scenes": "draw little worlds with captions and boxes: a data set made here",
+    "scenes": "draw little worlds, still or moving, with captions and boxes: a data set made here",
     "doctor": "check a data set, its regions and this machine before training",
     "regions": "make or import the regions that models look at",
     "train": "train a recipe",
     "seeds": "train, caption and score with several seeds: mean and deviation of every score",
-    "caption": "caption images, each noun with its box",
+    "caption": "caption images and videos, each noun with its box",
     "ground": "find the phrases of a sentence in an image, each with its box",
     "labels": "which phrases of a data set have a class of a detector",
     "report": "one HTML page to look at captions and boxes",

@@ -74,3 +74,11 @@ def test_json_gives_the_same_classes_back() -> None:
     for bad in ({}, {"names": ["a"]}, {"names": ["a"], "class_of": {"b": "c"}}, {"names": 1, "class_of": {}}):
         with pytest.raises(DataError, match="not object classes"):
             Classes.from_json(bad)
+
+
+def test_a_class_that_the_data_set_names_is_the_class_of_its_word() -> None:
+    """ActivityNet-Entities calls "guy" a man and tells the word; the lemma of the noun would be another class."""
+    caption = Caption("a guy", ("a", "guy"), ((0, 1), (2, 5)), ("DT", "NN"), ("a", "guy"))
+    phrase = Phrase(0, (1, 2), ((0.0, 0.0, 5.0, 5.0),), frames=(3,), label="man", head=1)
+    found = build([Example("v_1_segment_00", "", (0, 0), (caption,), (phrase,))], min_count=1)
+    assert found.names == ("man",) and found.class_of["guy"] == "man"
