@@ -14,4 +14,10 @@ SMALL: dict[str, Value] = {
     "min_count": 2,
     "captions_per_image": 2,
     "epochs": 20,
+    "contrastive.lr": 3e-4,
+    "contrastive.epochs": 6,
+    "introspective.lr": 3e-4,
+    "introspective.epochs": 6,
+    "gan.lr": 3e-4,
+    "gan.epochs": 6,
 }
