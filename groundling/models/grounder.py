@@ -65,21 +65,25 @@ class Grounder(nn.Module):
         super().__init__()
         self.temperature, self.joiner = temperature, joiner
         self.norm = nn.BatchNorm1d(dim, affine=False)
-        self.of_region = _branch(dim, joint, dropout, dropout / 3)
+        self.columns = nn.Dropout(dropout / 3)
+        self.of_region = _branch(dim, joint, dropout)
         self.embed = nn.Embedding(vocab_size, embed, padding_idx=PAD)
         self.register_buffer("vectors", torch.zeros(vocab_size, 0) if vectors is None else vectors)
         self.dropout = nn.Dropout(dropout)
         self.lstm = nn.LSTM(embed + self.vectors.shape[1], hidden, layers, batch_first=True)
-        self.of_phrase = _branch(hidden, joint, dropout, dropout)
+        self.of_phrase = nn.Sequential(nn.Dropout(dropout), *_branch(hidden, joint, dropout))
         self.register_buffer("nouns", torch.tensor(list(nouns) or [False] * vocab_size), persistent=False)
 
     # ---------------------------------------------------------------- the two branches
 
     def see(self, regions: Regions) -> Tensor:
-        """f(x) (B, R, H), of unit length; 0 where not valid."""
-        real = regions.feats[regions.valid]
-        seen = F.normalize(self.of_region(self.norm(real)), dim=-1) if len(real) else real.new_zeros(0, self.size)
-        return seen.new_zeros(*regions.valid.shape, self.size).masked_scatter(regions.valid[..., None], seen)
+        """f(x) (B, R, H), of unit length; 0 where not valid. Dropout takes columns, of all regions alike."""
+        real, out = regions.feats[regions.valid], regions.feats.new_zeros(*regions.valid.shape, self.size)
+        if not len(real):
+            return out
+        columns = self.columns(real.new_ones(real.shape[1]))
+        seen = F.normalize(self.of_region(self.norm(real) * columns), dim=-1)
+        return out.masked_scatter(regions.valid[..., None], seen)
 
     def read(self, words: Tensor) -> Tensor:
         """g(y) (P, H), of unit length, of phrases (P, t) that end at PAD. Equal phrases are read once."""
@@ -100,11 +104,15 @@ class Grounder(nn.Module):
         return int(self.of_phrase[-1].out_features)  # type: ignore[arg-type]
 
     def best(self, scores: Tensor, valid: Tensor) -> Tensor:
-        """The soft maximum over the last axis:  τ log ((1/R) Σ_l exp(s_l / τ)),  of the R valid regions; 0 of none."""
+        """The soft maximum over the last axis:  τ log ((1/R) Σ_l exp(s_l / τ)),  of the R valid regions; 0 of none.
+
+        scores: (..., R); valid: of the same shape, or of the last axes of it.
+        """
         count = valid.sum(-1)
-        some = torch.where(valid, scores, -torch.inf).masked_fill((count == 0)[..., None], 0.0)
-        soft = self.temperature * ((some / self.temperature).logsumexp(-1) - count.clamp(min=1).log())
-        return torch.where(count > 0, soft, 0.0)
+        if not bool(valid.all()):
+            scores = scores.masked_fill(~(valid | (count == 0)[..., None]), -torch.inf)
+        soft = self.temperature * ((scores / self.temperature).logsumexp(-1) - count.clamp(min=1).log())
+        return soft * (count > 0)
 
     # ---------------------------------------------------------------- phrases
 
@@ -167,15 +175,13 @@ class Grounder(nn.Module):
         for start in range(0, len(regions), IMAGES):
             some = regions[slice(start, start + IMAGES)]
             scores = torch.einsum("brh,ph->bpr", self.see(some), read)
-            best = self.best(scores, some.valid[:, None].expand_as(scores))  # (b, P)
+            best = self.best(scores, some.valid[:, None])  # (b, P)
             rows.append(_mean_of(best.T, found.caption, len(words)).T)
         return torch.cat(rows)
 
 
-def _branch(dim: int, joint: int, dropout: float, before: float) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Dropout(before), nn.Linear(dim, joint), nn.ReLU(), nn.Dropout(dropout), nn.Linear(joint, joint)
-    )
+def _branch(dim: int, joint: int, dropout: float) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(dim, joint), nn.ReLU(), nn.Dropout(dropout), nn.Linear(joint, joint))
 
 
 def _phrases(tokens: Tensor, caption: Tensor, start: Tensor, end: Tensor) -> Phrases:

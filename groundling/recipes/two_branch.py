@@ -50,7 +50,7 @@ from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
 from groundling.text.vectors import PACKAGE, read_vectors
-from groundling.train.distributed import gather, rank
+from groundling.train.distributed import gather, rank, world
 from groundling.train.schedules import StepDecay
 from groundling.train.stages import Clock, Losses, Parts, Stage
 from groundling.types import PAD, Score, Vocab
@@ -171,12 +171,12 @@ class TwoBranch:
 
     def sentences(self, matcher: Grounder, batch: Batch, found: Phrases, v: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """S (N', B') of the captions that have a phrase with the images of all processes, and the image of each."""
-        short = self.regions_per_image - v.shape[1]
+        short = self.regions_per_image - v.shape[1] if world() > 1 else 0  # all processes alike
         everyone = gather(F.pad(v, (0, 0, 0, short)))
         valid = gather(F.pad(batch.regions.valid, (0, short)).float()) > 0
         before = int(gather(torch.tensor([len(v)], device=v.device))[: rank()].sum())
         scores = (y @ everyone.flatten(0, 1).T).view(len(y), *valid.shape)  # (P, B', R)
-        best = matcher.best(scores, valid.expand_as(scores))
+        best = matcher.best(scores, valid)
         said = torch.bincount(found.caption, minlength=len(batch.tokens)) > 0
         total = best.new_zeros(len(batch.tokens), best.shape[1]).index_add(0, found.caption, best)
         return total[said], (batch.image_of + before)[said]
