@@ -14,10 +14,10 @@ and every branch says a word (eq. 3 to 5, models/distributed.py). Learned with c
 first with one branch alone, then with all. When captions are made, the word that most branches say is said, and its box
 is around the regions of the branches that say it. `eliminate 0` is the paper's table 3, `branches 1` its baseline.
 
-With a guide (the matcher of another run, as in `pos_scan`) the attention is also taught at nouns. Each branch follows
-the guide in what it may see, since it cannot look at what those before it chose:
+With a guide (the matcher of another run, as in `pos_scan`) the attention of the first branch, which sees everything, is
+also taught at nouns; where else the thing is, the others learn from the words alone:
 
-      + λ1 1/K Σ_k KL(α^k_t ‖ a^k_t),   α^k: the guide's attention on R^k, in proportion
+      + λ1 KL(α_t ‖ a^1_t),   α: the guide's attention
 
 We depart from the paper where it is silent or odd: the sum over k is a mean, so that the rate of learning need not
 change with K; the query is h1_t (eq. 2 prints t-1), and LSTM_1 also hears h2_{t-1} as in Up-Down; how long all branches
@@ -54,8 +54,8 @@ from groundling.types import Score, Vocab
 class Distributed:
     branches: int = 4  # K, how many attentions there are
     eliminate: int = 1  # 1: a branch does not see what those before it chose; 0: it sees all regions
-    guide: str = ""  # run of a matcher whose attention is followed; none without it
-    lam1: float = 0.1  # weight of KL(guide ‖ branch)
+    guide: str = ""  # run of a matcher whose attention the first branch follows; none without it
+    lam1: float = 0.1  # weight of KL(guide ‖ first branch)
     hidden: int = 1024  # size of v, h1 and h2
     embed: int = 512  # size of a word's embedding
     attention: int = 512  # size of the space in which regions and h1 are compared
@@ -135,18 +135,10 @@ class Distributed:
         terms = [cross_entropy(branch.logp, batch.targets) for branch in said.branches]
         losses = {"xe": torch.stack(terms).mean()}
         if self.guide:
-            losses["look"] = self.lam1 * self.follow(said, m.guide.look(batch), batch.nouns[:, 1:])
+            alpha = m.guide.look(batch)  # (N, T, R)
+            nouns = batch.nouns[:, 1:] & (alpha.sum(-1) > 0)
+            losses["look"] = self.lam1 * attention_kl(alpha, said.branches[0].attn, nouns)
         return losses
-
-    @staticmethod
-    def follow(said: Decoding, alpha: Tensor, nouns: Tensor) -> Tensor:
-        """Mean over branches of KL(α^k ‖ a^k) at nouns that the guide places; alpha is (N, T, R)."""
-        terms = []
-        for branch in said.branches:
-            seen = alpha * (branch.attn > 0)
-            total = seen.sum(-1, keepdim=True)
-            terms.append(attention_kl(seen / total.clamp(min=1e-6), branch.attn, nouns & (total.squeeze(-1) > 1e-6)))
-        return torch.stack(terms).mean()
 
     def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
         return caption_scores(m.captioner, batches, self.length, device, split)

@@ -1,4 +1,4 @@
-"""Distributed attention as a recipe: one branch, then all; a guide for each branch; the whole thing from its parts."""
+"""Distributed attention as a recipe: one branch, then all; a guide for the first; the whole thing from its parts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from groundling import boxes, generate
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
 from groundling.errors import GroundlingError
+from groundling.objectives.attention_kl import attention_kl
 from groundling.recipes import Given, load
 from groundling.recipes.distributed import Distributed
 from groundling.recipes.multihead import Multihead
 from groundling.recipes.run import groundable_words, train
 from groundling.regions.store import Store, Writer
-from groundling.tensors import Batch, Decoding, Regions
+from groundling.tensors import Batch, Regions
 from groundling.text.vocab import Vocabulary
 from groundling.train.stages import Clock, Parts
 from groundling.types import Example, Fingerprint, Phrase
@@ -137,20 +138,6 @@ def test_the_loss_is_the_mean_of_the_branches(tmp_path: Path) -> None:
     torch.testing.assert_close(losses["xe"], expected)
 
 
-def test_a_branch_follows_the_guide_in_what_it_may_see() -> None:
-    """The guide: (1/2, 1/4, 1/4). Branch 1 agrees: 0. Branch 2 cannot see region 0; there the guide is (1/2, 1/2).
-
-    It looks with (3/4, 1/4): KL = 1/2 log(1/2 / 3/4) + 1/2 log(1/2 / 1/4) = 1/2 log(4/3).
-    """
-    guide = torch.tensor([[[0.5, 0.25, 0.25], [0, 0, 0], [0.2, 0.2, 0.6]]])
-    looks = torch.tensor([[0.5, 0.25, 0.25], [0, 0.75, 0.25]])
-    words, nouns = torch.tensor([[4, 5, 6]]), torch.tensor([[True, True, False]])
-    zero = torch.zeros(1, 3)
-    branches = tuple(Decoding(words, zero, look.expand(1, 3, 3), words) for look in looks)
-    said = Decoding(words, zero, looks.mean(0).expand(1, 3, 3), words, branches=branches)
-    torch.testing.assert_close(Distributed.follow(said, guide, nouns), 0.25 * torch.tensor(4 / 3).log())
-
-
 def test_a_guide_teaches_where_to_look(tmp_path: Path) -> None:
     class Last(nn.Module):
         def look(self, batch: Batch) -> Tensor:
@@ -167,6 +154,8 @@ def test_a_guide_teaches_where_to_look(tmp_path: Path) -> None:
     learn(recipe, parts, batch, 2, 40)
     said = parts.captioner(parts.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
     nouns = batch.nouns[:, 1:]
+    expected = attention_kl(parts.guide.look(batch), said.branches[0].attn, nouns)
+    torch.testing.assert_close(recipe.xe(2, parts, batch, Clock(0, 0))["look"], 5.0 * expected)
     assert (said.branches[0].attn[nouns].argmax(-1) == planted.REGIONS - 2).all()
     assert (said.branches[1].attn[nouns][:, planted.REGIONS - 2] == 0).all()
 
