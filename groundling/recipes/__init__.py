@@ -62,6 +62,8 @@ class Given:
     layout: Layout  # of the regions
     fingerprint: Fingerprint  # of the regions
     classes: Classes  # the words that get a box
+    length: int = 16  # words of a caption; longer ones are cut
+    judged: str = "val"  # name of the split that is scored
     start: Model | None = None  # the trained model that a finish goes on with, not yet trained further
 
 
@@ -84,8 +86,8 @@ class Finish(Protocol):
 
     def stages(self, given: Given) -> list[Stage]: ...
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-        """After each epoch, on batches of the validation split with one caption of each image."""
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+        """After each epoch, on batches of the split `given.judged` with one caption of each image."""
         ...
 
 

@@ -46,7 +46,6 @@ class Contrastive:
     sets: int = 5  # K of eq. 10: mismatched captions for every true one
     reference: str = ""  # run of the reference; empty: the model to start from
     replace_every: int = 0  # epochs after which the best target becomes the reference; 0: never
-    length: int = 16  # words of a caption at most; take that of the run to start from
     lr: float = 1e-6  # learning rate of Adam
     clip: float = 5.0  # largest norm of the gradient
     epochs: int = 30  # how often each image is seen
@@ -74,7 +73,7 @@ class Contrastive:
 
     def stages(self, given: Given) -> list[Stage]:
         """One for each reference: that of another run, then what was learned so far."""
-        others, period = Mismatched.of(given, self.length), self.replace_every or self.epochs
+        others, period = Mismatched.of(given), self.replace_every or self.epochs
         lengths = [min(period, self.epochs - done) for done in range(0, self.epochs, period)]
         return [
             Stage(
@@ -104,8 +103,8 @@ class Contrastive:
 
         return cl
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-        return caption_scores(m.captioner, batches, self.length, device, split)
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, given.length, device, given.judged)
 
 
 def log_ratio(target: nn.Module, reference: nn.Module, batch: Batch, others: Mismatched, sets: int) -> Tensor:

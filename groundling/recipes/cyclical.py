@@ -140,5 +140,5 @@ class Cyclical:
             terms["consistency"] = self.consistency * attention_kl(again.attn.detach(), said.attn, said.real)
         return terms
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-        return caption_scores(m.captioner, batches, self.length, device, split)
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, given.length, device, given.judged)

@@ -140,5 +140,5 @@ class Distributed:
             losses["look"] = self.lam1 * attention_kl(alpha, said.branches[0].attn, nouns)
         return losses
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-        return caption_scores(m.captioner, batches, self.length, device, split)
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, given.length, device, given.judged)

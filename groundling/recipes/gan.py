@@ -44,7 +44,6 @@ class Gan:
     hidden: int = 512  # size of f and h
     embed: int = 512  # size of the evaluator's words
     samples: int = 5  # captions drawn for each image
-    length: int = 16  # words of a caption at most; take that of the run to start from
     lr: float = 1e-4  # learning rate of Adam, for both sides
     clip: float = 5.0  # largest norm of the gradient
     epochs: int = 30  # how often each image is seen
@@ -66,7 +65,7 @@ class Gan:
         return [
             Stage(
                 "gan",
-                self.losses(Mismatched.of(given, self.length)),
+                self.losses(Mismatched.of(given), given.length + 1),
                 lr=self.lr,
                 epochs=self.epochs,
                 trains=("captioner", "evaluator"),
@@ -75,14 +74,14 @@ class Gan:
             )
         ]
 
-    def losses(self, others: Mismatched) -> Losses:
+    def losses(self, others: Mismatched, length: int) -> Losses:
         def gan(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
-            usual = likeliest(m, batch, self.length + 1)
+            usual = likeliest(m, batch, length)
             scene = m.captioner.encode(batch.regions)[image_of]
             with torch.no_grad():
-                drawn = generate.sample(m.captioner, scene, self.length + 1).tokens
+                drawn = generate.sample(m.captioner, scene, length).tokens
                 gain = m.evaluator(batch.regions, drawn, image_of).sigmoid()
                 gain = gain - m.evaluator(batch.regions, usual, own).sigmoid()[image_of]
             return self.evaluator(m, batch, drawn, image_of, others) | {
@@ -106,5 +105,5 @@ class Gan:
             "false": self.beta * false_pairs(logits[n + s :]),
         }
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-        return caption_scores(m.captioner, batches, self.length, device, split)
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, given.length, device, given.judged)

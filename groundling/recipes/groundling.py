@@ -95,7 +95,6 @@ class Groundling:
             judge=self.guide,
             lam2=self.lam2,
             samples=self.samples,
-            length=self.length,
             lr=self.finish_lr,
             clip=self.clip,
             epochs=self.finish,
@@ -113,5 +112,5 @@ class Groundling:
     def stages(self, given: Given) -> list[Stage]:
         return [*self.told().stages(given), *(self.rewarded().stages(given) if self.finish else [])]
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-        return caption_scores(m.captioner, batches, self.length, device, split)
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, given.length, device, given.judged)

@@ -35,7 +35,6 @@ from groundling.types import Score
 class Introspective:
     weight: float = 1.0  # λ of the margin term
     margin: float = 1.0  # M, in nats of the whole caption
-    length: int = 16  # words of a caption at most; take that of the run to start from
     lr: float = 1e-6  # learning rate of Adam
     clip: float = 5.0  # largest norm of the gradient
     epochs: int = 30  # how often each image is seen
@@ -74,5 +73,5 @@ class Introspective:
             terms["other"] = self.weight * margin(own, other, self.margin)
         return terms
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-        return caption_scores(m.captioner, batches, self.length, device, split)
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, given.length, device, given.judged)

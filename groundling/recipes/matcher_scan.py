@@ -88,5 +88,5 @@ class MatcherScan:
     def match(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         return {"triplet": hardest_triplet(m.matcher, batch, self.margin)}
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-        return retrieval_scores(m.matcher, batches, device, split)
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+        return retrieval_scores(m.matcher, batches, device, given.judged)

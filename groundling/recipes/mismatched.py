@@ -24,14 +24,15 @@ class Mismatched:
     count: dict[str, int]  # how many it has
 
     @staticmethod
-    def of(given: Given, length: int) -> Mismatched:
-        """`length`: words of a caption; longer ones are cut."""
+    def of(given: Given) -> Mismatched:
         lines: list[NDArray[np.int32]] = []
         first: dict[str, int] = {}
         count: dict[str, int] = {}
         for example in given.examples:
             first[example.id] = len(lines)
-            lines += [encode(caption, given.vocab, length).tokens for caption in example.captions if caption.tokens]
+            lines += [
+                encode(caption, given.vocab, given.length).tokens for caption in example.captions if caption.tokens
+            ]
             count[example.id] = len(lines) - first[example.id]
         if max(count.values()) == len(lines):
             raise GroundlingError("all captions are of one image: there is none that does not fit it")

@@ -103,5 +103,5 @@ class PosScan:
             "look reverse": self.lam1_reverse * attention_kl(beta, alpha, nouns),
         }
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-        return caption_scores(m.captioner, batches, self.length, device, split)
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, given.length, device, given.judged)

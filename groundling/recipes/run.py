@@ -54,7 +54,16 @@ def train(
     seed_everything(seed)
     model = begin(recipe, examples, store, start)
     trained = None if is_whole(recipe) else model
-    given = Given(examples, model.vocab, model.layout, model.fingerprint, model.groundable, trained)
+    given = Given(
+        examples,
+        model.vocab,
+        model.layout,
+        model.fingerprint,
+        model.groundable,
+        model.recipe.length,
+        held_out[0].split,
+        trained,
+    )
     taught = Parts(**dict(model.parts.named_children()), **recipe.teachers(given))
     loader = Loader(
         examples,
@@ -80,7 +89,7 @@ def train(
     )
 
     def evaluate() -> list[Score]:
-        return recipe.scores(taught, judged(0), device, held_out[0].split)
+        return recipe.scores(taught, judged(0), given, device)
 
     def keep(scores: Sequence[Score]) -> None:
         save(out, replace(model, scores=tuple(scores)))

@@ -45,7 +45,6 @@ class Scst:
     lam2: float = 1.0  # weight of the judge's score, eq. 19
     bleu: float = 0.0  # weight of BLEU-4, from 0 to 1
     samples: int = 5  # captions drawn for each image
-    length: int = 16  # words of a caption at most; take that of the run to start from
     lr: float = 5e-5  # learning rate of Adam
     clip: float = 5.0  # largest norm of the gradient
     epochs: int = 80  # how often each image is seen
@@ -66,7 +65,7 @@ class Scst:
         return [
             Stage(
                 "scst",
-                self.losses(self.reward(given)),
+                self.losses(self.reward(given), given.length + 1),
                 lr=self.lr,
                 epochs=self.epochs,
                 trains=("captioner",),
@@ -75,16 +74,16 @@ class Scst:
             )
         ]
 
-    def losses(self, reward: Reward) -> Losses:
-        """Eq. 18, with several captions of each image."""
+    def losses(self, reward: Reward, length: int) -> Losses:
+        """Eq. 18, with several captions of each image, of at most `length` tokens."""
 
         def scst(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
-            usual = likeliest(m, batch, self.length + 1)
+            usual = likeliest(m, batch, length)
             scene = m.captioner.encode(batch.regions)[image_of]
             with torch.no_grad():
-                drawn = generate.sample(m.captioner, scene, self.length + 1).tokens
+                drawn = generate.sample(m.captioner, scene, length).tokens
                 gain = reward(m, batch, drawn, image_of) - reward(m, batch, usual, own)[image_of]
             return {"scst": reinforce(log_likelihood(m, scene, drawn), drawn, gain)}
 
@@ -107,8 +106,8 @@ class Scst:
 
         return reward
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-        return caption_scores(m.captioner, batches, self.length, device, split)
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, given.length, device, given.judged)
 
 
 def likeliest(m: Parts, batch: Batch, length: int) -> Tensor:

@@ -72,5 +72,5 @@ class SupervisedAware:
         told = Supervised(nll=self.nll, kl=self.kl, ce=self.ce)
         return [replace(stage, losses=told.xe) for stage in self.plain().stages(given)]
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-        return self.plain().scores(m, batches, device, split)
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+        return self.plain().scores(m, batches, given, device)

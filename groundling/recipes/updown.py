@@ -92,5 +92,5 @@ class Updown:
         said = m.captioner(scene, batch.inputs, batch.targets, sampling)
         return {"xe": cross_entropy(said.logp, batch.targets)}
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
-        return caption_scores(m.captioner, batches, self.length, device, split)
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, given.length, device, given.judged)

@@ -111,7 +111,7 @@ def test_the_ratio_is_that_of_the_captions_in_the_batch_then_of_others(world: Wo
     given, batch = world.given(), world.batch()
     assert given.start is not None
     captioner = given.start.parts.captioner
-    others = Mismatched.of(given, 16)
+    others = Mismatched.of(given)
     ratio = log_ratio(captioner, captioner, batch, others, 4)
     assert ratio.shape == (5 * len(batch.tokens),)
     torch.testing.assert_close(ratio, torch.zeros_like(ratio))
@@ -215,7 +215,7 @@ def test_an_evaluator_learns_to_tell_true_captions_from_those_of_others(world: W
     assert given.start is not None
     recipe = Gan(hidden=16, embed=16, samples=1)
     m = Parts(captioner=given.start.parts.captioner, **recipe.teachers(given))
-    others = Mismatched.of(given, 16)
+    others = Mismatched.of(given)
     optimizer = torch.optim.Adam(m.evaluator.parameters(), 1e-2)
     own = torch.arange(len(batch.ids))
     drawn, costs = batch.targets, []

@@ -62,13 +62,13 @@ class Kites(nn.Module):
 def test_the_gradient_is_minus_the_gain_over_the_greedy_caption_times_that_of_log_p(tmp_path: Path) -> None:
     """With dropout off, so that what is drawn here with the same seed is what the loss draws."""
     given, batch = world(tmp_path)
-    m, recipe = untrained(given), Scst(samples=3, length=6)
+    m, recipe = untrained(given), Scst(samples=3)
 
     def reward(m: Parts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
         return (words * torch.arange(1.0, words.shape[1] + 1)).sum(1) / 100 + image_of
 
     torch.manual_seed(1)
-    recipe.losses(reward)(m, batch, Clock(0, 0))["scst"].backward()
+    recipe.losses(reward, 7)(m, batch, Clock(0, 0))["scst"].backward()
     found = [weight.grad.clone() for weight in m.parameters() if weight.grad is not None]
     m.zero_grad()
     torch.manual_seed(1)
@@ -104,9 +104,7 @@ def test_the_expected_reward_rises(tmp_path: Path) -> None:
     """From random weights, rewarded by a judge alone: kites are read of in one caption of four, then in most."""
     given, batch = world(tmp_path)
     m, judge = untrained(given), Kites(given.vocab)
-    losses = Scst(samples=5, length=5).losses(
-        lambda m, batch, words, image_of: judge.rate(batch.regions, words, image_of)
-    )
+    losses = Scst(samples=5).losses(lambda m, batch, words, image_of: judge.rate(batch.regions, words, image_of), 6)
     optimizer = torch.optim.Adam(m.parameters(), 1e-2)
 
     def expected() -> float:
@@ -129,7 +127,7 @@ def test_captioners_of_several_branches_learn_too(tmp_path: Path) -> None:
     recipe = Distributed(branches=2, location=8, dropout=0.1, **SMALL)
     m = recipe.parts(given.vocab, given.layout, given.classes)
     judge = Kites(given.vocab)
-    losses = Scst(length=5).losses(lambda m, batch, words, image_of: judge.rate(batch.regions, words, image_of))
+    losses = Scst().losses(lambda m, batch, words, image_of: judge.rate(batch.regions, words, image_of), 6)
     torch.manual_seed(0)
     losses(m, batch, Clock(0, 0))["scst"].backward()
     assert all(w.grad is not None and w.grad.isfinite().all() for w in m.captioner.logits.parameters())
@@ -178,7 +176,7 @@ def test_a_model_goes_on_with_what_it_was_and_the_judge_leaves_no_trace(
     data = dataset.split("train"), dataset.split("val"), store
     train(Updown(epochs=1, length=7, dropout=0.1, **SMALL), *data, tmp_path / "start")
     monkeypatch.setattr(scst, "teacher", lambda folder, given: Kites(given.vocab))
-    finish = Scst(judge="planted", epochs=1, batch=8, length=7)
+    finish = Scst(judge="planted", epochs=1, batch=8)
     with pytest.raises(GroundlingError, match="--start"):
         train(finish, *data, tmp_path / "run")
     train(finish, *data, tmp_path / "run", start=tmp_path / "start")
