@@ -192,7 +192,7 @@ class TwoBranch:
         scores = torch.einsum("prh,ph->pr", v[image], y)
         return distill(scores, soft_labels(evidence, valid, self.sharpness), valid, seen, self.softness)
 
-    def scores(self, m: Parts, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
+    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
         return []
 
 
