@@ -21,14 +21,14 @@ COLUMNS = {
 JOBS = (
     Job("nt", "neuraltalk"),
     Job("aa", "adaptive"),
-    Job("aa-il", "introspective", {"length": 18}, start="aa"),
-    Job("aa-gan", "gan", {"length": 18}, start="aa"),
-    Job("aa-cl-p", "contrastive", {"negative": 0.0, "length": 18}, start="aa"),
-    Job("aa-cl-n", "contrastive", {"positive": 0.0, "length": 18}, start="aa"),
-    Job("aa-cl", "contrastive", {"length": 18}, start="aa"),
-    Job("aa-cl-cl", "contrastive", {"length": 18}, start="aa-cl"),
-    Job("nt-cl", "contrastive", {"length": 18}, start="nt"),
-    Job("nt-cl-aa", "contrastive", {"length": 18, "reference": "@aa"}, start="nt"),
+    Job("aa-il", "introspective", start="aa"),
+    Job("aa-gan", "gan", start="aa"),
+    Job("aa-cl-p", "contrastive", {"negative": 0.0}, start="aa"),
+    Job("aa-cl-n", "contrastive", {"positive": 0.0}, start="aa"),
+    Job("aa-cl", "contrastive", start="aa"),
+    Job("aa-cl-cl", "contrastive", start="aa-cl"),
+    Job("nt-cl", "contrastive", start="nt"),
+    Job("nt-cl-aa", "contrastive", {"reference": "@aa"}, start="nt"),
 )
 SOURCE = "MSCOCO, 2,000 images for validation"
 

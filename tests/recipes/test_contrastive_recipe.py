@@ -136,7 +136,7 @@ def test_mismatched_captions_are_any_but_the_images_own(world: World) -> None:
     examples = [
         replace(first, id=name, captions=tuple(captions[a:b])) for name, a, b in (("a", 0, 1), ("b", 1, 3), ("c", 3, 6))
     ]
-    others = Mismatched.of(replace(world.given(), examples=replace(world.data, examples=tuple(examples))), 16)
+    others = Mismatched.of(replace(world.given(), examples=replace(world.data, examples=tuple(examples))))
     torch.manual_seed(0)
     for name, own in (("a", {0}), ("b", {1, 2}), ("c", {3, 4, 5})):
         drawn = Counter(int(row[1]) - 4 for row in others.draw([name], 3000))
@@ -147,7 +147,7 @@ def test_mismatched_captions_are_any_but_the_images_own(world: World) -> None:
 def test_captions_of_one_image_alone_are_refused(world: World) -> None:
     alone = replace(world.data, examples=world.data.examples[:1])
     with pytest.raises(GroundlingError, match="all captions are of one image"):
-        Mismatched.of(replace(world.given(), examples=alone), 16)
+        Mismatched.of(replace(world.given(), examples=alone))
 
 
 class Killed(BaseException):
