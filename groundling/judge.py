@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from groundling.data.dataset import Dataset, load
 from groundling.errors import DataError
-from groundling.metrics.evaluation import TEXT_METRICS, Evaluation, evaluate
+from groundling.metrics.evaluation import TEXT_METRICS, Evaluation, by_lemma, evaluate
 from groundling.recipes.run import groundable_words
 from groundling.text import classes
 from groundling.types import Example, GroundedCaption
@@ -21,7 +21,7 @@ class Judge:
     examples: tuple[Example, ...]
     fields: Mapping[str, str]  # data and split, for the signatures
     links: bool  # are the links judged?
-    class_of: Mapping[str, str] | None = None  # word -> class, where classes were made here
+    class_of: Callable[[str], str | None] | None = None  # word -> class, of all that there are in the data set
     frequency: Mapping[str, int] | None = None  # boxes of each class in training
     training: Collection[tuple[str, ...]] | None = None  # captions of the training split, where another one is judged
 
@@ -38,13 +38,14 @@ class Judge:
         if not (links and any(phrase.boxes for example in chosen for phrase in example.gold)):
             return Judge(chosen.examples, fields, links=False, training=_said_before(data, split))
         if any(phrase.label for example in chosen for phrase in example.gold):
-            frequency = _frequency(_training(data))
-            return Judge(chosen.examples, fields, True, frequency=frequency, training=_said_before(data, split))
+            labels = {phrase.label for example in data for phrase in example.gold if phrase.label}
+            frequency, said_before = _frequency(_training(data)), _said_before(data, split)
+            return Judge(chosen.examples, fields, True, by_lemma(labels), frequency, said_before)
         data = load(path, skip_bad=skip_bad)
         found = groundable_words(_training(data))
         chosen, training = data.split(split) if split else data, classes.label(_training(data), found)
         examples, said_before = tuple(classes.label(chosen, found)), _said_before(data, split)
-        return Judge(examples, fields, True, found.class_of, _frequency(training), said_before)
+        return Judge(examples, fields, True, found.class_of.get, _frequency(training), said_before)
 
     def __call__(
         self,

@@ -7,7 +7,7 @@ continuous, those rules count whole pixels with both ends included, so right and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -74,7 +74,7 @@ def evaluate(
     *,
     metrics: Sequence[str] = TEXT_METRICS,
     links: bool = True,
-    class_of: Mapping[str, str] | None = None,
+    class_of: Callable[[str], str | None] | None = None,
     frequency: Mapping[str, int] | None = None,
     training: Collection[Sequence[str]] | None = None,
     iou: float = 0.5,
@@ -145,10 +145,16 @@ def _diversity(
 # ---------------------------------------------------------------- links
 
 
+def by_lemma(labels: Iterable[str]) -> Callable[[str], str | None]:
+    """word -> the class that has the same lemma, if there is one."""
+    classes = {lemma_of(label): label for label in sorted(labels)}
+    return lambda word: classes.get(lemma_of(word))
+
+
 def ground_examples(
     said: Mapping[str, GroundedCaption],
     examples: Sequence[Example],
-    class_of: Mapping[str, str] | None,
+    class_of: Callable[[str], str | None] | None,
     iou: float,
     fields: Mapping[str, Any],
 ) -> Grounding:
@@ -156,11 +162,7 @@ def ground_examples(
     labels = {phrase.label for example in examples for phrase in example.gold if phrase.label and phrase.boxes}
     if not labels:
         raise DataError("no phrase of this data has a box and a class, so grounding cannot be scored; leave it out")
-    if class_of is None:
-        by_lemma = {lemma_of(label): label for label in sorted(labels)}
-        find: Callable[[str], str | None] = lambda word: by_lemma.get(lemma_of(word))  # noqa: E731
-    else:
-        find = class_of.get
+    find = class_of or by_lemma(labels)
     video = any(phrase.frames for example in examples for phrase in example.gold)
     frames = 1 + max((frame for example in examples for phrase in example.gold for frame in phrase.frames), default=0)
     sentences: list[Sentence] = []
