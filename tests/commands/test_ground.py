@@ -1,0 +1,132 @@
+"""`groundling ground` and `groundling labels` on drawn scenes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from groundling import grounding
+from groundling.cli import main
+
+TINY = ["--joint", 16, "--embed", 8, "--hidden", 8, "--epochs", 1, "--batch", 8, "--min-count", 1, "--distill", 0]
+
+
+def run(*words: object) -> int:
+    return main([str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Scenes, their regions and a grounder that was calibrated on the training split, which is large enough."""
+    place = tmp_path_factory.mktemp("ground")
+    scenes, regions, model = place / "scenes", place / "regions", place / "model"
+    assert run("scenes", scenes, "--images", 40) == 0
+    assert run("regions", "extract", scenes, "--source", "scenes", "--out", regions, "--workers", 1) == 0
+    assert run("train", "two_branch", "--data", scenes, "--regions", regions, "--out", model, *TINY) == 0
+    return place
+
+
+@pytest.fixture
+def picture(place: Path) -> Path:
+    return next(iter(sorted((place / "scenes").rglob("*.png"))))
+
+
+def test_a_data_set_is_judged_by_both_conventions_and_presence_is_kept(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = ["--data", place / "scenes", "--regions", place / "regions", "--model", place / "model"]
+    capsys.readouterr()
+    assert run("ground", *data, "--split", "train", "--calibrate", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    for truth in ("any", "union"):
+        scores = found[truth]["scores"]
+        assert 0 <= scores["recall@1"] <= scores["recall@5"] <= scores["recall@10"] <= scores["upper_bound"] <= 1
+        assert scores["phrases"] > 20
+    kept = json.loads((place / "model" / grounding.PRESENCE).read_text())
+    assert kept == found["presence"]
+    assert grounding.read_presence(place / "model") is not None
+    assert run("ground", *data) == 0
+    assert "upper_bound" in capsys.readouterr().out
+
+
+def test_phrases_of_a_sentence_are_found_and_drawn(
+    place: Path, picture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ["--model", place / "model"]
+    outputs = ["--png", tmp_path / "p.png", "--heatmap", tmp_path / "heat", "--json"]
+    assert run("ground", picture, "a group of dogs near the red ball", *model, *outputs) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert [found["phrase"] for found in row["phrases"]] == ["a group of dogs", "the red ball"]
+    assert [row["sentence"][slice(*found["span"])] for found in row["phrases"]] == ["a group of dogs", "the red ball"]
+    with Image.open(picture) as image, Image.open(tmp_path / "heat" / "2-the-red-ball.png") as heat:
+        assert heat.size == image.size
+        for found in row["phrases"]:
+            left, top, right, bottom = found["box"]
+            assert 0 <= left < right <= image.width and 0 <= top < bottom <= image.height
+    with Image.open(tmp_path / "p.png") as drawn:
+        assert drawn.height > 0
+
+
+def test_phrases_may_be_named_and_unknown_words_are_told(
+    place: Path, picture: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("ground", picture, "--phrase", "the zeppelin", "--phrase", "dog", "--model", place / "model") == 0
+    out = capsys.readouterr().out
+    assert "never seen: zeppelin" in out
+    assert "dog" in out
+
+
+def test_in_python_it_takes_three_lines(place: Path, picture: Path) -> None:
+    model = grounding.load(place / "model")
+    found = model.ground(picture, "a dog and a ball")
+    assert [one.phrase for one in found] == ["a dog", "a ball"]
+    with Image.open(picture) as image:
+        assert grounding.draw(image, found).width >= image.width
+
+
+def test_the_cost_of_an_image_is_told(place: Path, picture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("ground", picture, "--cost", "--json", "--model", place / "model") == 0
+    rows = json.loads(capsys.readouterr().out)["cost"]
+    assert rows[1]["gflops"] > 0
+    assert all(row["ms"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "name an IMAGE"),
+        (["PICTURE"], "say what to look for"),
+        (["PICTURE", "quickly"], "no noun phrase"),
+        (["PICTURE", "--phrase", "..."], "has no word"),
+        (["--data", "SCENES"], "--regions"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(
+    place: Path, picture: Path, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"PICTURE": str(picture), "SCENES": str(place / "scenes")}
+    assert run("ground", *(names.get(word, word) for word in words), "--model", place / "model") == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"format": 1, "calibration": {"x": [2, 1], "p": [0, 1]}}'])
+def test_a_damaged_calibration_is_named(place: Path, tmp_path: Path, content: str) -> None:
+    shutil.copytree(place / "model", tmp_path / "model")
+    (tmp_path / "model" / grounding.PRESENCE).write_text(content)
+    with pytest.raises(grounding.DataError, match=grounding.PRESENCE):
+        grounding.load(tmp_path / "model")
+
+
+def test_labels_tell_how_many_phrases_have_a_class(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "labels.txt").write_text("person\ndog\n")
+    assert run("labels", place / "scenes", "--labels", tmp_path / "labels.txt", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert 0 < found["covered"] == sum(found["by_way"].values()) < found["phrases"]
+    assert run("labels", place / "scenes", "--regions", place / "regions") == 2
+    assert "--labels" in capsys.readouterr().err
