@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from groundling import boxes
-from groundling.tensors import Captioner, Decoding, Glimpse, Regions, Scene
+from groundling.tensors import Captioner, Decoding, Glimpse, Matcher, Regions, Scene
 from groundling.types import BOS, EOS, PAD, UNK, Box, GroundedCaption, Link, Look, Span, Vocab
 
 # ---------------------------------------------------------------- one caption per row
@@ -263,6 +264,28 @@ def place(said: Decoding, regions: Regions) -> tuple[Tensor, Tensor]:
         torch.stack([boxes.union(regions.boxes[:, None].expand(n, t, r, 4), p) for p in here], 2),
         torch.stack([(said.attn * p).sum(-1) for p in here], 2),
     )
+
+
+def look_again(said: Decoding, regions: Regions, matcher: Matcher, trust: float) -> Decoding:
+    """The same words, their places weighed once more by a matcher that knows what was said:
+
+        a_t ∝ β_t^(1 − trust) α_t^trust
+
+    β: what the captioner looked at while it chose the word.  α: where the matcher sees it.  A word that the matcher
+    does not place stays where it was; one that it places is at the heaviest region of each frame. Row i of `said`
+    speaks of row i of `regions`.
+    """
+    n, t, r = said.attn.shape
+    alpha = matcher.point(regions, said.tokens, torch.arange(n, device=said.tokens.device))
+    known = alpha.sum(-1) > 0  # (N, T)
+    tiny = torch.finfo(said.attn.dtype).tiny
+    mixed = (1 - trust) * said.attn.clamp(min=tiny).log() + trust * alpha.clamp(min=tiny).log()
+    mixed = mixed.masked_fill(~regions.valid[:, None], -math.inf)
+    attn = torch.where(known[..., None], mixed.softmax(-1), said.attn)
+    frame = regions.frame[:, None].expand(n, t, r).reshape(n * t, r)
+    heaviest = Glimpse(attn.reshape(n * t, r)).picks(said.tokens.flatten(), frame).view(n, t, r)
+    picks = heaviest if said.picks is None else torch.where(known[..., None], heaviest, said.picks)
+    return replace(said, attn=attn, picks=picks)
 
 
 def ground(

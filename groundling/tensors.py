@@ -271,6 +271,10 @@ class Matcher(Protocol):
         """(N, T, R): where each word of `batch.targets` is. Sums to 1 over the regions, or is 0: no opinion."""
         ...
 
+    def point(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
+        """(N, T, R): as `look`, of captions (N, T) that end at EOS or PAD and that nobody has parsed."""
+        ...
+
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
         """(N,): how well captions (N, T), which end at EOS or PAD, fit their images."""
         ...

@@ -144,19 +144,24 @@ class Grounder(nn.Module):
     @torch.no_grad()
     def look(self, batch: Batch) -> Tensor:
         """(N, T, R): for each noun of `batch.targets` that is in a phrase, the softmax of s / τ; 0 for other words."""
-        found = self.phrases_of(batch)
-        valid = batch.regions.valid[batch.image_of[found.caption]]  # (P, R)
-        scores = torch.einsum(
-            "prh,ph->pr", self.see(batch.regions)[batch.image_of[found.caption]], self.read(found.words)
-        )
-        weights = (scores / self.temperature).masked_fill(~valid, -torch.inf).softmax(-1).nan_to_num(0.0)
-        at = torch.arange(batch.tokens.shape[1], device=weights.device)
-        inside = (at >= found.start[:, None]) & (at < found.end[:, None])  # (P, T + 1)
-        inside &= batch.nouns[found.caption]
-        out = weights.new_zeros(*batch.tokens.shape, weights.shape[1])
+        return self._at_nouns(batch.regions, self.phrases_of(batch), batch.image_of, batch.nouns)[:, 1:]
+
+    @torch.no_grad()
+    def point(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
+        """(N, T, R): as `look`, in captions (N, T) that nobody has parsed."""
+        return self._at_nouns(regions, self.phrases_in(words), image_of, self.nouns[words] & is_word(words))
+
+    def _at_nouns(self, regions: Regions, found: Phrases, image_of: Tensor, nouns: Tensor) -> Tensor:
+        """(N, T, R): at the `nouns` (N, T) of each phrase the softmax over the regions of s / τ, else 0."""
+        image = image_of[found.caption]
+        scores = torch.einsum("prh,ph->pr", self.see(regions)[image], self.read(found.words))
+        weights = (scores / self.temperature).masked_fill(~regions.valid[image], -torch.inf).softmax(-1).nan_to_num(0.0)
+        at = torch.arange(nouns.shape[1], device=weights.device)
+        inside = (at >= found.start[:, None]) & (at < found.end[:, None]) & nouns[found.caption]  # (P, T)
         phrase, token = inside.nonzero(as_tuple=True)
+        out = weights.new_zeros(*nouns.shape, weights.shape[1])
         out[found.caption[phrase], token] = weights[phrase]
-        return out[:, 1:]
+        return out
 
     @torch.no_grad()
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:

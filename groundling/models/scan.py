@@ -80,10 +80,17 @@ class Scan(nn.Module):
     @torch.no_grad()
     def look(self, batch: Batch) -> Tensor:
         """α (N, T, R) of the words of `batch.targets` that count; 0 for others."""
-        counts = self.counted(batch.targets, batch.nouns[:, 1:])
-        v, e = self.see(batch.regions), self.read(batch.targets, counts)
-        alpha = attention(v[batch.image_of], e, batch.regions.valid[batch.image_of], self.temperature)
-        return alpha * counts[..., None]
+        return self._attend(batch.regions, batch.targets, batch.image_of, batch.nouns[:, 1:])
+
+    @torch.no_grad()
+    def point(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
+        """α (N, T, R), as `look`, of captions (N, T) that nobody has tagged."""
+        return self._attend(regions, words, image_of, None)
+
+    def _attend(self, regions: Regions, words: Tensor, image_of: Tensor, nouns: Tensor | None) -> Tensor:
+        counts = self.counted(words, nouns)
+        v, e = self.see(regions), self.read(words, counts)
+        return attention(v[image_of], e, regions.valid[image_of], self.temperature) * counts[..., None]
 
     @torch.no_grad()
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:

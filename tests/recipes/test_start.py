@@ -114,7 +114,7 @@ def test_a_captioner_is_no_teacher_and_other_regions_are_refused(world: tuple[Da
     dataset, store, run = world
     model: Model = load(run)
     given = Given(dataset, model.vocab, store.layout, store.fingerprint, groundable_words(dataset))
-    with pytest.raises(GroundlingError, match="a model of updown, which matches no words.*matcher_pos_scan"):
+    with pytest.raises(GroundlingError, match="a model of updown, which matches no words.*two_branch"):
         teacher(run, given)
     with pytest.raises(RegionMismatch):
         begin(SMALL, dataset, _Elsewhere(store), run)  # type: ignore[arg-type]
