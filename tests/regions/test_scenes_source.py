@@ -8,9 +8,16 @@ import torch
 from PIL import Image, ImageDraw
 
 from groundling.boxes import iou
+from groundling.data.scenes.animals import BEASTS
+from groundling.data.scenes.grammar import TYPES
+from groundling.data.scenes.things import THINGS
+from groundling.data.scenes.vehicles import VEHICLES
+from groundling.data.scenes.world import PEOPLE
 from groundling.data.scenes.write import scene
 from groundling.errors import GroundlingError
 from groundling.regions.sources import source
+from groundling.regions.sources._scene_head import LABELS, NAMES, WEIGHTS, look, say
+from groundling.regions.sources._scene_head import LABELS, PEOPLE
 from groundling.regions.sources._segments import boxes_of, components, mergers, segment, standing_out
 from groundling.regions.sources.scenes import DIM, make
 
@@ -88,8 +95,8 @@ def test_between_twenty_and_forty_regions_inside_the_picture() -> None:
     for number in range(12):
         found = regions(scene(9, number).picture.image)
         assert found.feats.shape == (1, found.boxes.shape[1], DIM) and found.feats.dtype == torch.float32
-        assert 20 <= found.boxes.shape[1] <= 40 and found.valid.all() and found.labels.shape[2] == 0
-        assert found.feats.isfinite().all() and found.feats.abs().max() < 10
+        assert 20 <= found.boxes.shape[1] <= 40 and found.valid.all() and found.labels.shape[2] == 5
+        assert found.feats.isfinite().all() and found.feats.std() < 2
         low, high = found.boxes[0, :, :2], found.boxes[0, :, 2:]
         assert (low >= 0).all() and (high > low).all() and (high <= found.size[0]).all()
 
@@ -148,10 +155,110 @@ def test_a_red_and_a_blue_thing_are_told_apart_by_colour_and_a_tall_and_a_wide_o
     assert (red - same).norm() < 0.5 * min((red - blue).norm(), (red - flat).norm())
 
 
+# ---------------------------------------------------------------- what the network says
+
+
+def test_the_network_knows_all_that_scenes_speak_of() -> None:
+    assert set(NAMES) == {*PEOPLE, *BEASTS, *VEHICLES, *THINGS, *TYPES} - {"leash"}
+
+
+def test_most_things_are_named_as_they_are() -> None:
+    """Of scenes that it was not trained on: the likeliest label of the region that is nearest, IoU above 1/2."""
+    right = known = 0
+    regions = make()
+    for number in range(30):
+        made = scene(8, number)
+        found = regions(made.picture.image)
+        for item, box in zip(made.world.items, made.picture.boxes, strict=True):
+            if box and item.name in NAMES:
+                overlap = iou(torch.tensor([box]).float(), found.boxes[0])[0]
+                known += bool(overlap.max() > 0.5)
+                label = LABELS[int(found.labels[0, overlap.argmax(), 0])]
+                right += bool(overlap.max() > 0.5) and label == item.name
+    assert right / known > 0.7
+
+
+def test_labels_are_distinct_their_scores_probabilities_that_fall_and_a_man_is_a_person_too() -> None:
+    found = make()(scene(8, 2).picture.image)
+    labels, scores = found.labels[0], found.scores[0]
+    assert labels.dtype == torch.int64 and scores.dtype == torch.float32
+    assert all(len(set(row)) == 5 for row in labels.tolist())
+    assert (scores[:, :-1] >= scores[:, 1:]).all() and (scores >= 0).all() and (scores <= 1).all()
+    p = np.zeros((1, len(NAMES)), np.float32)
+    p[0, [0, 4]] = 0.6, 0.3
+    said, likely = say(p)
+    assert [LABELS[i] for i in said[0, :3]] == ["man", "person", "dog"]
+    np.testing.assert_allclose(likely[0, :3], [0.6, 0.6, 0.3])
+
+
+def test_a_region_is_seen_alone_as_among_others() -> None:
+    x = np.random.default_rng(0).standard_normal((7, 255))
+    z, p = look(x)
+    one_z, one_p = look(x[3:4])
+    np.testing.assert_allclose(z[3:4], one_z, atol=1e-4)
+    np.testing.assert_allclose(p[3:4], one_p, atol=1e-5)
+    assert (p.sum(1) <= 1 + 1e-5).all()
+
+
+def test_the_detector_names_most_things_of_scenes_that_it_has_never_seen() -> None:
+    right = things = 0
+    regions = make()
+    for number in range(30):
+        made = scene(8, number)
+        found = regions(made.picture.image)
+        for item, box in zip(made.world.items, made.picture.boxes, strict=True):
+            if box is None or item.name == "leash":
+                continue
+            overlap, best = iou(torch.tensor([box], dtype=torch.float), found.boxes[0])[0].max(0)
+            if overlap > 0.7 and best > 0:
+                right += LABELS[found.labels[0, best, 0]] == item.name
+                things += 1
+    assert things > 80 and right / things > 0.8
+
+
+def test_labels_come_with_probabilities_best_first_and_people_are_persons() -> None:
+    people = 0
+    for number in range(8):
+        found = make()(scene(8, number).picture.image)
+        assert found.labels.shape == found.scores.shape == (1, found.boxes.shape[1], 5)
+        assert (found.scores.diff(dim=-1) <= 0).all() and 0 <= found.scores.min() <= found.scores.max() <= 1
+        first, person = found.labels[..., 0], LABELS.index("person")
+        human = first < len(PEOPLE)
+        assert torch.equal(found.scores[..., 1][human], found.scores[..., 0][human])
+        assert (found.labels[..., 1][human] == person).all() and not (first == person).any()
+        people += int(human.sum())
+    assert people > 8
+
+
+def test_the_whole_image_does_not_tell_what_is_in_it() -> None:
+    said = [make()(scene(8, number).picture.image).scores[0, 0, 0] for number in range(20)]
+    assert torch.stack(said).mean() < 0.2
+
+
+def test_the_colour_of_a_thing_can_be_read_by_a_linear_layer_from_few_of_them() -> None:
+    """Shirts, red or blue: the class that is nearer to the mean of ten others by the colours in the feature."""
+    rows: dict[str, list[torch.Tensor]] = {"red": [], "blue": []}
+    for number in range(80):
+        made = scene(8, number)
+        found = make()(made.picture.image)
+        for item, box in zip(made.world.items, made.picture.boxes, strict=True):
+            if box and item.name == "shirt" and item.colour in rows:
+                best = iou(torch.tensor([box], dtype=torch.float), found.boxes[0])[0].argmax()
+                rows[item.colour].append(found.feats[0, best])
+    red, blue = torch.stack(rows["red"]), torch.stack(rows["blue"])
+    normal = red[:10].mean(0) - blue[:10].mean(0)
+    middle = (red[:10].mean(0) + blue[:10].mean(0)) / 2
+    right = torch.cat([(red[10:] - middle) @ normal > 0, (blue[10:] - middle) @ normal < 0])
+    assert len(right) > 5 and right.float().mean() > 0.75
+
+
 def test_the_fingerprint_names_what_the_numbers_depend_on() -> None:
     made = source("scenes", count=30)
     assert made.fingerprint == make(30).fingerprint != make(36).fingerprint
     assert made.fingerprint.dim == DIM and made.fingerprint.parameters == {"count": 30}
+    assert [*made.fingerprint.weights] == ["scene_head.safetensors"]
+    assert made.fingerprint.weights == {"scene_head.safetensors": WEIGHTS.sha256}
+    assert made.fingerprint.labels == LABELS
 
 
 @pytest.mark.parametrize("count", [0, 19, 101])

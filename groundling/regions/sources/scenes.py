@@ -1,8 +1,11 @@
-"""Regions of drawn scenes: no learned weights, numpy and Pillow alone, some milliseconds per image.
+"""Regions of drawn scenes, some milliseconds per image.
 
-Neighbouring pixels of nearly one colour are segments; neighbouring segments are merged again and again, by several
-measures of belonging together. Every segment and every merger is a proposal: parts, wholes, and wholes together with
-what they touch. This is selective search on pictures of flat colours.
+Where: neighbouring pixels of nearly one colour are segments; neighbouring segments are merged again and again, by
+several measures of belonging together. Every segment and every merger is a proposal: parts, wholes, and wholes together
+with what they touch. This is selective search on pictures of flat colours.
+
+What: a region's feature is, side by side, what a small network that was trained on other scenes makes of it (128), its
+colours (19) and its place (8). The network also says which classes it may be.
 """
 
 from __future__ import annotations
@@ -15,20 +18,21 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from groundling.errors import GroundlingError
+from groundling.regions.sources import _scene_head
 from groundling.regions.sources._segments import Bools, Ints, Segments, boxes_of, mergers, segment, standing_out
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
 
 Floats = NDArray[np.float64]
 
-VERSION = "2"
+VERSION = "3"
 FEWEST, MOST = 20, 100
 STEP = 9.0  # neighbouring pixels that differ by more belong to different segments
 SAME = 0.6  # IoU above which two proposals are one, unless told otherwise
 WIDEST = 160  # segments are found on a copy that is no wider
 MEASURES = ((1.0, 1.0, 0.0, 0.0), (1.0, 0.3, 1.0, 0.0), (0.2, 1.0, 0.2, 1.0))  # weights of `mergers`
-THUMB, HISTOGRAM, CELLS, ANGLES = 6, 19, 3, 8
-DIM = THUMB * THUMB * 4 + HISTOGRAM + CELLS * CELLS * ANGLES + 8 + 12
+THUMB, HISTOGRAM, CELLS, ANGLES, PLACE = 6, 19, 3, 8, 8
+DIM = _scene_head.LOOKS + HISTOGRAM + PLACE
 
 
 def make(count: int = 36, same: float = SAME) -> SceneRegions:
@@ -41,7 +45,8 @@ def make(count: int = 36, same: float = SAME) -> SceneRegions:
     if not 0 < same < 1:
         raise GroundlingError(f"same is an overlap between 0 and 1, not {same}")
     parameters = {"count": count} | ({} if same == SAME else {"same": same})
-    return SceneRegions(count, same, Fingerprint("scenes", VERSION, DIM, parameters))
+    weights = {_scene_head.WEIGHTS.name: _scene_head.WEIGHTS.sha256}
+    return SceneRegions(count, same, Fingerprint("scenes", VERSION, DIM, parameters, weights, _scene_head.LABELS))
 
 
 @dataclass(frozen=True)
@@ -53,13 +58,25 @@ class SceneRegions:
     fingerprint: Fingerprint
 
     def __call__(self, image: Image.Image) -> Regions:
-        image = image.convert("RGB")
-        small = image.reduce(max(1, -(-image.width // WIDEST)))
-        found = segment(np.asarray(small, np.float64), STEP)
-        boxes, holds = propose(found, self.count, self.same)
-        feats = describe(image, small, found, boxes, holds)
-        places = torch.from_numpy(boxes * _scale(image, small))
-        return Regions.of(torch.from_numpy(feats.astype(np.float32)), places, (image.width, image.height))
+        boxes, described = describe(image.convert("RGB"), self.count, self.same)
+        looks, classes = _scene_head.look(described)
+        feats = np.concatenate([looks, described[:, -HISTOGRAM - PLACE :].astype(np.float32)], 1)
+        labels, scores = _scene_head.say(classes)
+        return Regions.of(
+            torch.from_numpy(feats),
+            torch.from_numpy(boxes),
+            image.size,
+            labels=torch.from_numpy(labels),
+            scores=torch.from_numpy(scores),
+        )
+
+
+def describe(image: Image.Image, count: int, same: float) -> tuple[Floats, Floats]:
+    """Boxes (R, 4) in pixels of an RGB image, and what the network sees of each."""
+    small = image.reduce(max(1, -(-image.width // WIDEST)))
+    found = segment(np.asarray(small, np.float64), STEP)
+    boxes, holds = propose(found, count, same)
+    return boxes * _scale(image, small), appearance(image, small, found, boxes, holds)
 
 
 def _scale(image: Image.Image, small: Image.Image) -> Floats:
@@ -119,8 +136,8 @@ def _halves(boxes: Floats) -> Floats:
 # ---------------------------------------------------------------- what
 
 
-def describe(image: Image.Image, small: Image.Image, found: Segments, boxes: Floats, holds: Bools) -> Floats:
-    """(R, D): what the box looks like, what of it belongs to the region, its colours, edges, place, surroundings.
+def appearance(image: Image.Image, small: Image.Image, found: Segments, boxes: Floats, holds: Bools) -> Floats:
+    """(R, 255): what the box looks like, what of it belongs to the region, its edges, surroundings, colours, place.
 
     Each kind of number is brought to about mean 0 and deviation 1, so that none drowns the others in a linear layer.
     """
@@ -129,17 +146,17 @@ def describe(image: Image.Image, small: Image.Image, found: Segments, boxes: Flo
         [
             4 * pixels,
             2 * _belongs(found, boxes, holds),
-            3 * np.sqrt(_colours(small, found, holds)),
             6 * np.sqrt(_edges(small, boxes)) - 0.7,
-            3 * _place(boxes, found.of.shape) - 1.5,
             4 * _around(small, boxes),
+            3 * np.sqrt(_colours(small, found, holds)),
+            3 * _place(boxes, found.of.shape) - 1.5,
         ],
         1,
     )
 
 
 def _place(boxes: Floats, shape: tuple[int, ...]) -> Floats:
-    """(R, 8), sides, width, height, size and how wide it is for its height, as shares of the picture."""
+    """(R, PLACE), sides, width, height, size and how wide it is for its height, as shares of the picture."""
     high, wide = shape
     left, top, right, bottom = (boxes / [wide, high, wide, high]).T
     across, down = right - left, bottom - top
