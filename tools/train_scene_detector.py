@@ -95,10 +95,10 @@ def fit(net: nn.Module, x: Tensor, y: Tensor) -> None:
     optimizer = torch.optim.AdamW(net.parameters(), RATE, weight_decay=DECAY)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=EPOCHS * steps)
     for _ in track(range(EPOCHS), "epochs", EPOCHS):
-        for some in torch.randperm(len(x))[: steps * BATCH].split(BATCH):
+        for some in torch.randperm(len(x))[: steps * BATCH].view(steps, BATCH):
             loss = F.cross_entropy(net(x[some]), y[some])
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
     net.eval()
