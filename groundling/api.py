@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 from PIL import Image
@@ -14,13 +15,14 @@ from PIL import Image
 from groundling import generate, recipes
 from groundling.errors import GroundlingError
 from groundling.images import open_image
+from groundling.recipes.teachers import matcher_of
 from groundling.regions.fingerprints import IMPORTED, require
 from groundling.regions.media import of_media
 from groundling.regions.sources import source
 from groundling.regions.store import Store
 from groundling.report.picture import draw as draw_caption
 from groundling.report.picture import draw_clip
-from groundling.tensors import Captioner, Decoding, Regions, RegionSource, Scene
+from groundling.tensors import Captioner, Decoding, Matcher, Regions, RegionSource, Scene
 from groundling.types import GroundedCaption
 from groundling.video import FRAMES, Segment, frame_count, frames, is_clip
 
@@ -84,13 +86,22 @@ class Drawn:
 
 Manner = Likeliest | Drawn
 GREEDY = Likeliest()
+TRUST = 0.5  # in a grounder's second look; chosen on the validation split of Flickr8k
+
+
+@dataclass(frozen=True)
+class Again:
+    """A grounder or matcher that looks again at what was said: see `generate.look_again`."""
+
+    matcher: Matcher  # hears the captioner's words
+    trust: float  # 0: only the captioner is believed; 1: only the matcher
 
 
 class Pointer:
     """A trained captioner that points. Made by `load`."""
 
-    def __init__(self, model: recipes.Model, device: torch.device) -> None:
-        self.model, self.device = model, device
+    def __init__(self, model: recipes.Model, device: torch.device, again: Again | None = None) -> None:
+        self.model, self.device, self.again = model, device, again
 
     @cached_property
     def source(self) -> RegionSource:
@@ -139,11 +150,19 @@ class Pointer:
         regions = regions.first(model.recipe.regions_per_image).to(self.device)
         with torch.inference_mode():
             said = manner(model.captioner, model.captioner.encode(regions), model.length)
+            if self.again is not None:
+                said = generate.look_again(said, regions, self.again.matcher, self.again.trust)
         return generate.ground(said, regions, model.vocab, ids, model.groundable, media=media)
 
 
-def load(path: str | Path, device: str = "cpu") -> Pointer:
-    """A model from the folder that `groundling train --out` wrote, ready on a device: cpu, cuda, mps."""
+def load(path: str | Path, device: str = "cpu", *, grounder: str | Path = "", trust: float = TRUST) -> Pointer:
+    """A model from the folder that `groundling train --out` wrote, ready on a device: cpu, cuda, mps.
+
+    `grounder`: the folder of a grounder or matcher that looks again at what the captioner says. `trust`: how much its
+    word counts, from 0 to 1.
+    """
+    if not 0 <= trust <= 1:
+        raise GroundlingError(f"trust is from 0 to 1, got {trust}")
     try:
         place = torch.device(device)
         torch.empty(0, device=place)
@@ -151,7 +170,10 @@ def load(path: str | Path, device: str = "cpu") -> Pointer:
         raise GroundlingError(f"cannot use the device {device}: {str(error).splitlines()[0]}") from error
     model = recipes.load(Path(path))
     model.parts.to(place)
-    return Pointer(model, place)
+    if not grounder:
+        return Pointer(model, place)
+    matcher: Any = matcher_of(recipes.load(Path(grounder)), str(grounder), model.vocab, model.fingerprint).to(place)
+    return Pointer(model, place, Again(matcher, trust))
 
 
 def draw(image: Picture, said: GroundedCaption) -> Image.Image:

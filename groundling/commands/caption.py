@@ -32,6 +32,7 @@ or with 0 under --skip-bad."""
 EPILOG = """\
 examples:
   groundling caption photo.jpg --model runs/scenes --png pointed/
+  groundling caption photo.jpg --model runs/photos --grounder runs/grounder --png pointed/
   groundling caption clip.mp4 --model runs/photos --frames 8 --png pointed/
   groundling caption photo.jpg --model runs/scenes --sample --temperature 0.7 --seed 3
   groundling caption scenes --split val --regions scenes.regions --model runs/scenes --beam 3 --out val.jsonl"""
@@ -41,6 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("images", nargs="+", metavar="IMAGES", help="picture or video files, folders, or a data set")
     parser.add_argument("--model", required=True, help="folder that `groundling train --out` wrote")
+    parser.add_argument(
+        "--grounder", default="", metavar="RUN", help="a grounder or matcher that looks again at each noun"
+    )
+    parser.add_argument("--trust", type=float, metavar="X", help="in its look, from 0 to 1 (default 0.5)")
     parser.add_argument("--regions", metavar="STORE", help="regions of the data set; made on the fly without it")
     parser.add_argument("--frames", type=int, metavar="N", help="of a video file (default 10)")
     parser.add_argument("--split", help="only this split of the data set")
@@ -72,7 +77,10 @@ def run(args: argparse.Namespace) -> int:
     manner = _manner(args)
     out, coco, submission = (new_file(name) if name else None for name in (args.out, args.coco, args.submission))
     pngs = new_folder(args.png) if args.png else None
-    pointer = api.load(args.model, args.device)
+    if args.trust is not None and not args.grounder:
+        raise GroundlingError("--trust is of the look of a grounder: name it with --grounder RUN")
+    trust = api.TRUST if args.trust is None else args.trust
+    pointer = api.load(args.model, args.device, grounder=args.grounder, trust=trust)
     examples = _unique(_examples(args.images, args.split, args.skip_bad))
     if args.frames is not None and any(example.captions for example in examples):
         raise GroundlingError("--frames goes with video files; a data set decides by itself")
