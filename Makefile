@@ -1,12 +1,13 @@
 # Two commands do everything: `make demo` and `make test`. Each makes its own virtual environment on first use.
+# `make weights DATA=FOLDER` trains what is in groundling/weights/ anew, in hours; it goes on where it was stopped.
 PYTHON ?= python3
 
-.PHONY: demo test clean
+.PHONY: demo test weights clean
 .DEFAULT_GOAL := demo
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	.venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	.venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[photos,demo]'
 	@touch $@
 
 .venv-test/installed: pyproject.toml constraints.txt
@@ -22,6 +23,10 @@ test: .venv-test/installed
 	.venv-test/bin/ruff check .
 	.venv-test/bin/mypy
 	.venv-test/bin/pytest
+
+weights: .venv-test/installed
+	@test -n "$(DATA)" || { echo "name the data set: make weights DATA=FOLDER"; exit 2; }
+	.venv-test/bin/python tools/make_weights.py "$(DATA)"
 
 clean:
 	rm -rf .venv .venv-test demo build *.egg-info

@@ -14,19 +14,17 @@ from PIL import Image
 
 from groundling import generate, recipes
 from groundling.errors import GroundlingError
-from groundling.images import open_image
+from groundling.grounding import PhraseGrounder, read_presence
+from groundling.loading import CAPTIONER, GROUNDER, Picture, device_of, opened, shipped, source_of
 from groundling.recipes.teachers import matcher_of
-from groundling.regions.fingerprints import IMPORTED, require
+from groundling.regions.fingerprints import require
 from groundling.regions.media import of_media
-from groundling.regions.sources import source
 from groundling.regions.store import Store
 from groundling.report.picture import draw as draw_caption
 from groundling.report.picture import draw_clip
 from groundling.tensors import Captioner, Decoding, Matcher, Regions, RegionSource, Scene
 from groundling.types import GroundedCaption
 from groundling.video import FRAMES, Segment, frame_count, frames, is_clip
-
-Picture = str | Path | Image.Image
 
 
 @dataclass(frozen=True)
@@ -95,6 +93,7 @@ class Again:
 
     matcher: Matcher  # hears the captioner's words
     trust: float  # 0: only the captioner is believed; 1: only the matcher
+    grounder: PhraseGrounder | None = None  # the same, where it knows how likely a word is in the image at all
 
 
 class Pointer:
@@ -106,15 +105,7 @@ class Pointer:
     @cached_property
     def source(self) -> RegionSource:
         """The region source that the model was trained on, made from its fingerprint."""
-        wanted = self.model.fingerprint
-        if wanted.version == IMPORTED:
-            raise GroundlingError(
-                f"this model was trained on imported regions ({wanted.name}): give --regions STORE "
-                "(in Python: Pointer.captions_of)"
-            )
-        made = source(wanted.name, **wanted.parameters)
-        require(made.fingerprint, wanted)
-        return made
+        return source_of(self.model.fingerprint)
 
     def caption(self, image: Picture, manner: Manner = GREEDY) -> GroundedCaption:
         """Caption one image: a path or a PIL image."""
@@ -140,7 +131,7 @@ class Pointer:
 
     def regions(self, image: Picture) -> Regions:
         """What the model sees of an image (B = 1). Several become one batch for `say` by `Regions.stack`."""
-        return self.source(image.convert("RGB") if isinstance(image, Image.Image) else open_image(image))
+        return self.source(opened(image))
 
     def say(
         self, regions: Regions, ids: Sequence[str], media: Sequence[str], manner: Manner = GREEDY
@@ -152,32 +143,38 @@ class Pointer:
             said = manner(model.captioner, model.captioner.encode(regions), model.length)
             if self.again is not None:
                 said = generate.look_again(said, regions, self.again.matcher, self.again.trust)
-        return generate.ground(said, regions, model.vocab, ids, model.groundable, media=media)
+        captions = generate.ground(said, regions, model.vocab, ids, model.groundable, media=media)
+        if self.again is None or self.again.grounder is None:
+            return captions
+        weigh = self.again.grounder.weigh
+        return [weigh(one, regions[slice(i, i + 1)]) for i, one in enumerate(captions)]
 
 
-def load(path: str | Path, device: str = "cpu", *, grounder: str | Path = "", trust: float = TRUST) -> Pointer:
+def load(path: str | Path = "", device: str = "cpu", *, grounder: str | Path = "", trust: float = TRUST) -> Pointer:
     """A model from the folder that `groundling train --out` wrote, ready on a device: cpu, cuda, mps.
 
     `grounder`: the folder of a grounder or matcher that looks again at what the captioner says. `trust`: how much its
-    word counts, from 0 to 1.
+    word counts, from 0 to 1. Without a path, the captioner and the grounder that come with the package.
     """
     if not 0 <= trust <= 1:
         raise GroundlingError(f"trust is from 0 to 1, got {trust}")
-    try:
-        place = torch.device(device)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError) as error:
-        raise GroundlingError(f"cannot use the device {device}: {str(error).splitlines()[0]}") from error
-    model = recipes.load(Path(path))
+    place = device_of(device)
+    if not path:
+        path, grounder = shipped(CAPTIONER), grounder or shipped(GROUNDER)
+    model = recipes.load(path)
     model.parts.to(place)
-    if not grounder:
-        return Pointer(model, place)
-    matcher: Any = matcher_of(recipes.load(Path(grounder)), str(grounder), model.vocab, model.fingerprint).to(place)
-    return Pointer(model, place, Again(matcher, trust))
+    return Pointer(model, place, _again(Path(grounder), trust, model, place) if grounder else None)
+
+
+def _again(folder: Path, trust: float, model: recipes.Model, device: torch.device) -> Again:
+    found = recipes.load(folder)
+    matcher: Any = matcher_of(found, str(folder), model.vocab, model.fingerprint).to(device)
+    presence = read_presence(folder)
+    return Again(matcher, trust, None if presence is None else PhraseGrounder(found, presence, device))
 
 
 def draw(image: Picture, said: GroundedCaption) -> Image.Image:
     """The image with its boxes, the caption below; of a clip its frames, side by side."""
     if not isinstance(image, Image.Image) and is_clip(image):
         return draw_clip(list(frames(image, said.frames or FRAMES, said.segment)), said)
-    return draw_caption(image if isinstance(image, Image.Image) else open_image(image), said)
+    return draw_caption(opened(image), said)

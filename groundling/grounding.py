@@ -2,7 +2,7 @@
 
     from groundling import grounding
 
-    model = grounding.load("runs/grounder")
+    model = grounding.load()  # or the folder of one that you trained
     for found in model.ground("photo.jpg", "a man in a red shirt holding a guitar"):
         print(found.phrase, found.box, found.presence)
 
@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +25,21 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from groundling import api, recipes
+from groundling import recipes
 from groundling.boxes import iou
 from groundling.errors import DataError, GroundlingError
+from groundling.loading import GROUNDER, Picture, device_of, opened, shipped, source_of
 from groundling.metrics.calibration import Isotonic
 from groundling.models.grounder import Grounder
+from groundling.report import picture
 from groundling.tensors import Regions, RegionSource
 from groundling.text import words
 from groundling.text.annotate import annotate
-from groundling.types import PAD, UNK, Box, Caption, GroundedCaption, Link, Span
+from groundling.types import LIKELY, PAD, UNK, Box, Caption, GroundedCaption, Link, Span
 
 PRESENCE = "presence.json"  # beside the model
 FORMAT = 1
-THRESHOLD = 0.5  # a phrase that is less likely to be in the image is not found
+THRESHOLD = LIKELY  # a phrase that is less likely to be in the image is not found
 SPREAD = 0.1  # temperature of p; chosen, as the square, on the validation split of Flickr8k
 JOINER = "of"  # makes one phrase of two: "a group of people"
 
@@ -81,7 +84,6 @@ class PhraseGrounder:
 
     def __init__(self, model: recipes.Model, presence: Isotonic | None, device: torch.device) -> None:
         self.model, self.presence, self.device = model, presence, device
-        self._pointer = api.Pointer(model, device)
 
     @cached_property
     def matcher(self) -> Grounder:
@@ -91,16 +93,16 @@ class PhraseGrounder:
             raise GroundlingError(f"{name} grounds no phrases; train a grounder with `groundling train two_branch`")
         return matcher
 
-    @property
+    @cached_property
     def source(self) -> RegionSource:
         """What makes the regions that the model looks at."""
-        return self._pointer.source
+        return source_of(self.model.fingerprint)
 
-    def regions(self, image: api.Picture) -> Regions:
+    def regions(self, image: Picture) -> Regions:
         """What the model sees of an image (B = 1)."""
-        return self._pointer.regions(image)
+        return self.source(opened(image))
 
-    def ground(self, image: api.Picture, sentence: str = "", phrases: Sequence[str] = ()) -> list[Found]:
+    def ground(self, image: Picture, sentence: str = "", phrases: Sequence[str] = ()) -> list[Found]:
         """Where in an image the noun phrases of a sentence are, or these phrases."""
         return self.place(self.regions(image), sentence, phrases)
 
@@ -137,6 +139,15 @@ class PhraseGrounder:
             return [None] * len(ranking.similarity)
         return [float(p) for p in self.presence(ranking.evidence.double().cpu().numpy())]
 
+    def weigh(self, said: GroundedCaption, regions: Regions) -> GroundedCaption:
+        """The same caption of an image (B = 1), each link with its evidence: how likely its noun, alone, is there."""
+        known = [word for word in {said.word(link): 0 for link in said.links} if word in self.model.vocab]
+        if self.presence is None or not known:
+            return said
+        likely = dict(zip(known, self.likely(self.rank(regions, [[word] for word in known])), strict=True))
+        links = tuple(replace(link, evidence=likely.get(said.word(link))) for link in said.links)
+        return replace(said, links=links)
+
     def _ids(self, phrases: Sequence[Sequence[str]]) -> Tensor:
         rows = [self.model.vocab.encode(phrase) or [UNK] for phrase in phrases]
         longest = max(map(len, rows))
@@ -146,10 +157,16 @@ class PhraseGrounder:
         return tuple(word for word in phrase if word not in self.model.vocab)
 
 
-def load(path: str | Path, device: str = "cpu") -> PhraseGrounder:
-    """A grounder from the folder that `groundling train two_branch --out` wrote, and its presence, if it was fitted."""
-    pointer = api.load(path, device)
-    found = PhraseGrounder(pointer.model, read_presence(Path(path)), pointer.device)
+def load(path: str | Path = "", device: str = "cpu") -> PhraseGrounder:
+    """A grounder from the folder that `groundling train two_branch --out` wrote, and its presence, if it was fitted.
+
+    Without a path, the grounder that comes with the package.
+    """
+    place = device_of(device)
+    folder = Path(path) if path else shipped(GROUNDER)
+    model = recipes.load(folder)
+    model.parts.to(place)
+    found = PhraseGrounder(model, read_presence(folder), place)
     _ = found.matcher
     return found
 
@@ -204,20 +221,24 @@ def _given(sentence: str, phrases: Sequence[str]) -> list[tuple[str, Span, tuple
 # ---------------------------------------------------------------- pictures
 
 
-def draw(image: api.Picture, places: Sequence[Found]) -> Image.Image:
+def draw(image: Picture, places: Sequence[Found]) -> Image.Image:
     """The image with a box for each phrase that was found, the phrases below it."""
-    text = " · ".join(place.phrase if place.found else f"{place.phrase} (not found)" for place in places)
-    spans, at = [], 0
-    for place in places:
-        spans.append((at, at + len(place.phrase)))
-        at = text.find(" · ", at + len(place.phrase)) + 3
+    return picture.draw(opened(image), as_caption(places))
+
+
+def as_caption(
+    places: Sequence[Found], id: str = "", media: str = "", size: tuple[int, int] = (0, 0)
+) -> GroundedCaption:
+    """The phrases as one caption, a token each, parted by dots; linked are those that were found."""
+    said = tuple(place.phrase if place.found else f"{place.phrase} (not found)" for place in places)
+    starts = accumulate((len(one) + 3 for one in said), initial=0)
+    spans = tuple((start, start + len(one)) for start, one in zip(starts, said, strict=False))
     links = tuple(
-        Link(i, span, place.box, 1.0 if place.presence is None else place.presence)
+        Link(i, span, place.box, place.score, evidence=place.presence)
         for i, (span, place) in enumerate(zip(spans, places, strict=True))
         if place.found
     )
-    said = GroundedCaption("", text, tuple(p.phrase for p in places), tuple(spans), links)
-    return api.draw(image, said)
+    return GroundedCaption(id, " · ".join(said), said, spans, links, media=media, size=size)
 
 
 def heat(regions: Regions, similarity: Tensor, size: tuple[int, int]) -> Tensor:

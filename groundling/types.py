@@ -15,6 +15,8 @@ Box = tuple[float, float, float, float]
 Span = tuple[int, int]  # half open, [start, end)
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3  # the first four ids of every vocabulary
+LIKELY = 0.5  # a word whose evidence is below this may be made up
+FAINT = 0.2  # so may one of unknown evidence with less attention than this on its place
 
 
 # ---------------------------------------------------------------- what a dataset says
@@ -122,6 +124,7 @@ class Link:
     box: Box
     score: float  # 0 to 1, how sure the model is of the place
     frame: int = 0
+    evidence: float | None = None  # probability that the thing is in the image at all; None: no grounder looked
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,12 @@ class GroundedCaption:
     def word(self, link: Link) -> str:
         return self.text[slice(*link.span)]
 
+    def weak(self, link: Link) -> bool:
+        """May the word be made up? Its evidence tells; where there is none, a place that got little attention."""
+        if link.evidence is not None:
+            return link.evidence < LIKELY
+        return link.score * max(1, self.frames) < FAINT  # the frames of a clip share it
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: what one line of a captions file holds. Weights are rounded to four digits."""
         row = asdict(self)
@@ -167,6 +176,8 @@ class GroundedCaption:
             look["weights"] = [round(weight, 4) for weight in look["weights"]]
         for link, plain in zip(self.links, row["links"], strict=True):
             plain["word"], plain["score"] = self.word(link), round(link.score, 4)
+            plain["evidence"] = None if link.evidence is None else round(link.evidence, 4)
+            plain["weak"] = self.weak(link)
         return row
 
     @staticmethod
@@ -178,10 +189,7 @@ class GroundedCaption:
                 text=str(row["caption"]),
                 tokens=tuple(str(t) for t in row.get("tokens", ())),
                 spans=tuple(_span(s) for s in row.get("spans", ())),
-                links=tuple(
-                    Link(int(x["token"]), _span(x["span"]), _box(x["box"]), float(x["score"]), int(x.get("frame", 0)))
-                    for x in row.get("links", ())
-                ),
+                links=tuple(_link(x) for x in row.get("links", ())),
                 looks=tuple(
                     Look(
                         int(x["token"]),
@@ -212,6 +220,18 @@ class Score:
 
     def __str__(self) -> str:
         return f"{self.name} = {self.value:.4f} (n = {self.n}) [{self.signature}]"
+
+
+def _link(row: Mapping[str, Any]) -> Link:
+    evidence = row.get("evidence")
+    return Link(
+        int(row["token"]),
+        _span(row["span"]),
+        _box(row["box"]),
+        float(row["score"]),
+        int(row.get("frame", 0)),
+        None if evidence is None else float(evidence),
+    )
 
 
 def _span(value: Any) -> Span:

@@ -6,10 +6,10 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from groundling.api import Manner, Pointer
@@ -21,9 +21,15 @@ BATCH = 16  # pictures whose regions are made, then captioned together
 DESCRIPTION = """\
 Caption images and videos, each noun with its box.
 
-IMAGES are picture files, video files, folders of them, or one data set that `groundling doctor` understands. Out comes
-one JSON line per image: caption, tokens, characters of each token, links (token, box in xyxy pixels, score), looks
-(where the attention of each word went). An id is a file's name without its ending, or its path where names repeat.
+IMAGES are picture files, video files, folders of them, or one data set that `groundling doctor` understands. Without
+--model the captioner and the grounder speak that come with the package.
+
+In a terminal each caption is shown with its nouns numbered: `place` is how sure the model is of the box, `there` how
+likely the thing is in the image at all, as far as a grounder knows. Below 0.5 the evidence is weak: the word may be
+made up, and has a question mark or a dashed box wherever it is shown. With --json, into a file or into a pipe, one JSON
+line per image: caption, tokens, characters of each token, links (token, box in xyxy pixels, score, evidence, weak),
+looks (where the attention of each word went). An id is a file's name without its ending, or its path where names are
+alike.
 
 Of a video --frames frames are looked at, at the middles of as many equal parts; links then say in which frame, counted
 from 0, their box is. A picture or video that cannot be read is named and left out; the command then ends with code 1,
@@ -31,7 +37,9 @@ or with 0 under --skip-bad."""
 
 EPILOG = """\
 examples:
-  groundling caption photo.jpg --model runs/scenes --png pointed/
+  groundling caption photo.jpg
+  groundling caption photos/ --beam 3 --html photos.html --png pointed/
+  groundling caption photo.jpg --json | jq .caption
   groundling caption photo.jpg --model runs/photos --grounder runs/grounder --png pointed/
   groundling caption clip.mp4 --model runs/photos --frames 8 --png pointed/
   groundling caption photo.jpg --model runs/scenes --sample --temperature 0.7 --seed 3
@@ -41,7 +49,9 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("images", nargs="+", metavar="IMAGES", help="picture or video files, folders, or a data set")
-    parser.add_argument("--model", required=True, help="folder that `groundling train --out` wrote")
+    parser.add_argument(
+        "--model", default="", metavar="RUN", help="folder that `groundling train --out` wrote (default: ours)"
+    )
     parser.add_argument(
         "--grounder", default="", metavar="RUN", help="a grounder or matcher that looks again at each noun"
     )
@@ -62,8 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--top-p", type=float, metavar="P", help="with --sample: among the likeliest words up to P (1)")
     group.add_argument("--seed", type=int, metavar="S", help="with --sample: same seed, same words (0)")
     group = parser.add_argument_group("what is written")
-    group.add_argument("--out", metavar="FILE", help="write JSON lines here instead of to the terminal")
+    group.add_argument("--json", action="store_true", help="print JSON lines in a terminal too, as in a pipe")
+    group.add_argument("--out", metavar="FILE", help="write JSON lines here and print nothing")
+    group.add_argument("--html", metavar="FILE", help="also write one page to look at all of it")
     group.add_argument("--coco", metavar="FILE", help="also write COCO results JSON (image_id, caption)")
+    group.add_argument("--coco-boxes", metavar="FILE", help="also write the boxes as COCO detection JSON, with scores")
     group.add_argument("--submission", metavar="FILE", help="also write JSON for the official grounding evaluators")
     group.add_argument("--png", metavar="FOLDER", help="also write a picture with boxes for each image or clip")
 
@@ -75,9 +88,10 @@ def run(args: argparse.Namespace) -> int:
     from groundling.progress import track
 
     manner = _manner(args)
-    out, coco, submission = (new_file(name) if name else None for name in (args.out, args.coco, args.submission))
+    out, html = (new_file(name) if name else None for name in (args.out, args.html))
+    files = {kind: new_file(name) for kind in ("coco", "coco_boxes", "submission") if (name := getattr(args, kind))}
     pngs = new_folder(args.png) if args.png else None
-    if args.trust is not None and not args.grounder:
+    if args.trust is not None and args.model and not args.grounder:
         raise GroundlingError("--trust is of the look of a grounder: name it with --grounder RUN")
     trust = api.TRUST if args.trust is None else args.trust
     pointer = api.load(args.model, args.device, grounder=args.grounder, trust=trust)
@@ -87,18 +101,19 @@ def run(args: argparse.Namespace) -> int:
     captions = _captions(pointer, examples, args, manner)
     failed, kept = 0, []
     with ExitStack() as stack:
-        lines = stack.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
+        lines = stack.enter_context(out.open("w", encoding="utf-8")) if out else None
+        tell = _teller(lines, args.json)
         for said in track(captions, "captions", len(examples), quiet=len(examples) == 1 or not out):
             if said is None or not (pngs is None or _png(pngs, said)):
                 failed += 1
             if said is not None:
-                print(json.dumps(said.to_dict()), file=lines, flush=not out)
-                if coco or submission:
+                tell(said)
+                if files or html:
                     kept.append(said)
-    if coco:
-        coco.write_text(json.dumps(_coco(kept)), encoding="utf-8")
-    if submission:
-        submission.write_text(json.dumps(_submission(kept, pointer)), encoding="utf-8")
+    for kind, path in files.items():
+        path.write_text(json.dumps(_written(kind, kept, pointer)), encoding="utf-8")
+    if html and kept:
+        failed = max(failed, _page(html, kept))
     if failed:
         print(f"groundling: {failed} of {len(examples)} files could not be read", file=sys.stderr)
     return 1 if failed and not args.skip_bad else 0
@@ -173,18 +188,15 @@ def _captions(
     from groundling.video import is_clip
 
     bare = [x.id for x in examples if not (Path(x.media).suffix.lower() in SUFFIXES or is_clip(x.media))]
-    if bare and (args.png or not args.regions):
-        cure = "leave out --png" if args.regions else "give their regions with --regions STORE"
+    drawn = next((name for name in ("--png", "--html") if getattr(args, name[2:])), None)
+    if bare and (drawn or not args.regions):
+        cure = f"leave out {drawn}" if args.regions else "give their regions with --regions STORE"
         raise DataError(f"{len(bare)} of {len(examples)} images have no picture file, such as {bare[0]!r}: {cure}")
     if not args.regions:
         _ = pointer.source  # a missing extra, or regions that cannot be made here
         return _of_files(pointer, examples, args.frames, manner)
     store = Store.open(args.regions)
-    if missing := [x.id for x in examples if x.id not in store]:
-        raise DataError(
-            f"{args.regions} has no regions of {len(missing)} of {len(examples)} images, such as {missing[0]!r}: "
-            "make them with `groundling regions extract`"
-        )
+    store.require(x.id for x in examples)
     return _of_store(pointer, store, examples, args.frames, manner)
 
 
@@ -237,10 +249,26 @@ def _of_files(
 # ---------------------------------------------------------------- what is written
 
 
-def _coco(captions: Iterable[GroundedCaption]) -> list[dict[str, Any]]:
-    from groundling.data.official import plain_id
+def _teller(file: TextIO | None, as_json: bool) -> Callable[[GroundedCaption], None]:
+    """What tells a caption: JSON lines into a file or a pipe, or where they were asked for, else for a person."""
+    if file or as_json or not sys.stdout.isatty():
+        return lambda said: print(json.dumps(said.to_dict()), file=file or sys.stdout, flush=not file)
+    from rich.console import Console
 
-    return [{"image_id": plain_id(said.id), "caption": said.text} for said in captions]
+    from groundling.report.terminal import readable
+
+    console = Console(highlight=False, markup=False)
+    return lambda said: console.print(readable(said))
+
+
+def _written(kind: str, captions: Sequence[GroundedCaption], pointer: Pointer) -> Any:
+    from groundling.report.coco import coco_boxes, coco_results
+
+    if kind == "coco":
+        return coco_results(captions)
+    if kind == "coco_boxes":
+        return coco_boxes(captions, pointer.model.groundable.class_of)
+    return _submission(captions, pointer)
 
 
 def _submission(captions: Sequence[GroundedCaption], pointer: Pointer) -> dict[str, Any]:
@@ -249,6 +277,13 @@ def _submission(captions: Sequence[GroundedCaption], pointer: Pointer) -> dict[s
 
     write = video_submission if all("_segment_" in said.id for said in captions) else image_submission
     return write(captions, pointer.model.groundable.class_of)
+
+
+def _page(path: Path, captions: Sequence[GroundedCaption]) -> int:
+    """Write the page; how many pictures could not be read for it."""
+    from groundling.commands.report import Judged, page
+
+    return page(path, ["captions"], [{said.id: said for said in captions}], Judged(per_image=({},)), title=path.stem)
 
 
 def _png(folder: Path, said: GroundedCaption) -> bool:

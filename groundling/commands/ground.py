@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from groundling.tensors import Regions
 
 DESCRIPTION = """\
-Find the phrases of a sentence in an image, each with its box.
+Find the phrases of a sentence in an image, each with its box. Without --model the grounder looks that comes with the
+package.
 
 The noun phrases of SENTENCE are found, or named with --phrase. `present` is the probability that the phrase is in the
 image at all, where the model was calibrated: one below 0.5 is "not found". It was fitted on phrases of which one in two
@@ -28,23 +29,29 @@ other and leaves it with the model. --cost tells floating point operations and m
 
 EPILOG = """\
 examples:
-  groundling ground photo.jpg "a man in a red shirt holding a guitar" --model runs/grounder --png pointed.png
-  groundling ground photo.jpg --phrase "red shirt" --phrase "guitar" --model runs/grounder --json
+  groundling ground photo.jpg "a man in a red shirt holding a guitar" --png pointed.png
+  groundling ground photo.jpg --phrase "red shirt" --phrase "guitar" --json
   groundling ground photo.jpg "a dog on the grass" --model runs/grounder --heatmap heat/
   groundling ground --data flickr30k --regions flickr30k.regions --split val --model runs/grounder --json
   groundling ground --data flickr30k --regions flickr30k.regions --split val --model runs/grounder --calibrate
-  groundling ground photo.jpg --cost --model runs/grounder"""
+  groundling ground photo.jpg --cost"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("image", nargs="?", metavar="IMAGE", help="a picture file")
     parser.add_argument("sentence", nargs="?", default="", metavar="SENTENCE", help="what is said of it")
-    parser.add_argument("--model", required=True, help="folder that `groundling train two_branch --out` wrote")
+    parser.add_argument(
+        "--model",
+        default="",
+        metavar="RUN",
+        help="folder that `groundling train two_branch --out` wrote (default: ours)",
+    )
     parser.add_argument("--phrase", action="append", default=[], metavar="TEXT", help="look for this; may be repeated")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument("--png", metavar="FILE", help="also write the picture with its boxes")
     parser.add_argument("--heatmap", metavar="FOLDER", help="also write a heat map for each phrase")
+    parser.add_argument("--coco-boxes", metavar="FILE", help="also write the boxes as COCO detection JSON, with scores")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--cost", action="store_true", help="operations and time of one image, instead of its phrases")
     group = parser.add_argument_group("a whole data set")
@@ -61,6 +68,8 @@ def run(args: argparse.Namespace) -> None:
 
     if bool(args.data) == bool(args.image):
         raise GroundlingError("name an IMAGE and a SENTENCE, or a data set with --data")
+    if args.calibrate and not (args.data and args.model):
+        raise GroundlingError("--calibrate is kept with the model: name both with --data DATA and --model RUN")
     if args.data:
         from groundling.commands import ground_data
 
@@ -80,7 +89,8 @@ def _image(args: argparse.Namespace) -> None:
 
     if not (args.sentence or args.phrase):
         raise GroundlingError("say what to look for: a SENTENCE, or --phrase")
-    png, folder = new_file(args.png) if args.png else None, new_folder(args.heatmap) if args.heatmap else None
+    png, coco = (new_file(name) if name else None for name in (args.png, args.coco_boxes))
+    folder = new_folder(args.heatmap) if args.heatmap else None
     model = grounding.load(args.model, args.device)
     regions = model.regions(args.image)
     places = model.place(regions, args.sentence, args.phrase)
@@ -91,6 +101,8 @@ def _image(args: argparse.Namespace) -> None:
         _print(places)
     if png:
         grounding.draw(args.image, places).save(png)
+    if coco:
+        _coco(coco, args.image, regions, places)
     if folder:
         _heat(folder, args.image, model, regions, places)
 
@@ -109,6 +121,14 @@ def _print(places: Sequence[Found]) -> None:
         note = f"never seen: {', '.join(place.unknown)}" if place.unknown else ""
         table.add_row(place.phrase, box, f"{place.score:.2f}", present, note)
     show(table)
+
+
+def _coco(path: Path, image: str, regions: Regions, places: Sequence[Found]) -> None:
+    from groundling.grounding import as_caption
+    from groundling.report.coco import coco_boxes
+
+    width, height = (round(side) for side in regions.size[0].tolist())
+    path.write_text(json.dumps(coco_boxes([as_caption(places, Path(image).stem, image, (width, height))])))
 
 
 def _heat(folder: Path, image: str, model: PhraseGrounder, regions: Regions, places: Sequence[Found]) -> None:

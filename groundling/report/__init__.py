@@ -98,7 +98,14 @@ def _said(said: GroundedCaption | None) -> dict[str, Any] | None:
         "spans": [list(s) for s in said.spans],
         "logp": round(said.logp, 3),
         "links": [
-            {"token": x.token, "frame": x.frame, "score": round(x.score, 3), "box": _round([x.box])[0]}
+            {
+                "token": x.token,
+                "frame": x.frame,
+                "score": round(x.score, 3),
+                "evidence": None if x.evidence is None else round(x.evidence, 3),
+                "weak": said.weak(x),
+                "box": _round([x.box])[0],
+            }
             for x in said.links
         ],
         "looks": [

@@ -1,6 +1,5 @@
 "use strict";
 const PALETTE = ["#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008f8f", "#c71585", "#9a6324"];
-const WEAK = 0.2;
 const CHUNK = 48;
 const page = JSON.parse(document.getElementById("data").textContent);
 const byId = new Map(page.items.map((item) => [item.id, item]));
@@ -49,8 +48,11 @@ function figure(item, alt) {
   return [make("figure", { style: `--across:${across}` }, ...frames), svgs];
 }
 
-/** Evidence is shared among the frames of a clip; this is as if there were one. */
-const evidence = (item, link) => link.score * item.pictures.length;
+/** What is known of a word: is it there at all, or else how much attention its place got, all frames of a clip together. */
+function told(item, links) {
+  const known = links[0].evidence;
+  return known === null ? `attention ${(Math.max(...links.map((link) => link.score)) * item.pictures.length).toFixed(2)}` : `${Math.round(100 * known)} % likely to be there`;
+}
 
 /** Draw what one system says; `token` >= 0 lights up one word. */
 function paint(item, svgs, system, token) {
@@ -74,7 +76,7 @@ function paint(item, svgs, system, token) {
     });
   }
   for (const link of said.links) {
-    const kind = `box${link.token === token ? " on" : ""}${evidence(item, link) < WEAK ? " weak" : ""}`;
+    const kind = `box${link.token === token ? " on" : ""}${link.weak ? " weak" : ""}`;
     put(link.frame, link.box, { class: kind, style: `stroke:${colour.get(link.token)}` });
   }
 }
@@ -90,13 +92,13 @@ function caption(item, system, light) {
     line.append(said.text.slice(end, from));
     end = to;
     const links = said.links.filter((link) => link.token === token);
-    const best = Math.max(0, ...links.map((link) => evidence(item, link)));
     const word = make("button", { type: "button", class: "word" }, said.text.slice(from, to));
     if (links.length) {
       word.classList.add("link");
-      word.classList.toggle("weak", best < WEAK);
+      const weak = links.every((link) => link.weak);
+      word.classList.toggle("weak", weak);
       word.style.setProperty("--c", colour.get(token));
-      word.title = `evidence ${best.toFixed(2)}${best < WEAK ? ": weak" : ""}`;
+      word.title = `${told(item, links)}${weak ? ": weak evidence, perhaps made up" : ""}`;
     } else word.tabIndex = $("attention").checked ? 0 : -1;
     word.addEventListener("mouseenter", () => light(system, token));
     word.addEventListener("focus", () => light(system, token));

@@ -9,7 +9,6 @@ from PIL import Image, ImageDraw, ImageFont
 from groundling.types import GroundedCaption
 
 PALETTE = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008f8f", "#c71585", "#9a6324")
-WEAK = 0.2  # a link with less evidence is drawn dashed
 FRAME, GAP = 320, 6  # pixels: how wide a frame of a clip is drawn, and how far from the next
 
 
@@ -19,10 +18,16 @@ def colours(said: GroundedCaption) -> dict[int, str]:
     return {token: PALETTE[i % len(PALETTE)] for i, token in enumerate(tokens)}
 
 
+def weak_words(said: GroundedCaption) -> set[int]:
+    """The grounded tokens that may be made up: those of which every link is weak."""
+    return {link.token for link in said.links} - {link.token for link in said.links if not said.weak(link)}
+
+
 def draw(image: Image.Image, said: GroundedCaption, frame: int = 0) -> Image.Image:
     """The image with the boxes of one frame, and the caption below it, grounded words underlined in their colour.
 
-    Boxes are scaled from `said.size` to the image, so a larger or smaller copy of the picture will do.
+    What may be made up has a dashed box and a question mark. Boxes are scaled from `said.size` to the image, so a
+    larger or smaller copy of the picture will do.
     """
     scale = max(1.0, 640 / max(image.size))
     return _captioned(_boxed(image, said, frame, round(image.width * scale)), said)
@@ -48,8 +53,7 @@ def _boxed(image: Image.Image, said: GroundedCaption, frame: int, width: int) ->
     for link in said.links:
         if link.frame == frame:
             left, top, right, bottom = link.box
-            evidence = link.score * max(1, said.frames)  # the frames of a clip share it
-            _rectangle(pen, (left * sx, top * sy, right * sx, bottom * sy), colour[link.token], evidence)
+            _rectangle(pen, (left * sx, top * sy, right * sx, bottom * sy), colour[link.token], said.weak(link))
     return picture
 
 
@@ -61,9 +65,9 @@ def _captioned(picture: Image.Image, said: GroundedCaption) -> Image.Image:
     return whole
 
 
-def _rectangle(pen: ImageDraw.ImageDraw, box: tuple[float, float, float, float], colour: str, score: float) -> None:
+def _rectangle(pen: ImageDraw.ImageDraw, box: tuple[float, float, float, float], colour: str, weak: bool) -> None:
     left, top, right, bottom = box
-    if score >= WEAK:
+    if not weak:
         pen.rectangle((left, top, max(left, right), max(top, bottom)), outline=colour, width=4)
         return
     for x0, y0, x1, y1 in ((left, top, right, top), (left, bottom, right, bottom)):
@@ -79,8 +83,9 @@ def _strip(said: GroundedCaption, width: int, colour: dict[int, str]) -> Image.I
     font = ImageFont.load_default(size=22)
     margin, line, gap = 12, 34, font.getlength(" ")
     places, x, y = [], float(margin), margin
+    doubtful = weak_words(said)
     for token, (start, end) in enumerate(said.spans):
-        word = said.text[start:end]
+        word = said.text[start:end] + (" ?" if token in doubtful else "")
         length = font.getlength(word)
         if x + length > width - margin and x > margin:
             x, y = float(margin), y + line

@@ -1,0 +1,45 @@
+"""A caption as a person reads it in a terminal: nouns numbered and coloured, then a line about each."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from groundling.report.picture import colours, weak_words
+from groundling.types import GroundedCaption
+
+WEAK = "weak evidence, perhaps made up"
+
+
+def readable(said: GroundedCaption) -> RenderableType:
+    """The file, the caption, and a table: box, how sure the model is of it, how likely the thing is there at all."""
+    colour, doubtful = colours(said), weak_words(said)
+    number = {token: i for i, token in enumerate(colour, start=1)}
+    line, end = Text("  "), 0
+    for token, (start, stop) in enumerate(said.spans):
+        line.append(said.text[end:start])
+        line.append(said.text[start:stop], f"bold {colour[token]}" if token in colour else "")
+        if token in number:
+            line.append(f"[{number[token]}{'?' if token in doubtful else ''}]", colour[token])
+        end = stop
+    line.append(said.text[end:])
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", justify="right", min_width=4)
+    for name in ("", *(["frame"] if said.frames else [])):
+        table.add_column(name)
+    for name in ("box (x1 y1 x2 y2)", "place", "there"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for link in said.links:
+        there = "" if link.evidence is None else f"{link.evidence:.2f}"
+        table.add_row(
+            str(number[link.token]),
+            Text(said.word(link), colour[link.token]),
+            *([str(link.frame)] if said.frames else []),
+            " ".join(f"{x:.0f}" for x in link.box),
+            f"{link.score:.2f}",
+            there,
+            Text(WEAK if said.weak(link) else "", "yellow"),
+        )
+    return Group(Text(said.media or said.id, "dim"), line, *([table] if said.links else []))

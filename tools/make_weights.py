@@ -1,0 +1,115 @@
+"""Make the weights in `groundling/weights/` from nothing but a data folder, Flickr8k with the phrases of Entities.
+
+    make weights DATA=data/flickr8k-entities
+
+or, step by step (those not named are left out):
+
+    python tools/make_weights.py data/flickr8k-entities --work runs/weights
+    python tools/make_weights.py data/flickr8k-entities --work runs/weights --only pack score
+
+STEPS are commands of groundling, printed before they run. Each goes on where it was stopped, so the same call again
+goes on too. `pack` then writes the two models in half precision, without the paths of this machine, and `score` judges
+what was written on the validation split: the numbers of the model card.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from groundling import recipes
+from groundling.grounding import PRESENCE, read_presence
+from groundling.loading import CAPTIONER, GROUNDER, SHIPPED
+from groundling.recipes import ABOUT, WEIGHTS
+from groundling.train.checkpoint import read, write
+
+# ---------------------------------------------------------------- all that is decided, knobs included
+
+STEPS = {  # name -> words of `groundling`; {data} and {work} are filled in
+    "regions": "regions extract {data} --source photos --out {work}/regions",
+    "grounder": "train two_branch --data {data} --regions {work}/regions --out {work}/grounder",
+    "calibrate": "ground --data {data} --split val --regions {work}/regions --model {work}/grounder --calibrate",
+    "captioner": "train groundling --data {data} --regions {work}/regions --out {work}/captioner "
+    "--guide {work}/grounder",
+}
+SCORES = (  # of what is in the package: captions as `groundling caption` says them, then phrases
+    "caption {data} --split val --regions {work}/regions --out {work}/val.jsonl",
+    "score {work}/val.jsonl --data {data} --split val --metrics bleu,rouge,cider-d,meteor",
+    "ground --data {data} --split val --regions {work}/regions",
+)
+LARGEST = 30e6  # bytes of both models together
+
+# ----------------------------------------------------------------
+
+
+def main() -> None:
+    names = [*STEPS, "pack", "score"]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("data", type=Path, help="the data set; `groundling doctor` checks it")
+    parser.add_argument("--work", type=Path, default=Path("runs/weights"), help="where all is made (%(default)s)")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="STEP", help=", ".join(names))
+    args = parser.parse_args()
+    for name in (name for name in names if name in args.only):
+        if name == "pack":
+            pack(args.work, SHIPPED)
+            continue
+        for command in SCORES if name == "score" else [STEPS[name]]:
+            groundling([word.format(data=args.data, work=args.work) for word in shlex.split(command)])
+
+
+def groundling(words: list[str]) -> None:
+    print(f"\n$ groundling {shlex.join(words)}", flush=True)
+    if code := subprocess.run([sys.executable, "-m", "groundling", *words]).returncode:
+        sys.exit(code)
+
+
+def pack(work: Path, out: Path) -> None:
+    """Both models of `work`, in half precision, into `out`."""
+    for name in (GROUNDER, CAPTIONER):
+        shrink(work / name, out / name)
+    if read_presence(work / GROUNDER) is None:
+        sys.exit(f"{work / GROUNDER} was not calibrated: run the step `calibrate`")
+    (out / GROUNDER / PRESENCE).write_bytes((work / GROUNDER / PRESENCE).read_bytes())
+    size = sum(path.stat().st_size for name in (GROUNDER, CAPTIONER) for path in (out / name).iterdir())
+    print(f"\n{out}: {size / 1e6:.1f} MB")
+    if size > LARGEST:
+        sys.exit(f"that is more than {LARGEST / 1e6:.0f} MB: train smaller models")
+
+
+def shrink(run: Path, out: Path) -> None:
+    """The model of a run with its matrices in half precision; checked by loading it, which makes them whole again."""
+    weights, about = read(run / WEIGHTS)
+    out.mkdir(parents=True, exist_ok=True)
+    write(out / WEIGHTS, {name: halved(value) for name, value in weights.items()}, about)
+    described = json.loads((run / ABOUT).read_bytes())
+    for recipe in (described, *described.get("finishes", ())):
+        recipe["fields"] = portable(recipe["fields"])
+    (out / ABOUT).write_text(json.dumps(described, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+    for name, value in recipes.load(out).parts.state_dict().items():
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            sys.exit(f"{run / WEIGHTS}: {name} is not finite in half precision")
+
+
+def halved(value: Tensor) -> Tensor:
+    """Vectors stay: they are few numbers, and variances among them are too small for half precision."""
+    return value.half() if value.dtype == torch.float32 and value.ndim > 1 else value
+
+
+def portable(fields: dict[str, Any]) -> dict[str, Any]:
+    """Knobs without folders of this machine. Word vectors are among the weights: nobody shall look for their file."""
+    plain = {knob: Path(value).name if isinstance(value, str) else value for knob, value in fields.items()}
+    return plain | ({"vectors": f"{plain['vectors']}, in the weights"} if plain.get("vectors") else {})
+
+
+if __name__ == "__main__":
+    main()
