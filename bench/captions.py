@@ -214,7 +214,7 @@ def main() -> None:
         from groundling.commands import score_captions as command
 
         command.run(argparse.Namespace(pred=args.files[0], refs=args.files[1], metrics="bleu,rouge,cider,cider-d",
-                                       df=None, java=False, per_image=False, json=False))  # fmt: skip
+                                       df=None, java=False, per_image=False, bootstrap=0, json=False))  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ class References:
         self._known = np.array([sum(map(len, tables)) for tables in self._tables])
         entries = ngrams.bag(orders)
         weight = self._weights(entries)
-        self._norms = _norms(entries, weight, len(sentences.lengths))
+        self._norms = _norms(entries.sentence * ORDERS + entries.order, weight, len(sentences.lengths))
         key = (image[entries.sentence] << SHIFT) + entries.gram
         order = np.argsort(key)  # by image, then by n-gram
         self._sentence, self._weight, key = entries.sentence[order], weight[order], key[order]
@@ -187,13 +187,14 @@ class References:
         entries = ngrams.bag(list(ngrams.grams(hypotheses, self._tables)))
         weight = self._weights(entries)
         mine, theirs = self._meet(entries, image)
-        other = self._weight[theirs]
-        product = np.minimum(weight[mine], other) * other if clipped else weight[mine] * other
-        sentence = entries.sentence[mine]
-        pair = pair_of[sentence] + self._sentence[theirs] - self._first[image[sentence]]
-        dot = np.bincount(pair * ORDERS + entries.order[mine], product, len(reference) * ORDERS).reshape(-1, ORDERS)
-        scale = _norms(entries, weight, len(image))[hypothesis] * self._norms[reference]
-        similarity = (dot / np.where(scale > 0, scale, 1)).mean(1)
+        ours, other = weight[mine], self._weight[theirs]
+        product = (np.minimum(ours, other) if clipped else ours) * other
+        row = entries.sentence * ORDERS + entries.order
+        cell = row + ORDERS * (pair_of - self._first[image] - np.arange(len(image)))[entries.sentence]
+        place = cell[mine] + ORDERS * self._sentence[theirs]  # of the pair and the order
+        dot = np.bincount(place, product, len(reference) * ORDERS).reshape(-1, ORDERS)
+        scale = _norms(row, weight, len(image))[hypothesis] * self._norms[reference]
+        similarity = dot / np.where(scale > 0, scale, 1) @ np.full(ORDERS, 1 / ORDERS)
         if clipped:
             longer = np.maximum(hypotheses.lengths - 1, 0)[hypothesis] - self._bigrams[reference]
             similarity *= np.exp(-(longer**2) / (2 * SIGMA**2))
@@ -222,10 +223,9 @@ class References:
         return np.repeat(mine[met], times), ngrams.ranges(self._start[there], times)
 
 
-def _norms(entries: Bag, weight: Floats, sentences: int) -> Floats:
-    """(sentences, 4) the length of each vector."""
-    square = np.bincount(entries.sentence * ORDERS + entries.order, weight**2, sentences * ORDERS)
-    return np.asarray(np.sqrt(square).reshape(sentences, ORDERS))
+def _norms(row: Ints, weight: Floats, sentences: int) -> Floats:
+    """(sentences, 4) the length of each vector; `row` is sentence * 4 + order."""
+    return np.asarray(np.sqrt(np.bincount(row, weight**2, sentences * ORDERS)).reshape(sentences, ORDERS))
 
 
 def _checked(path: str, meta: dict[str, str], arrays: dict[str, NDArray[np.generic]]) -> DocumentFrequency:

@@ -20,6 +20,7 @@ Words = Sequence[str]
 ORDERS = 4  # every caption metric here counts n-grams of 1 to 4 words
 SHIFT, ORDER_SHIFT = 32, 30  # an n-gram's number has 30 bits, its order 2
 LOW = (1 << SHIFT) - 1
+SMALL = 1 << 16  # keys below are looked up in an array
 BLOCK = 1024  # images at a time: memory stays flat, and sorting stays in the cache
 
 
@@ -122,15 +123,17 @@ def grams(sentences: Sentences, tables: Sequence[Sequence[Ints]]) -> Iterator[Gr
 
 def rank(keys: Ints, tables: Sequence[Ints]) -> tuple[Ints, Ints]:
     """The place of each key in sorted tables laid end to end, and the keys found in none, sorted, numbered behind."""
+    if not len(keys) or keys.max() < max(SMALL, len(keys)):
+        return _looked_up(keys, tables)
     order = np.argsort(keys)
     in_order = keys[order]
     ends = run_ends(in_order)
     unique = in_order[ends[:-1]]
     number, offset = np.full(len(unique), -1), 0
     for table in tables:
-        place = np.searchsorted(table, unique)
-        found = np.flatnonzero(place < len(table))
-        found = found[table[place[found]] == unique[found]]
+        stop = int(np.searchsorted(unique, table[-1:], "right").sum())  # what is greater than its last is not in it
+        place = np.searchsorted(table, unique[:stop])
+        found = np.flatnonzero(table[place] == unique[:stop])
         number[found] = offset + place[found]
         offset += len(table)
     new = np.flatnonzero(number < 0)
@@ -138,6 +141,18 @@ def rank(keys: Ints, tables: Sequence[Ints]) -> tuple[Ints, Ints]:
     numbers = np.empty(len(keys), np.int64)
     numbers[order] = np.repeat(number, np.diff(ends))
     return numbers, unique[new]
+
+
+def _looked_up(keys: Ints, tables: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """The same of small keys, which words are: an array has the number of each, and nothing is sorted."""
+    number, offset = np.full(int(keys.max(initial=-1)) + 1, -1), 0
+    for table in tables:
+        inside = table[: np.searchsorted(table, len(number))]
+        number[inside] = np.arange(offset, offset + len(inside))
+        offset += len(table)
+    new = np.flatnonzero(np.bincount(keys[number[keys] < 0]))
+    number[new] = np.arange(offset, offset + len(new))
+    return number[keys], new
 
 
 class Bag(NamedTuple):

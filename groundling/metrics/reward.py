@@ -85,9 +85,9 @@ class BleuReward:
 
 def _spoken(samples: Ints, end: int) -> Sentences:
     """Rows (S, T), each up to and including its first end."""
-    is_end = samples == end
-    said = np.cumsum(is_end, axis=1) - is_end == 0
-    return Sentences(samples[said], said.sum(1))
+    ends = np.column_stack([samples == end, np.ones(len(samples), bool)]).argmax(1)
+    lengths = np.minimum(ends + 1, samples.shape[1])
+    return Sentences(samples[np.arange(samples.shape[1]) < lengths[:, None]], lengths)
 
 
 def _to_end(ids: Sequence[int], end: int) -> list[int]:

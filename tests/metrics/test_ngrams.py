@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundling.metrics.ngrams import ORDERS, Corpus, Numbers, bag, distinct, grams, ranges, rank
+from groundling.metrics.ngrams import ORDERS, SMALL, Corpus, Numbers, bag, distinct, grams, ranges, rank
 
 sentences = st.lists(st.lists(st.sampled_from("abc"), max_size=6), max_size=5)
 integers = st.lists(st.integers(0, 20), max_size=30).map(lambda x: np.array(x, np.int64))
@@ -29,8 +29,11 @@ def test_a_bag_counts_each_sentence_apart(corpus: list[list[str]]) -> None:
     assert totals.reshape(-1, ORDERS).tolist() == [[max(len(s) - k, 0) for k in range(ORDERS)] for s in corpus]
 
 
-@given(integers, integers, integers)
-def test_ranks_are_places_in_tables_laid_end_to_end(keys: np.ndarray, one: np.ndarray, two: np.ndarray) -> None:
+@given(integers, integers, integers, st.sampled_from([1, SMALL]))
+def test_ranks_are_places_in_tables_laid_end_to_end(
+    keys: np.ndarray, one: np.ndarray, two: np.ndarray, apart: int
+) -> None:
+    keys, one, two = keys * apart, one * apart, two * apart  # small keys are looked up, great ones are sorted
     first = np.unique(one)
     second = np.setdiff1d(two, first)
     numbers, new = rank(keys, [first, second])
