@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +12,9 @@ import torch
 from PIL import Image, ImageDraw
 
 import groundling
-from groundling import api, recipes
+from groundling import api, grounding, loading, recipes
 from groundling.errors import GroundlingError
+from groundling.recipes.two_branch import TwoBranch
 from groundling.recipes.updown import Updown
 from groundling.regions.fingerprints import IMPORTED
 from groundling.regions.records import Layout
@@ -50,6 +53,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             weight.mul_(4)
     path = tmp_path_factory.mktemp("model")
     recipes.save(path, recipes.Model(recipe, parts, vocab, made.fingerprint, layout, classes))
+    return path
+
+
+@pytest.fixture(scope="module")
+def looking(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grounder that never learned, with words of its own, which says a probability of (cosine + 1) / 2."""
+    torch.manual_seed(1)
+    seen = recipes.load(folder)
+    recipe = TwoBranch(joint=8, embed=8, hidden=8, distill=0)
+    vocab = Vocabulary.build([["ball", "the", "dog"]], min_count=1)
+    parts = recipe.parts(vocab, seen.layout, seen.groundable)
+    path = tmp_path_factory.mktemp("grounder")
+    recipes.save(path, recipes.Model(recipe, parts, vocab, seen.fingerprint, seen.layout, seen.groundable))
+    presence = {"format": grounding.FORMAT, "calibration": {"x": [-1, 1], "p": [0, 1]}}
+    (path / grounding.PRESENCE).write_text(json.dumps(presence))
     return path
 
 
@@ -105,6 +123,43 @@ def test_a_batch_says_what_each_of_its_images_says_alone(model: groundling.Point
     images = [Image.open(picture), Image.new("RGB", (50, 50), "green")]
     together = model.say(Regions.stack([model.regions(image) for image in images]), ["0", "1"], ["", ""])
     assert [said.text for said in together] == [model.caption(image).text for image in images]
+
+
+def test_evidence_is_how_likely_the_noun_alone_is_there(folder: Path, looking: Path, picture: Path) -> None:
+    said = talkative(groundling.load(folder, grounder=looking), picture)
+    grounder = grounding.load(looking)
+    for link in said:
+        cosine = grounder.rank(grounder.regions(picture), [[said.word(link)]]).similarity.max()
+        assert link.evidence == pytest.approx((float(cosine) + 1) / 2, abs=1e-5)
+
+
+def test_evidence_is_the_same_in_a_batch_and_unknown_without_calibration(
+    folder: Path, looking: Path, picture: Path, tmp_path: Path
+) -> None:
+    pointer = groundling.load(folder, grounder=looking)
+    images = [Image.new("RGB", (50, 50), "green"), Image.open(picture)]
+    batch = Regions.stack([pointer.regions(image) for image in images])
+    manner = api.Likeliest(no_repeat=1, min_length=5)  # all five words, so both nouns
+    alone = [pointer.caption(image, manner) for image in images]
+    for one, other in zip(pointer.say(batch, ["", ""], ["", ""], manner), alone, strict=True):
+        assert [link.evidence for link in one] == pytest.approx([link.evidence for link in other], abs=1e-5)
+    shutil.copytree(looking, tmp_path / "new", ignore=shutil.ignore_patterns(grounding.PRESENCE))
+    said = groundling.load(folder, grounder=tmp_path / "new").caption(picture, manner)
+    assert said.links and all(link.evidence is None for link in said)
+
+
+def test_without_a_path_the_weights_of_the_package_are_loaded(
+    folder: Path, looking: Path, picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "SHIPPED", tmp_path)
+    for load in (groundling.load, grounding.load):
+        with pytest.raises(GroundlingError, match="no weights in .* install groundling from its wheel"):
+            load()
+    shutil.copytree(folder, tmp_path / "captioner")
+    shutil.copytree(looking, tmp_path / "grounder")
+    said, named = groundling.load(), groundling.load(folder, grounder=looking)
+    assert said.caption(picture) == named.caption(picture)
+    assert grounding.load().ground(picture, phrases=["dog"]) == grounding.load(looking).ground(picture, phrases=["dog"])
 
 
 def test_regions_of_a_store_are_said_as_those_made_on_the_fly(

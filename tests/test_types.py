@@ -65,10 +65,27 @@ def test_branches_that_say_the_word_join_their_regions() -> None:
 
 
 def test_a_grounded_caption_survives_json() -> None:
-    link = Link(1, (2, 5), (0, 0, 5, 5), 0.5)
+    link = Link(1, (2, 5), (0, 0, 5, 5), 0.5, evidence=0.25)
     said = GroundedCaption("7", "a dog", ("a", "dog"), ((0, 1), (2, 5)), (link,), (Look(1, ((0, 0, 5, 5),), (0.5,)),))
     assert said.word(link) == "dog"
     assert GroundedCaption.from_dict(said.to_dict()) == said
+    older = said.to_dict()
+    del older["links"][0]["evidence"], older["links"][0]["weak"]
+    assert GroundedCaption.from_dict(older).links[0].evidence is None
+
+
+@pytest.mark.parametrize(
+    ("link", "frames", "weak"),
+    [
+        (Link(0, (0, 1), (0, 0, 5, 5), 0.9, evidence=0.49), 0, True),  # sure of the place of what is not there
+        (Link(0, (0, 1), (0, 0, 5, 5), 0.1, evidence=0.5), 0, False),
+        (Link(0, (0, 1), (0, 0, 5, 5), 0.1), 0, True),  # no grounder: the attention tells
+        (Link(0, (0, 1), (0, 0, 5, 5), 0.1), 5, False),  # which five frames share
+    ],
+)
+def test_a_word_may_be_made_up_by_its_evidence_or_else_by_its_attention(link: Link, frames: int, weak: bool) -> None:
+    said = GroundedCaption("7", "a", ("a",), ((0, 1),), (link,), frames=frames)
+    assert said.weak(link) is weak is said.to_dict()["links"][0]["weak"]
 
 
 def test_a_row_that_is_no_caption_is_named() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,15 @@ def test_phrases_of_a_sentence_are_found_and_drawn(
     place: Path, picture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = ["--model", place / "model"]
-    outputs = ["--png", tmp_path / "p.png", "--heatmap", tmp_path / "heat", "--json"]
+    outputs = [
+        "--png",
+        tmp_path / "p.png",
+        "--heatmap",
+        tmp_path / "heat",
+        "--coco-boxes",
+        tmp_path / "c.json",
+        "--json",
+    ]
     assert run("ground", picture, "a group of dogs near the red ball", *model, *outputs) == 0
     row = json.loads(capsys.readouterr().out)
     assert [found["phrase"] for found in row["phrases"]] == ["a group of dogs", "the red ball"]
@@ -69,6 +78,20 @@ def test_phrases_of_a_sentence_are_found_and_drawn(
             assert 0 <= left < right <= image.width and 0 <= top < bottom <= image.height
     with Image.open(tmp_path / "p.png") as drawn:
         assert drawn.height > 0
+    coco = json.loads((tmp_path / "c.json").read_text())
+    seen = [found for found in row["phrases"] if found["found"]]
+    assert [category["name"] for category in coco["categories"]] == sorted(found["phrase"] for found in seen)
+    for found, boxed in zip(seen, coco["annotations"], strict=True):
+        left, top, right, bottom = found["box"]
+        assert boxed["bbox"] == pytest.approx([left, top, right - left, bottom - top], abs=0.11)
+
+
+def test_what_was_not_found_has_no_box_and_says_so() -> None:
+    here = grounding.Found("a dog", (0, 5), (1.0, 2.0, 3.0, 4.0), 0.9, 0.8)
+    said = grounding.as_caption([here, replace(here, phrase="a cat", presence=0.1), replace(here, phrase="a car")])
+    assert said.text == "a dog · a cat (not found) · a car"
+    assert [(said.word(link), link.evidence) for link in said] == [("a dog", 0.8), ("a car", 0.8)]
+    assert [said.text[slice(*span)] for span in said.spans] == ["a dog", "a cat (not found)", "a car"]
 
 
 def test_phrases_may_be_named_and_unknown_words_are_told(
@@ -103,6 +126,7 @@ def test_the_cost_of_an_image_is_told(place: Path, picture: Path, capsys: pytest
         (["PICTURE", "quickly"], "no noun phrase"),
         (["PICTURE", "--phrase", "..."], "has no word"),
         (["--data", "SCENES"], "--regions"),
+        (["PICTURE", "a dog", "--calibrate"], "--data DATA and --model RUN"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(
@@ -128,5 +152,5 @@ def test_labels_tell_how_many_phrases_have_a_class(
     assert run("labels", place / "scenes", "--labels", tmp_path / "labels.txt", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert 0 < found["covered"] == sum(found["by_way"].values()) < found["phrases"]
-    assert run("labels", place / "scenes", "--regions", place / "regions") == 2
-    assert "--labels" in capsys.readouterr().err
+    assert run("labels", place / "scenes", "--regions", place / "regions") == 0
+    assert "different phrases have one of" in capsys.readouterr().out

@@ -34,6 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     said = place / "new" / "folder"
     outputs: list[object] = ["--out", said / "test.jsonl", "--coco", said / "coco.json", "--png", said / "png"]
     outputs += ["--submission", said / "submission.json", "--beam", 2, "--no-repeat", 2]
+    outputs += ["--coco-boxes", said / "boxes.json", "--html", said / "page.html"]
     assert run("caption", scenes, "--split", "test", "--regions", regions, "--model", model, *outputs) == 0
     return place
 
@@ -48,6 +49,10 @@ def test_every_output_speaks_of_every_image(place: Path) -> None:
     assert sorted(ids) == sorted((place / "scenes" / "test.txt").read_text().split())
     assert [str(row["image_id"]) for row in json.loads((said / "coco.json").read_text())] == ids
     assert sorted(file.stem for file in (said / "png").iterdir()) == sorted(ids)
+    boxes = json.loads((said / "boxes.json").read_text())
+    assert [str(image["id"]) for image in boxes["images"]] == ids
+    assert len(boxes["annotations"]) == sum(len(row["links"]) for row in lines(said / "test.jsonl")) > 0
+    assert (said / "page.html").read_text().count("data:image/webp") == len(ids)
     submitted = image_captions(json.loads((said / "submission.json").read_text()), "submission")
     assert [caption.id for caption in submitted] == ids
 
@@ -87,6 +92,30 @@ def test_pictures_of_one_name_keep_apart_and_leading_zeros_stay(place: Path, tmp
     assert run("caption", tmp_path / "a", tmp_path / "b", "--model", place / "model", "--coco", coco) == 0
     ids = [row["image_id"] for row in json.loads(coco.read_text())]
     assert ids == [f"{tmp_path}/a/007.png", "008", f"{tmp_path}/b/007.png", 9]
+
+
+def test_a_person_in_a_terminal_reads_a_caption_and_a_pipe_gets_json(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["caption", next((place / "scenes" / "images").iterdir()), "--model", place / "model", "--min-length", 9]
+    capsys.readouterr()
+    assert run(*command) == 0
+    row = json.loads(piped := capsys.readouterr().out)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert run(*command) == 0
+    told = capsys.readouterr().out
+    assert row["id"] in told and all(link["word"] in told for link in row["links"]) and "{" not in told
+    assert run(*command, "--json") == 0
+    assert capsys.readouterr().out == piped
+
+
+def test_without_weights_in_the_package_a_model_is_asked_for(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture = next((place / "scenes" / "images").iterdir())
+    monkeypatch.setattr("groundling.loading.SHIPPED", tmp_path)
+    assert run("caption", picture) == run("ground", picture, "a dog") == 2
+    assert capsys.readouterr().err.count("name a model that you trained (--model RUN)") == 2
 
 
 def test_a_picture_named_twice_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

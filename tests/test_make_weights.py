@@ -1,0 +1,101 @@
+"""The tool that packs weights into the package: fewer bytes, the same model, no trace of the machine that made it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from PIL import Image
+
+from groundling import grounding, recipes
+from groundling.errors import GroundlingError
+from groundling.recipes.two_branch import TwoBranch
+from groundling.regions.records import Layout
+from groundling.regions.sources import source
+from groundling.text.classes import Classes
+from groundling.text.vocab import Vocabulary
+
+TOOL = Path(__file__).parent.parent / "tools" / "make_weights.py"
+WORDS = ["dog", "ball", "a"]
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_weights", TOOL)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A grounder whose features vary by less than half precision can tell from 0."""
+    torch.manual_seed(0)
+    made = source("scenes")
+    layout = Layout.of(made(Image.new("RGB", (32, 32), "white")))
+    vectors = tmp_path / "secret" / "glove.txt"
+    vectors.parent.mkdir()
+    vectors.write_text("".join(f"{word} {i}.5 {i}\n" for i, word in enumerate(WORDS)))
+    recipe = TwoBranch(joint=8, embed=4, hidden=8, vectors=str(vectors), vector_size=2)
+    vocab, classes = Vocabulary.build([WORDS], min_count=1), Classes(("dog",), {"dog": "dog"})
+    parts = recipe.parts(vocab, layout, classes)
+    parts.matcher.norm.running_var.fill_(1e-9)
+    recipes.save(tmp_path / "run", recipes.Model(recipe, parts, vocab, made.fingerprint, layout, classes))
+    vectors.unlink()
+    return tmp_path / "run"
+
+
+def test_a_packed_model_is_the_same_within_half_precision(tool: ModuleType, run: Path, tmp_path: Path) -> None:
+    tool.shrink(run, tmp_path / "small")
+    before, after = (recipes.load(path).parts.state_dict() for path in (run, tmp_path / "small"))
+    assert {value.dtype for value in after.values()} == {value.dtype for value in before.values()}
+    for name, value in before.items():
+        torch.testing.assert_close(after[name], value, rtol=1e-3, atol=1e-6)
+    assert after["matcher.norm.running_var"].tolist() == before["matcher.norm.running_var"].tolist()
+    assert (tmp_path / "small" / recipes.WEIGHTS).stat().st_size < 0.8 * (run / recipes.WEIGHTS).stat().st_size
+    assert "secret" not in (tmp_path / "small" / recipes.ABOUT).read_text()
+
+
+def test_numbers_that_half_precision_does_not_hold_are_refused(tool: ModuleType, run: Path, tmp_path: Path) -> None:
+    model = recipes.load(run)
+    with torch.no_grad():
+        model.parts.matcher.embed.weight[1, 0] = 1e6
+    recipes.save(run, model)
+    with pytest.raises(SystemExit, match="not finite in half precision"):
+        tool.shrink(run, tmp_path / "small")
+
+
+def test_only_a_calibrated_grounder_is_packed(tool: ModuleType, run: Path, tmp_path: Path) -> None:
+    for name in ("captioner", "grounder"):
+        (tmp_path / "work").mkdir(exist_ok=True)
+        (tmp_path / "work" / name).symlink_to(run)
+    with pytest.raises(SystemExit, match="not calibrated"):
+        tool.pack(tmp_path / "work", tmp_path / "out")
+    presence = {"format": grounding.FORMAT, "calibration": {"x": [0, 1], "p": [0, 1]}}
+    (run / grounding.PRESENCE).write_text(json.dumps(presence))
+    tool.pack(tmp_path / "work", tmp_path / "out")
+    assert grounding.load(tmp_path / "out" / "grounder").presence is not None
+
+
+def test_weights_of_other_shapes_are_refused(run: Path) -> None:
+    about = json.loads((run / recipes.ABOUT).read_text())
+    about["fields"]["joint"] = 9
+    (run / recipes.ABOUT).write_text(json.dumps(about))
+    with pytest.raises(GroundlingError, match=f"{recipes.WEIGHTS} is not of the run of its"):
+        recipes.load(run)
+
+
+def test_every_step_is_a_command_that_is_understood(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the data, which is not there: flags and knobs are all known."""
+    from groundling.cli import main
+
+    for command in (*tool.STEPS.values(), *tool.SCORES):
+        words = [word.format(data="/nowhere/data", work="/nowhere") for word in command.split()]
+        monkeypatch.setattr(sys, "argv", ["groundling", *words])
+        assert main() == 2
