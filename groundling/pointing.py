@@ -12,7 +12,6 @@ from torch import Tensor
 
 from groundling.data.collate import collate, encode
 from groundling.data.dataset import Dataset
-from groundling.errors import DataError
 from groundling.generate import place
 from groundling.metrics.evaluation import ground_given
 from groundling.metrics.grounding import GivenGrounding
@@ -45,11 +44,7 @@ def attention_accuracy(
     """
     require(store.fingerprint, model.fingerprint)
     examples = labelled(data, split)
-    if missing := [example.id for example in examples if example.id not in store]:
-        raise DataError(
-            f"{store.path} has no regions of {len(missing)} of {len(examples)} images, such as {missing[0]!r}: "
-            "make them with `groundling regions extract`"
-        )
+    store.require(example.id for example in examples)
     device = device or torch.device("cpu")
     model.parts.to(device).eval()
     places = dict(track(_places(model, examples, store, device, batch), "attention", len(examples)))

@@ -142,8 +142,4 @@ def _first_half(id: str) -> bool:
 
 def _same_regions(model: PhraseGrounder, examples: Dataset, store: Store) -> None:
     require(store.fingerprint, model.model.fingerprint)
-    if missing := [example.id for example in examples if example.id not in store]:
-        raise DataError(
-            f"{store.path} has no regions of {len(missing)} of {len(examples)} images, such as {missing[0]!r}: "
-            "make them with `groundling regions extract`"
-        )
+    store.require(example.id for example in examples)

@@ -45,7 +45,6 @@ def run(args: argparse.Namespace) -> None:
 
     from groundling import api
     from groundling.data.dataset import load
-    from groundling.errors import DataError
     from groundling.metrics.evaluation import classify_examples, finite
     from groundling.pointing import labelled
     from groundling.progress import track
@@ -63,11 +62,7 @@ def run(args: argparse.Namespace) -> None:
         training = data.split("train") if "train" in data.splits else data
         name, limit, device = by_detector(store.fingerprint, groundable_words(training)), None, torch.device("cpu")
     examples = labelled(data, args.split)
-    if missing := [example.id for example in examples if example.id not in store]:
-        raise DataError(
-            f"{args.regions} has no regions of {len(missing)} of {len(examples)} images, such as {missing[0]!r}: "
-            "make them with `groundling regions extract`"
-        )
+    store.require(example.id for example in examples)
     regions = dict(track(named_regions(name, store, examples, limit, device), "regions", len(examples)))
     fields = {"data": data.name, "by": "model" if args.model else "detector"}
     fields |= {"split": args.split} if args.split else {}

@@ -7,13 +7,11 @@ file that counts from 1, both included, are 0.0 to 500.0 here.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import importlib
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +20,7 @@ from types import ModuleType
 from groundling.data.checks import Problems
 from groundling.data.splits import held_out
 from groundling.errors import DataError
+from groundling.progress import collector_paused
 from groundling.text.annotate import annotate
 from groundling.types import Example
 
@@ -93,7 +92,7 @@ def load(
     reader = find_reader(path)
     problems = Problems(skip_bad)
     root = path if path.is_dir() else path.parent
-    with _collector_paused():
+    with collector_paused():
         examples = _unique(reader.read(path, problems), path, problems)
         if not examples:
             raise DataError(f"{path}: no usable example, read as {reader.FORMAT}: {reader.LOOKS_FOR}")
@@ -135,18 +134,6 @@ def cache_folder(root: Path) -> Path:
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
     return home / "groundling" / f"{root.resolve().name}-{name}"
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Millions of small tuples are made here and none is garbage: looking for it would take a quarter of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _annotated(dataset: Dataset, folder: Path) -> Dataset:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,18 +39,6 @@ def read_text(path: str | Path) -> str:
         raise DataError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8 JSON") from error
     except ValueError as error:
         raise DataError(f"{str(path)!r}: not the name of a file: {error}") from error
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Large files become millions of objects and none is garbage: looking for it would take a third of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def parse_json(text: str, name: str) -> Any:

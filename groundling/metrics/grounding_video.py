@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from groundling.metrics.files import Place, Source, collector_paused, read_json
+from groundling.metrics.files import Place, Source, read_json
 from groundling.metrics.grounding import (
     GivenGrounding,
     Grounding,
@@ -29,6 +29,7 @@ from groundling.metrics.grounding import (
 )
 from groundling.metrics.official import Lemmas, lemmatiser, results_of, split_ids, split_name, warn_if_empty
 from groundling.metrics.overlap import as_boxes
+from groundling.progress import collector_paused
 
 FRAMES = 10
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -133,6 +133,15 @@ class Store:
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         whole, grid = tensors.pop("whole").float(), tensors.pop("grid").float()
         return Regions(feats, **tensors, whole=whole if layout.whole else None, grid=grid if layout.grid[0] else None)
+
+    def require(self, ids: Iterable[str]) -> None:
+        """DataError unless all these images are here."""
+        wanted = list(ids)
+        if missing := [id for id in wanted if id not in self]:
+            raise DataError(
+                f"{self.path} has no regions of {len(missing)} of {len(wanted)} images, such as {missing[0]!r}: "
+                "make them with `groundling regions extract`"
+            )
 
     def check(self) -> Iterator[tuple[str, str | None]]:
         """Reads everything again; yields each id with None, or with what is wrong with it."""
