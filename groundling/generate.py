@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from groundling import boxes
-from groundling.tensors import Captioner, Decoding, Glimpse, Matcher, Regions, Scene
-from groundling.types import BOS, EOS, PAD, UNK, Box, GroundedCaption, Link, Look, Span, Vocab
+from groundling.tensors import Captioner, Decoding, Glimpse, Matcher, Regions, Scene, sayable
+from groundling.types import BOS, EOS, PAD, Box, GroundedCaption, Link, Look, Span, Vocab
 
 # ---------------------------------------------------------------- one caption per row
 
@@ -61,7 +61,7 @@ def _decode(captioner: Captioner, scene: Scene, length: int, choose: Callable[[T
     steps: list[tuple[Tensor, ...]] = []
     for _ in range(length):
         logp, glimpse, state = captioner.step(token, scene, state)
-        may = _sayable(logp.detach())
+        may = sayable(logp.detach())
         guess = may.max(1).indices  # faster than argmax
         token = choose(may, guess)
         picks = glimpse.picks(token, scene.frame[scene.row])
@@ -76,11 +76,6 @@ def _decode(captioner: Captioner, scene: Scene, length: int, choose: Callable[[T
         _spread(torch.cat(x), where, n, len(steps)) for x in list(zip(*steps, strict=True))[1:]
     )
     return Decoding(tokens, logp, attn, guess, picks)
-
-
-def _sayable(logp: Tensor) -> Tensor:
-    """A copy in which PAD, BOS and UNK have no chance."""
-    return logp.index_fill(1, torch.tensor([PAD, BOS, UNK], device=logp.device), -math.inf)
 
 
 def _keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:
@@ -159,7 +154,7 @@ class _Beams:
     def search(self, no_repeat: int, min_length: int) -> Decoding:
         for t in range(self.length):
             logp, glimpse, self.state = self.captioner.step(self.words[:, -1], self.scene, self.state)
-            may = _sayable(logp)
+            may = sayable(logp)
             if no_repeat or min_length:
                 _restrict(may, self.words[:, 1:], no_repeat, min_length)
             self.glimpses.append(glimpse)

@@ -1,4 +1,4 @@
-"""The nouns made of tensors, in order of flow: Regions -> Batch -> Scene -> Glimpse -> Decoding, and Match.
+"""The nouns made of tensors, in order of flow: Regions -> Batch -> Scene -> Glimpse -> Decoding.
 
 Shape letters, the same in every file:
 B images · N captions · T tokens · R regions · D feature · H hidden · V vocabulary · P phrases · K branches · L labels.
@@ -7,6 +7,7 @@ Boxes are xyxy in pixels. A video is an image whose regions carry frame numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from groundling.types import PAD, Fingerprint, Vocab
+from groundling.types import BOS, PAD, UNK, Fingerprint, Vocab
 
 # ---------------------------------------------------------------- what a model sees
 
@@ -229,12 +230,9 @@ class Decoding:
         return self.tokens != PAD
 
 
-@dataclass(frozen=True)
-class Match:
-    """How well captions fit images: all pairs (B, N) and (B, N, T, R), or pairs by `image_of` (N,) and (N, T, R)."""
-
-    score: Tensor
-    attn: Tensor
+def sayable(x: Tensor, never: float = -math.inf) -> Tensor:
+    """A copy of what words score, (..., V), with `never` for PAD, BOS and UNK."""
+    return x.index_fill(-1, torch.tensor((PAD, BOS, UNK), device=x.device), never)
 
 
 # ---------------------------------------------------------------- calling conventions

@@ -1,7 +1,7 @@
 """AdaptiveAttention: look at the image, or at what is known already (Lu et al., Knowing When to Look, CVPR 2017).
 
     v_i = ReLU(W_a f_i),   v^g = ReLU(W_b f̄)                                  f̄: the whole image
-    h_t, m_t = LSTM([W_e y_t; v^g], h_{t-1}, m_{t-1})
+    x_t = [ReLU(W_e y_t); v^g],   h_t, m_t = LSTM(x_t, h_{t-1}, m_{t-1})
     z_{i,t} = w_hᵀ tanh(W_v v_i + W_g h_t),   α_t = softmax(z_t),   c_t = Σ_i α_{i,t} v_i          (6, 7, 8)
     g_t = σ(W_x x_t + W_h h_{t-1}),   s_t = g_t ⊙ tanh(m_t)                   the visual sentinel  (9, 10)
     α̂_t = softmax([z_t; w_hᵀ tanh(W_s s_t + W_g h_t)]),   β_t = its last entry                    (12)

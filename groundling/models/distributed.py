@@ -40,10 +40,8 @@ from torch.autograd.function import once_differentiable
 from groundling.models.attention import Additive, masked_softmax
 from groundling.models.packed import Packing, Unrolled
 from groundling.models.updown import Cells, Gates, State, UpDown, listen, silence, speak
-from groundling.tensors import Decoding, Glimpse, Regions, Scene
-from groundling.types import BOS, EOS, PAD, UNK
-
-UNSAYABLE = (PAD, BOS, UNK)
+from groundling.tensors import Decoding, Glimpse, Regions, Scene, sayable
+from groundling.types import EOS, PAD, UNK
 
 
 class Distributed(UpDown):
@@ -226,8 +224,8 @@ def elect(logp: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probabilities of K branches (N, K, V) -> those of what they say together (N, V), the words they vote for."""
     mixture = logp.logsumexp(1) - math.log(logp.shape[1])
     with torch.no_grad():
-        words = _sayable(logp, -math.inf).max(2).indices  # (N, K)
-        winner, likeliest = _vote(words, _sayable(mixture, -math.inf).exp_())
+        words = sayable(logp).max(2).indices  # (N, K)
+        winner, likeliest = _vote(words, sayable(mixture).exp_())
         moved = (winner != likeliest).nonzero().squeeze(1)
     if len(moved):
         rows, here, there = moved.repeat(2), (winner[moved], likeliest[moved]), (likeliest[moved], winner[moved])
@@ -241,10 +239,6 @@ def _vote(words: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     ahead = votes + 0.5 * p.gather(1, words)  # of equally many votes, the likelier word
     winner = words.gather(1, ahead.max(1, keepdim=True).indices).squeeze(1)
     return winner, p.max(1).indices
-
-
-def _sayable(x: Tensor, never: float) -> Tensor:
-    return x.index_fill(-1, torch.tensor(UNSAYABLE, device=x.device), never)
 
 
 def election(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -269,12 +263,12 @@ class _Election(Function):
         guesses = guesses.squeeze(2)
         words, odd = guesses, (guesses <= UNK) & (guesses != EOS)
         if odd.any():
-            words = words.masked_scatter(odd, _sayable(logits[odd], -math.inf).max(1).indices)
+            words = words.masked_scatter(odd, sayable(logits[odd]).max(1).indices)
         mixture = torch.zeros_like(p[:, 0])  # K p(y); no matrix product, which may be less exact on a GPU
         for branch, sums in zip(p.unbind(1), total.unbind(1), strict=True):
             mixture.addcdiv_(branch, sums)
         guess = mixture.max(1).indices
-        winner, likeliest = _vote(words, _sayable(mixture, 0.0) / k)
+        winner, likeliest = _vote(words, sayable(mixture, 0.0) / k)
         # The target as the mixture sees it: the winner and the likeliest word change places.
         seen = torch.where(target == winner, likeliest, torch.where(target == likeliest, winner, target))
         own, theirs = (
