@@ -105,7 +105,7 @@ def write(
 ) -> None:
     """Write the page. `pictures` gives the image, or the frames of the clip; `side` is how large they are embedded."""
     rows = [_row(sheet, pictures(sheet), side) for sheet in sheets]
-    page = {"study": study_id(sheets, systems, seed), "systems": systems, "raters": raters, "sheets": rows}
+    page = {"study": study_id(sheets, systems, seed, raters), "systems": systems, "raters": raters, "sheets": rows}
     here = files(__package__)
     parts = {
         "TITLE": html.escape("Which points better?"),
@@ -120,10 +120,10 @@ def write(
     temporary.replace(path)
 
 
-def study_id(sheets: Iterable[Sheet], systems: tuple[str, str], seed: int) -> str:
-    """Names the study: answers to another one do not mix with it."""
+def study_id(sheets: Iterable[Sheet], systems: tuple[str, str], seed: int, raters: int) -> str:
+    """Names the study: answers to another one, or to one that is shared out otherwise, do not mix with it."""
     asked = [(s.id, s.left, [(q.word, q.tokens, q.places) for q in s.questions]) for s in sheets]
-    return hashlib.sha256(repr((systems, seed, asked)).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr((systems, seed, raters, asked)).encode()).hexdigest()[:12]
 
 
 def _row(sheet: Sheet, pictures: Sequence[Image.Image], side: int) -> dict[str, Any]:

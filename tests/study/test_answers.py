@@ -12,7 +12,7 @@ import pytest
 
 from groundling.cli import main
 from groundling.errors import DataError
-from groundling.study import compare, questions, two_of
+from groundling.study import compare, questions, study_id, two_of
 from groundling.study.answers import SAME, Ratings, judge, kappa, read
 from groundling.types import GroundedCaption, Link
 
@@ -51,6 +51,15 @@ def test_images_and_sides_are_drawn_by_the_seed() -> None:
     assert one == same and [s.id for s in one] != [s.id for s in other]
     assert len(one) == 40 and len(compare(a, b, 100, 0)) == 50
     assert 10 < sum(sheet.left for sheet in one) < 30
+
+
+def test_a_study_that_is_shared_out_among_more_raters_is_another_one() -> None:
+    """Even where the sheets are the same: of one image the first two raters are shown it, however many there are."""
+    a, b = ({"0": said("0", "a dog", {1: x})} for x in (1, 2))
+    (two, three) = (compare(a, b, 1, 0, raters) for raters in (2, 3))
+    assert two == three
+    names = {study_id(two, ("a", "b"), 0, raters) for raters in (2, 3)}
+    assert len(names) == 2 and study_id(two, ("a", "b"), 0, 2) in names
 
 
 def test_nothing_to_compare_is_told() -> None:
