@@ -53,6 +53,14 @@ def test_padding_regions_changes_nothing(encoder: Plain | GroundingAware) -> Non
     torch.testing.assert_close(padded[1][:1], alone[1])
 
 
+@pytest.mark.parametrize("encoder", [Plain(5, 6).double().eval(), grounding_aware()], ids=["plain", "aware"])
+def test_permuting_regions_permutes_the_memory(encoder: Plain | GroundingAware) -> None:
+    seen, order = regions(4), torch.tensor([2, 0, 3, 1])
+    mixed = encoder(replace(seen, feats=seen.feats[:, order], boxes=seen.boxes[:, order]))
+    torch.testing.assert_close(mixed[0], encoder(seen)[0][:, order])
+    torch.testing.assert_close(mixed[1], encoder(seen)[1])
+
+
 def test_an_image_without_regions_is_zero_and_has_gradients() -> None:
     empty = regions(0, 2)
     for encoder in (Plain(5, 6).double(), grounding_aware()):
