@@ -24,6 +24,9 @@ def false_pairs(ratio: Tensor, nu: float = 1.0) -> Tensor:
     return mean_over(F.softplus(ratio - math.log(nu)), torch.ones_like(ratio, dtype=torch.bool))
 
 
-def margin(own: Tensor, other: Tensor, least: float) -> Tensor:
-    """Mean of  max(0, M − ln p(c | I) + ln p(c | I'))  over captions (N,): I is their image, I' another, M `least`."""
-    return mean_over((least - own + other).clamp(min=0), torch.ones_like(own, dtype=torch.bool))
+def margin(own: Tensor, other: Tensor, where: Tensor, least: float) -> Tensor:
+    """Mean over the captions in `where` of  max(0, M − ln p(c | I) + ln p(c | I')),  I their image, I' another.
+
+    ln p(c | I), ln p(c | I') and `where` are (N,); M is `least`.
+    """
+    return mean_over((least - own + other).clamp(min=0), where)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
 
@@ -36,6 +36,7 @@ RECIPES = {  # module -> class; imported by `recipe_class`
     "pos_scan": "PosScan",
     "supervised": "Supervised",
     "supervised_aware": "SupervisedAware",
+    "distill": "Distill",
     "scst": "Scst",
     "matcher_scan": "MatcherScan",
     "matcher_pos_scan": "MatcherPosScan",
@@ -77,8 +78,6 @@ class Finish(Protocol):
     def batch(self) -> int: ...
     @property
     def captions_per_image(self) -> int: ...
-    @property
-    def regions_per_image(self) -> int: ...
 
     def teachers(self, given: Given) -> dict[str, nn.Module]:
         """Frozen modules, of other runs mostly, that are parts while it trains and leave no trace in the model."""
@@ -100,6 +99,8 @@ class Recipe(Finish, Protocol):
     def length(self) -> int: ...
     @property
     def min_count(self) -> int: ...
+    @property
+    def regions_per_image(self) -> int: ...
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts: ...
 
@@ -206,7 +207,7 @@ def _described(path: Path) -> Model:
         recipe = recipe_class(about["recipe"])(**about["fields"])
         if not is_whole(recipe):
             raise DataError(f"{about['recipe']} has no modules of its own")
-        finishes = tuple(recipe_class(row["recipe"])(**row["fields"]) for row in about.get("finishes", ()))
+        finishes = tuple(_finish(row["recipe"], row["fields"]) for row in about.get("finishes", ()))
         layout = Layout(**about["layout"] | {"grid": tuple(about["layout"]["grid"])})
         vocab, classes = Vocabulary.from_json(about["vocab"]), Classes.from_json(about["groundable"])
         scores = tuple(Score(**score) for score in about["scores"])
@@ -218,3 +219,10 @@ def _described(path: Path) -> Model:
         raise DataError(f"{path} does not describe a model: {error}") from error
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} does not describe a model: {type(error).__name__}: {error}") from error
+
+
+def _finish(name: str, said: dict[str, Any]) -> Finish:
+    """What a model was trained with afterwards, without knobs that recipes of this version no longer have."""
+    made = recipe_class(name)
+    known = {field.name for field in fields(made)}
+    return made(**{knob: value for knob, value in said.items() if knob in known})

@@ -2,7 +2,8 @@
 
 Lu et al., Knowing When to Look: Adaptive Attention via a Visual Sentinel for Image Captioning, CVPR 2017:
 
-    h_t, m_t = LSTM([W_e y_t; v^g], h_{t-1}, m_{t-1})
+    v_i = ReLU(W_a f_i),   v^g = ReLU(W_b f̄)                      f: a region, f̄: the whole image
+    x_t = [ReLU(W_e y_t); v^g],   h_t, m_t = LSTM(x_t, h_{t-1}, m_{t-1})
     α_t = softmax(z_t),   z_{i,t} = w_hᵀ tanh(W_v v_i + W_g h_t),   c_t = Σ_i α_{i,t} v_i         (6, 7, 8)
     s_t = σ(W_x x_t + W_h h_{t-1}) ⊙ tanh(m_t)                                                    (9, 10)
     ĉ_t = β_t s_t + (1 − β_t) c_t,   β_t = softmax([z_t; w_hᵀ tanh(W_s s_t + W_g h_t)])_last      (11, 12)
@@ -11,8 +12,8 @@ Lu et al., Knowing When to Look: Adaptive Attention via a Visual Sentinel for Im
     loss = −log p(y*_t | y*_1 … y*_{t-1}), averaged over the words of the batch
 
 The places of its words are those of α_t, in which the sentinel has no share. The base of Dai and Lin, NeurIPS 2017, who
-cut captions at 18 words. We depart from Lu et al. in looking at regions instead of a grid of 7 x 7, and in not training
-the network that makes them.
+cut captions at 18 words. We depart from Lu et al. in looking at regions instead of a grid of 7 x 7, in not training the
+network that makes them, and in the ReLU after W_e y, which `updown` has too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from torch import Tensor, nn
 from groundling.models.adaptive import AdaptiveAttention, SentinelAttention
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import Given, knobs
+from groundling.recipes.captioning import forced
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
@@ -69,23 +71,11 @@ class Adaptive:
         return {}
 
     def stages(self, given: Given) -> list[Stage]:
-        return [
-            Stage(
-                "xe",
-                self.xe,
-                lr=self.lr,
-                epochs=self.epochs,
-                trains=("captioner",),
-                clip=self.clip,
-                schedule=StepDecay(self.decay, self.decay_every),
-                patience=self.patience,
-            )
-        ]
+        schedule = StepDecay(self.decay, self.decay_every)
+        return [Stage("xe", self.xe, self.lr, self.epochs, ("captioner",), self.clip, schedule, patience=self.patience)]
 
     def xe(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        scene = m.captioner.encode(batch.regions)[batch.image_of]
-        said = m.captioner(scene, batch.inputs, batch.targets)
-        return {"xe": cross_entropy(said.logp, batch.targets)}
+        return {"xe": cross_entropy(forced(m, batch).logp, batch.targets)}
 
     def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
         return caption_scores(m.captioner, batches, given.length, device, given.judged)

@@ -10,7 +10,10 @@ Dai and Lin, Contrastive Learning for Image Captioning, NeurIPS 2017. Goes on wi
     --negative 0               CL(P), the positive constraint alone
     --positive 0               CL(N), the negative constraint alone
     --reference RUN            a stronger captioner as reference, of the same words
-    --replace-every 10         every 10 epochs the best target so far becomes the reference (section 4.3)
+    --replace-every 10         every 10 epochs the best target of these epochs becomes the reference (section 4.3)
+
+The best is that with the greatest CIDEr-D. CL(N) alone makes captions distinctive at its cost (table 4): there nothing
+is chosen, and the last target is kept.
 
 Dropout is off in the target as in the reference: G compares like with like. The paper gives neither the size of a batch
 nor the epochs; its learning rate is for batches of COCO.
@@ -32,7 +35,7 @@ from groundling.objectives.contrastive import false_pairs, true_pairs
 from groundling.recipes import Given, Model, knobs, load
 from groundling.recipes.mismatched import Mismatched
 from groundling.regions import fingerprints
-from groundling.tensors import Batch
+from groundling.tensors import Batch, Decoding, Regions, Scene
 from groundling.train.stages import Clock, Losses, Parts, Stage
 from groundling.train.validate import caption_scores
 from groundling.types import PAD, Score
@@ -45,14 +48,13 @@ class Contrastive:
     nu: float = 1.0  # ν of eq. 8
     sets: int = 5  # K of eq. 10: mismatched captions for every true one
     reference: str = ""  # run of the reference; empty: the model to start from
-    replace_every: int = 0  # epochs after which the best target becomes the reference; 0: never
+    replace_every: int = 0  # epochs after which the best target of them becomes the reference; 0: never
     lr: float = 1e-6  # learning rate of Adam
     clip: float = 5.0  # largest norm of the gradient
     epochs: int = 30  # how often each image is seen
-    patience: int = 0  # stop after so many epochs without a better CIDEr-D; 0: never
+    patience: int = 0  # stop after so many epochs without a better CIDEr-D; 0, and CL(N): never
     batch: int = 16  # images in a batch
     captions_per_image: int = 5  # captions of each of them
-    regions_per_image: int = 100  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
 
@@ -68,7 +70,8 @@ class Contrastive:
         if self.replace_every or not self.reference:
             found["earlier"] = deepcopy(captioner_of(given.start))
         if self.reference:
-            found["reference"] = captioner_of(_stronger(self.reference, given))
+            model = _stronger(self.reference, given)
+            found["reference"] = Narrowed(captioner_of(model), model.recipe.regions_per_image)
         return found
 
     def stages(self, given: Given) -> list[Stage]:
@@ -83,6 +86,7 @@ class Contrastive:
                 epochs=epochs,
                 trains=("captioner",),
                 clip=self.clip,
+                watch="cider-d" if self.positive else "",
                 patience=self.patience,
             )
             for number, epochs in enumerate(lengths)
@@ -123,6 +127,22 @@ def logp(captioner: nn.Module, batch: Batch, image_of: Tensor, tokens: Tensor) -
     scene = captioner.encode(batch.regions)[image_of]  # type: ignore[operator]
     said: Tensor = captioner(scene, tokens[:, :-1], tokens[:, 1:]).logp
     return said.sum(1)
+
+
+class Narrowed(nn.Module):
+    """A captioner that sees no more regions of an image than it was trained with."""
+
+    def __init__(self, captioner: nn.Module, limit: int) -> None:
+        super().__init__()
+        self.captioner, self.limit = captioner, limit
+
+    def encode(self, regions: Regions) -> Scene:
+        scene: Scene = self.captioner.encode(regions.first(self.limit))  # type: ignore[operator]
+        return scene
+
+    def forward(self, scene: Scene, inputs: Tensor, targets: Tensor) -> Decoding:
+        said: Decoding = self.captioner(scene, inputs, targets)
+        return said
 
 
 def captioner_of(model: Model) -> nn.Module:

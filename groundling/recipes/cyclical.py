@@ -8,8 +8,11 @@ Decode, localize what was said, reconstruct from what was localized, all with th
 (8)     L = −λ1 Σ_t log p(y^d_t = y*_t) − λ2 Σ_t log p(y^l_t = y*_t)
 
 The captioner is `updown_aware` (section 3.1, appendix D) and is pre-trained alone for `pretrain` epochs. The words y^d
-are leaves: no gradient goes through their choice. The localizer is not part of the saved model. A video is an image
-whose regions are those of all its frames: α and β are over all of them.
+are leaves: no gradient goes through their choice. The localizer is not part of the saved model.
+
+A video is an image whose regions are those of all its frames: α and β are over all of them. `regions_per_image` counts
+them together, and a store has the first of every frame, then the second: 100 are the first 10 of each of 10 frames. The
+paper's 100 of each frame are --regions-per-image 1000.
 
 Variants of the paper, each a flag:
   --lam1 0.6 --lam2 0.4      Table 10; the final row of Table 1
@@ -35,12 +38,12 @@ import torch
 from torch import Tensor, nn
 
 from groundling.models.attention import Additive
-from groundling.models.encoders import GroundingAware
 from groundling.models.localizer import Localizer, perceptron
 from groundling.models.updown import UpDown
 from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import Given, knobs
+from groundling.recipes.captioning import aware, forced
 from groundling.regions.records import Layout
 from groundling.tensors import Batch, Scene
 from groundling.text.classes import Classes
@@ -85,17 +88,8 @@ class Cyclical:
         knobs.check(self, shares=shares, zero=("of_hidden", "pretrain", "patience"))
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        encoder = GroundingAware(
-            layout.dim,
-            max(1, len(classes.names)),
-            self.hidden,
-            location=self.location,
-            whole=layout.whole,
-            grid=layout.grid[1],
-            dropout=self.dropout,
-        )
+        encoder, attend_grid = aware(layout, classes, self.hidden, self.attention, self.location, self.dropout)
         attend = Additive(self.hidden, self.attention)
-        attend_grid = Additive(self.hidden, self.attention) if layout.grid[1] else None
         captioner = UpDown(len(vocab), encoder, attend, self.hidden, self.embed, self.dropout, attend_grid)
         ask = perceptron(self.hidden if self.of_hidden else self.embed, self.attention, self.layers)
         return Parts(captioner=captioner, localizer=Localizer(ask))
@@ -112,9 +106,7 @@ class Cyclical:
         return [*first, stage("cycle", self.cycle, self.epochs, "captioner", "localizer")]
 
     def decode(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        scene = m.captioner.encode(batch.regions)[batch.image_of]
-        said = m.captioner(scene, batch.inputs, batch.targets)
-        return {"decode": cross_entropy(said.logp, batch.targets)}
+        return {"decode": cross_entropy(forced(m, batch).logp, batch.targets)}
 
     def cycle(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         scene = m.captioner.encode(batch.regions)[batch.image_of]

@@ -36,13 +36,13 @@ from torch import Tensor, nn
 
 from groundling.models.attention import Additive
 from groundling.models.distributed import Distributed as Captioner
-from groundling.models.encoders import GroundingAware
 from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import Given, knobs
-from groundling.recipes.teachers import teacher
+from groundling.recipes.captioning import aware, forced
+from groundling.recipes.teachers import guidance, teacher
 from groundling.regions.records import Layout
-from groundling.tensors import Batch, Decoding
+from groundling.tensors import Batch
 from groundling.text.classes import Classes
 from groundling.train.schedules import StepDecay
 from groundling.train.stages import Clock, Parts, Stage
@@ -81,15 +81,7 @@ class Distributed:
         knobs.check(self, shares=("dropout", "eliminate"), zero=("patience", "alone", "eliminate"))
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        encoder = GroundingAware(
-            layout.dim,
-            max(1, len(classes.names)),
-            self.hidden,
-            location=self.location,
-            whole=layout.whole,
-            grid=layout.grid[1],
-            dropout=self.dropout,
-        )
+        encoder, attend_grid = aware(layout, classes, self.hidden, self.attention, self.location, self.dropout)
         captioner = Captioner(
             len(vocab),
             encoder,
@@ -97,7 +89,7 @@ class Distributed:
             self.hidden,
             self.embed,
             self.dropout,
-            Additive(self.hidden, self.attention) if layout.grid[1] else None,
+            attend_grid,
             eliminate=bool(self.eliminate),
         )
         return Parts(captioner=captioner)
@@ -130,13 +122,11 @@ class Distributed:
 
     def xe(self, branches: int, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         m.captioner.open(branches)
-        scene = m.captioner.encode(batch.regions)[batch.image_of]
-        said: Decoding = m.captioner(scene, batch.inputs, batch.targets)
+        said = forced(m, batch)
         terms = [cross_entropy(branch.logp, batch.targets) for branch in said.branches]
         losses = {"xe": torch.stack(terms).mean()}
         if self.guide:
-            alpha = m.guide.look(batch)  # (N, T, R)
-            nouns = batch.nouns[:, 1:] & (alpha.sum(-1) > 0)
+            alpha, nouns = guidance(m.guide, batch)
             losses["look"] = self.lam1 * attention_kl(alpha, said.branches[0].attn, nouns)
         return losses
 

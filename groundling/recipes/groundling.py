@@ -2,10 +2,12 @@
 
  1. The captioner is that of `distributed` (Chen et al., MM 2021) on the grounding-aware encoding of `updown_aware`:
     K attentions take turns, vote for the word, and point to the union of what they chose.
- 2. Its attention follows a guide at nouns (Zhou et al., CVPR 2020, eq. 15). The guide is the phrase grounder of
+ 2. Its first attention follows a guide at nouns (Zhou et al., CVPR 2020, eq. 15). The guide is the phrase grounder of
     `two_branch` (Wang et al., CVPR 2021) or a matcher: both have learned from captions alone.
 
-      loss = 1/K Σ_k  −log p_k(y*_t | y*_1 … y*_{t-1})  +  λ1 1[y*_t is a noun] KL(α^k_t ‖ a^k_t)
+      loss = 1/K Σ_k  −log p_k(y*_t | y*_1 … y*_{t-1})  +  λ1 1[y*_t is a noun] KL(α_t ‖ a^1_t)
+
+    α: attention of the guide.  a^1: of the first branch, which alone sees every region; the others learn from words.
 
  3. Self-critical training (`scst`) with the same model as judge:  r(y) = CIDEr-D(y) + λ2 S(I, y),  for `finish` epochs.
 
@@ -39,7 +41,7 @@ from groundling.types import Score, Vocab
 @dataclass(frozen=True)
 class Groundling:
     guide: str = ""  # run of the grounder or matcher that teaches the attention and judges the captions
-    lam1: float = 0.1  # weight of KL(guide ‖ branch)
+    lam1: float = 0.1  # weight of KL(guide ‖ first branch)
     lam2: float = 1.0  # weight of the guide's score in the reward
     branches: int = 1  # K, how many attentions take turns
     hidden: int = 512  # size of v, h1 and h2

@@ -6,7 +6,8 @@ Context-agnostic Supervision, CVPR 2017. Goes on with any trained captioner:
 
     loss = −ln p(c | I) + λ max(0, M − ln p(c | I) + ln p(c | I'))
 
-averaged over the captions. The captioner is its own reference: nothing holds it where it was.
+averaged over the captions. The captioner is its own reference: nothing holds it where it was. The last weights are
+kept: those with the best CIDEr-D would be those that had learned the least.
 
 We depart from the paper in I': it is the next image of the batch, another one in every epoch, and not one that was
 fixed before training. Dropout is off, as in `contrastive`, for a comparison of objectives alone.
@@ -38,40 +39,29 @@ class Introspective:
     lr: float = 1e-6  # learning rate of Adam
     clip: float = 5.0  # largest norm of the gradient
     epochs: int = 30  # how often each image is seen
-    patience: int = 0  # stop after so many epochs without a better CIDEr-D; 0: never
     batch: int = 16  # images in a batch
     captions_per_image: int = 5  # captions of each of them
-    regions_per_image: int = 100  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        knobs.check(self, zero=("patience",))
+        knobs.check(self)
 
     def teachers(self, given: Given) -> dict[str, nn.Module]:
         return {}
 
     def stages(self, given: Given) -> list[Stage]:
-        return [
-            Stage(
-                "il",
-                self.il,
-                lr=self.lr,
-                epochs=self.epochs,
-                trains=("captioner",),
-                clip=self.clip,
-                patience=self.patience,
-            )
-        ]
+        return [Stage("il", self.il, self.lr, self.epochs, ("captioner",), self.clip, watch="")]
 
     def il(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         captioner, images = m.captioner.eval(), len(batch.ids)
         own = logp(captioner, batch, batch.image_of, batch.tokens)
-        terms = {"own": -mean_over(own, torch.ones_like(own, dtype=torch.bool))}
-        if images > 1:
-            other = logp(captioner, batch, (batch.image_of + 1) % images, batch.tokens)
-            terms["other"] = self.weight * margin(own, other, self.margin)
-        return terms
+        other = logp(captioner, batch, (batch.image_of + 1) % images, batch.tokens)
+        every = torch.ones_like(own, dtype=torch.bool)
+        return {
+            "own": -mean_over(own, every),
+            "other": self.weight * margin(own, other, every & (images > 1), self.margin),
+        }
 
     def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
         return caption_scores(m.captioner, batches, given.length, device, given.judged)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from groundling.errors import GroundlingError
@@ -44,15 +44,17 @@ def read(name: str) -> tuple[str, list[Knob]]:
 
 
 def check(recipe: Finish, *, shares: Collection[str] = (), zero: Collection[str] = ()) -> None:
-    """GroundlingError unless whole numbers are 1 or more, those of `zero` 0 or more, others finite and 0 or more.
+    """GroundlingError unless each `int` field is a whole number, 1 or more, and each `float` finite and 0 or more.
 
-    `shares` are from 0 to 1.
+    Whole numbers of `zero` may be 0; `shares` are from 0 to 1. A float may be given as a whole number.
     """
-    for name, value in asdict(recipe).items():
-        if isinstance(value, str):
+    for field in fields(recipe):
+        name, kind, value = field.name, TYPES[str(field.type)], getattr(recipe, field.name)
+        if kind is str:
             continue
-        least = int(isinstance(value, int) and name not in zero)
+        least = int(kind is int and name not in zero)
         most = 1 if name in shares else math.inf
-        if not (least <= value <= most and math.isfinite(value)):
-            allowed = f"from {least} to {most}" if name in shares else f"a number, {least} or more"
+        if not (isinstance(value, (int, kind)) and least <= value <= most and math.isfinite(value)):
+            number = "a whole number" if kind is int else "a number"
+            allowed = f"from {least} to {most}" if name in shares else f"{number}, {least} or more"
             raise GroundlingError(f"{name} must be {allowed}; got {value}")

@@ -21,12 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from groundling.errors import GroundlingError
-from groundling.models.attention import Additive
-from groundling.models.encoders import GroundingAware
 from groundling.models.multihead import MultiHead as Attention
 from groundling.models.updown import UpDown
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import Given, knobs
+from groundling.recipes.captioning import aware, forced
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
@@ -65,17 +64,8 @@ class Multihead:
             raise GroundlingError(f"attention must be a multiple of heads; got {self.attention} and {self.heads}")
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        encoder = GroundingAware(
-            layout.dim,
-            max(1, len(classes.names)),
-            self.hidden,
-            location=self.location,
-            whole=layout.whole,
-            grid=layout.grid[1],
-            dropout=self.dropout,
-        )
+        encoder, attend_grid = aware(layout, classes, self.hidden, self.attention, self.location, self.dropout)
         attend = Attention(self.hidden, self.attention, self.heads)
-        attend_grid = Additive(self.hidden, self.attention) if layout.grid[1] else None
         captioner = UpDown(len(vocab), encoder, attend, self.hidden, self.embed, self.dropout, attend_grid)
         return Parts(captioner=captioner)
 
@@ -83,23 +73,11 @@ class Multihead:
         return {}
 
     def stages(self, given: Given) -> list[Stage]:
-        return [
-            Stage(
-                "xe",
-                self.xe,
-                lr=self.lr,
-                epochs=self.epochs,
-                trains=("captioner",),
-                clip=self.clip,
-                schedule=StepDecay(self.decay, self.decay_every),
-                patience=self.patience,
-            )
-        ]
+        schedule = StepDecay(self.decay, self.decay_every)
+        return [Stage("xe", self.xe, self.lr, self.epochs, ("captioner",), self.clip, schedule, patience=self.patience)]
 
     def xe(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        scene = m.captioner.encode(batch.regions)[batch.image_of]
-        said = m.captioner(scene, batch.inputs, batch.targets)
-        return {"xe": cross_entropy(said.logp, batch.targets)}
+        return {"xe": cross_entropy(forced(m, batch).logp, batch.targets)}
 
     def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
         return caption_scores(m.captioner, batches, given.length, device, given.judged)

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from groundling.models.neuraltalk import Neuraltalk2
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import Given, knobs
+from groundling.recipes.captioning import forced
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
@@ -65,23 +66,11 @@ class Neuraltalk:
         return {}
 
     def stages(self, given: Given) -> list[Stage]:
-        return [
-            Stage(
-                "xe",
-                self.xe,
-                lr=self.lr,
-                epochs=self.epochs,
-                trains=("captioner",),
-                clip=self.clip,
-                schedule=StepDecay(self.decay, self.decay_every),
-                patience=self.patience,
-            )
-        ]
+        schedule = StepDecay(self.decay, self.decay_every)
+        return [Stage("xe", self.xe, self.lr, self.epochs, ("captioner",), self.clip, schedule, patience=self.patience)]
 
     def xe(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        scene = m.captioner.encode(batch.regions)[batch.image_of]
-        said = m.captioner(scene, batch.inputs, batch.targets)
-        return {"xe": cross_entropy(said.logp, batch.targets)}
+        return {"xe": cross_entropy(forced(m, batch).logp, batch.targets)}
 
     def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
         return caption_scores(m.captioner, batches, given.length, device, given.judged)

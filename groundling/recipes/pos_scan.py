@@ -29,7 +29,8 @@ from groundling.models.updown import UpDown
 from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import Given, knobs
-from groundling.recipes.teachers import teacher
+from groundling.recipes.captioning import forced
+from groundling.recipes.teachers import guidance, teacher
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
@@ -58,7 +59,7 @@ class PosScan:
     captions_per_image: int = 5  # captions of each of them
     length: int = 16  # words of a caption; longer ones are cut
     min_count: int = 5  # words that are rarer than this in the training captions are unknown
-    regions_per_image: int = 100  # at most, the first of the store
+    regions_per_image: int = 36  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
     keeps: ClassVar[tuple[str, ...]] = ("captioner",)
@@ -79,24 +80,12 @@ class PosScan:
         return {"guide": teacher(self.guide, given)}
 
     def stages(self, given: Given) -> list[Stage]:
-        return [
-            Stage(
-                "xe",
-                self.xe,
-                lr=self.lr,
-                epochs=self.epochs,
-                trains=("captioner",),
-                clip=self.clip,
-                schedule=StepDecay(self.decay, self.decay_every),
-                patience=self.patience,
-            )
-        ]
+        schedule = StepDecay(self.decay, self.decay_every)
+        return [Stage("xe", self.xe, self.lr, self.epochs, ("captioner",), self.clip, schedule, patience=self.patience)]
 
     def xe(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        scene = m.captioner.encode(batch.regions)[batch.image_of]
-        said = m.captioner(scene, batch.inputs, batch.targets)
-        alpha, beta = m.guide.look(batch), said.attn  # (N, T, R)
-        nouns = batch.nouns[:, 1:] & (alpha.sum(-1) > 0)
+        said = forced(m, batch)
+        (alpha, nouns), beta = guidance(m.guide, batch), said.attn
         return {
             "xe": cross_entropy(said.logp, batch.targets),
             "look": self.lam1 * attention_kl(alpha, beta, nouns),

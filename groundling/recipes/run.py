@@ -72,7 +72,7 @@ def train(
         batch_size=recipe.batch,
         length=model.recipe.length,
         captions_per_image=recipe.captions_per_image,
-        regions=recipe.regions_per_image,
+        regions=model.recipe.regions_per_image,
         seed=seed,
         uses_boxes=recipe.uses_boxes,
         rank=rank(),
@@ -85,7 +85,7 @@ def train(
         batch_size=EVALUATED,
         length=model.recipe.length,
         captions_per_image=1,
-        regions=recipe.regions_per_image,
+        regions=model.recipe.regions_per_image,
     )
 
     def evaluate() -> list[Score]:
@@ -107,7 +107,8 @@ def train(
 def begin(recipe: Finish, examples: Dataset, store: Store, start: Path | None) -> Model:
     """The model before its first step: fresh weights, or as far as they fit those of the run `start`.
 
-    A finish takes over the whole model; any other recipe its words, and the parts whose names and shapes are the same.
+    A finish takes over the whole model, a captioner; any other recipe its words, and the parts whose names and shapes
+    are the same.
     """
     origin = None if start is None else load(start)
     if origin is not None:
@@ -115,6 +116,7 @@ def begin(recipe: Finish, examples: Dataset, store: Store, start: Path | None) -
     if not is_whole(recipe):
         if origin is None:
             raise GroundlingError(f"{recipe_name(recipe)} goes on with a trained model: name its run with --start")
+        _ = origin.captioner  # or it says that it makes no captions
         return replace(origin, finishes=(*origin.finishes, recipe), scores=())
     captions = (caption for e in examples for caption in e.captions)
     vocab = Vocabulary.of(captions, recipe.min_count) if origin is None else origin.vocab

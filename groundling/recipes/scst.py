@@ -50,7 +50,6 @@ class Scst:
     epochs: int = 80  # how often each image is seen
     patience: int = 0  # stop after so many epochs without a better CIDEr-D; 0: never
     batch: int = 16  # images in a batch
-    regions_per_image: int = 100  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
     captions_per_image: ClassVar[int] = 1  # those of the batch are not used: all captions of an image are references
@@ -62,17 +61,8 @@ class Scst:
         return {"judge": teacher(self.judge, given)} if self.judge else {}
 
     def stages(self, given: Given) -> list[Stage]:
-        return [
-            Stage(
-                "scst",
-                self.losses(self.reward(given), given.length + 1),
-                lr=self.lr,
-                epochs=self.epochs,
-                trains=("captioner",),
-                clip=self.clip,
-                patience=self.patience,
-            )
-        ]
+        losses = self.losses(self.reward(given), given.length + 1)
+        return [Stage("scst", losses, self.lr, self.epochs, ("captioner",), self.clip, patience=self.patience)]
 
     def losses(self, reward: Reward, length: int) -> Losses:
         """Eq. 18, with several captions of each image, of at most `length` tokens."""

@@ -10,7 +10,8 @@ the paper's tables, the negative log-likelihood −log Σ_i γ_ti β_ti, or the 
 Each form has its weight here: `ce`, `nll`, `kl`.
 
 We depart from (16) as in `pos_scan`: the terms are means, over the words of the batch and over those that have a true
-region. These are the words that carry the box of a phrase (its last noun), whatever else is a noun.
+region. A phrase's boxes are those of its head where the data names one (ActivityNet-Entities does), else of each of its
+nouns.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.attention_truth import attention_cross_entropy, attention_nll, uniform
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import Given, knobs
+from groundling.recipes.captioning import forced
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
@@ -57,7 +59,7 @@ class Supervised:
     captions_per_image: int = 5  # captions of each of them
     length: int = 16  # words of a caption; longer ones are cut
     min_count: int = 5  # words that are rarer than this in the training captions are unknown
-    regions_per_image: int = 100  # at most, the first of the store
+    regions_per_image: int = 36  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = True
     keeps: ClassVar[tuple[str, ...]] = ("captioner",)
@@ -74,23 +76,12 @@ class Supervised:
         return {}
 
     def stages(self, given: Given) -> list[Stage]:
-        return [
-            Stage(
-                "xe",
-                self.xe,
-                lr=self.lr,
-                epochs=self.epochs,
-                trains=("captioner",),
-                clip=self.clip,
-                schedule=StepDecay(self.decay, self.decay_every),
-                patience=self.patience,
-            )
-        ]
+        schedule = StepDecay(self.decay, self.decay_every)
+        return [Stage("xe", self.xe, self.lr, self.epochs, ("captioner",), self.clip, schedule, patience=self.patience)]
 
     def xe(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         assert batch.gold is not None  # as declared: uses_boxes
-        scene = m.captioner.encode(batch.regions)[batch.image_of]
-        said = m.captioner(scene, batch.inputs, batch.targets)
+        said = forced(m, batch)
         beta, gamma = said.attn, batch.gold[:, 1:]  # (N, T, R)
         return {
             "xe": cross_entropy(said.logp, batch.targets),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from groundling.errors import GroundlingError
@@ -22,39 +23,53 @@ def teacher(folder: Path | str, given: Given) -> nn.Module:
 
 
 def matcher_of(model: Model, name: str, vocab: Vocabulary, fingerprint: Fingerprint) -> nn.Module:
-    """The matcher of a model, hearing the words of `vocab`; refuses regions of another fingerprint."""
+    """The matcher of a model, for captions in the words of `vocab`; refuses regions of another fingerprint."""
     if "matcher" not in model.recipe.keeps:
         raise GroundlingError(
             f"{name} holds a model of {recipe_name(model.recipe)}, which matches no words with regions; "
             "train one that does: `groundling train two_branch`, `groundling train matcher_pos_scan`"
         )
     fingerprints.require(fingerprint, model.fingerprint)
-    matcher: nn.Module = model.parts.matcher
-    if model.vocab.words == vocab.words:
-        return matcher
-    return Translated(matcher, torch.tensor(model.vocab.encode(vocab.words)))
+    own = torch.tensor(model.vocab.encode(vocab.words))
+    return Adapted(model.parts.matcher, own, model.recipe.regions_per_image)
 
 
-class Translated(nn.Module):
-    """A matcher that hears the words of another vocabulary: `ids[i]` is its own id of their word i."""
+def guidance(guide: Matcher, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Where the guide looks for each word of `batch.targets` (N, T, R), and the nouns that it places (N, T) bool."""
+    alpha = guide.look(batch)
+    return alpha, batch.nouns[:, 1:] & (alpha.sum(-1) > 0)
+
+
+class Adapted(nn.Module):
+    """A matcher of another run, in its own words and with no more regions than it was trained with.
+
+    `ids[i]` is its own id of the pupil's word i. It sees the first `limit` regions of an image, and so has no opinion
+    of the others: their attention is 0.
+    """
 
     ids: Tensor  # (V,) int64
 
-    def __init__(self, matcher: nn.Module, ids: Tensor) -> None:
+    def __init__(self, matcher: nn.Module, ids: Tensor, limit: int) -> None:
         super().__init__()
-        self.matcher = matcher
+        self.matcher, self.limit = matcher, limit
         self.register_buffer("ids", ids)
 
     def look(self, batch: Batch) -> Tensor:
-        return self._own.look(replace(batch, tokens=self.ids[batch.tokens]))
+        seen = replace(batch, tokens=self.ids[batch.tokens], regions=batch.regions.first(self.limit))
+        return _widened(self._own.look(seen), batch.regions)
 
     def point(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
-        return self._own.point(regions, self.ids[words], image_of)
+        return _widened(self._own.point(regions.first(self.limit), self.ids[words], image_of), regions)
 
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
-        return self._own.rate(regions, self.ids[words], image_of)
+        return self._own.rate(regions.first(self.limit), self.ids[words], image_of)
 
     @property
     def _own(self) -> Matcher:
         own: Matcher = self.matcher  # type: ignore[assignment]  # checked where it was made
         return own
+
+
+def _widened(attn: Tensor, regions: Regions) -> Tensor:
+    """(N, T, r) -> (N, T, R), 0 for the regions that were not seen."""
+    return F.pad(attn, (0, regions.valid.shape[1] - attn.shape[2]))

@@ -56,7 +56,7 @@ class Updown:
     captions_per_image: int = 5  # captions of each of them
     length: int = 16  # words of a caption; longer ones are cut
     min_count: int = 5  # words that are rarer than this in the training captions are unknown
-    regions_per_image: int = 100  # at most, the first of the store
+    regions_per_image: int = 36  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
     keeps: ClassVar[tuple[str, ...]] = ("captioner",)
@@ -73,18 +73,8 @@ class Updown:
         return {}
 
     def stages(self, given: Given) -> list[Stage]:
-        return [
-            Stage(
-                "xe",
-                self.xe,
-                lr=self.lr,
-                epochs=self.epochs,
-                trains=("captioner",),
-                clip=self.clip,
-                schedule=StepDecay(self.decay, self.decay_every),
-                patience=self.patience,
-            )
-        ]
+        schedule = StepDecay(self.decay, self.decay_every)
+        return [Stage("xe", self.xe, self.lr, self.epochs, ("captioner",), self.clip, schedule, patience=self.patience)]
 
     def xe(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         scene = m.captioner.encode(batch.regions)[batch.image_of]

@@ -23,10 +23,10 @@ import torch
 from torch import Tensor, nn
 
 from groundling.models.attention import Additive
-from groundling.models.encoders import GroundingAware
 from groundling.models.updown import UpDown
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import Given, knobs
+from groundling.recipes.captioning import aware, forced
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
@@ -62,17 +62,8 @@ class UpdownAware:
         knobs.check(self, shares=("dropout",), zero=("patience",))
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        encoder = GroundingAware(
-            layout.dim,
-            max(1, len(classes.names)),
-            self.hidden,
-            location=self.location,
-            whole=layout.whole,
-            grid=layout.grid[1],
-            dropout=self.dropout,
-        )
+        encoder, attend_grid = aware(layout, classes, self.hidden, self.attention, self.location, self.dropout)
         attend = Additive(self.hidden, self.attention)
-        attend_grid = Additive(self.hidden, self.attention) if layout.grid[1] else None
         captioner = UpDown(len(vocab), encoder, attend, self.hidden, self.embed, self.dropout, attend_grid)
         return Parts(captioner=captioner)
 
@@ -80,23 +71,11 @@ class UpdownAware:
         return {}
 
     def stages(self, given: Given) -> list[Stage]:
-        return [
-            Stage(
-                "xe",
-                self.xe,
-                lr=self.lr,
-                epochs=self.epochs,
-                trains=("captioner",),
-                clip=self.clip,
-                schedule=Plateau(self.decay, self.plateau),
-                patience=self.patience,
-            )
-        ]
+        schedule = Plateau(self.decay, self.plateau)
+        return [Stage("xe", self.xe, self.lr, self.epochs, ("captioner",), self.clip, schedule, patience=self.patience)]
 
     def xe(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        scene = m.captioner.encode(batch.regions)[batch.image_of]
-        said = m.captioner(scene, batch.inputs, batch.targets)
-        return {"xe": cross_entropy(said.logp, batch.targets)}
+        return {"xe": cross_entropy(forced(m, batch).logp, batch.targets)}
 
     def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
         return caption_scores(m.captioner, batches, given.length, device, given.judged)

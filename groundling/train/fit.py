@@ -65,10 +65,10 @@ def fit(
     """Train `parts` through the stages, going on where an earlier call with this folder and settings was stopped.
 
     After each epoch `evaluate` scores the parts as they are, and `keep` is called if they do better, in the score that
-    the stage watches, than any epoch of the stage before it (always, where `evaluate` gives no score). What is kept at
-    last is the best of the last stage: a stage may trade the score of an earlier one for what it is there for. Before
-    each stage but the first, `recall` puts the weights that were kept back into `parts`. Schedule and patience know
-    only the scores of their stage. Ctrl-C and SIGTERM save and raise `Stopped`.
+    the stage watches, than any epoch of the stage before it (always, where it watches none or `evaluate` gives none).
+    What is kept at last is the best of the last stage: a stage may trade the score of an earlier one for what it is
+    there for. Before each stage but the first, `recall` puts the weights that were kept back into `parts`. Schedule and
+    patience know only the scores of their stage. Ctrl-C and SIGTERM save and raise `Stopped`.
     """
     with checkpoint.saving(run.folder):
         run.folder.mkdir(parents=True, exist_ok=True)
@@ -146,12 +146,13 @@ class _Loop:
     ) -> None:
         """The end of an epoch: score, keep the best weights, save."""
         scores = self.scores(evaluate)
-        watched = distributed.from_first(pick(scores, stage.watch) if scores else math.nan)
+        contest = bool(scores and stage.watch)
+        watched = distributed.from_first(pick(scores, stage.watch) if contest else math.nan)
         state = self.state
-        best = not scores or watched > max(state.scores, default=-math.inf)
+        best = not contest or watched > max(state.scores, default=-math.inf)
         if not math.isnan(watched):
             state = replace(state, scores=(*state.scores, watched))
-        note = " (best so far)" if best and scores else ""
+        note = " (best so far)" if best and contest else ""
         self.log.epoch(stage.name, state.epoch, state.step, {score.name: score.value for score in scores}, note)
         if best and distributed.rank() == 0:
             keep(scores)

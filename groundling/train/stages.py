@@ -46,7 +46,7 @@ class Stage:
     trains: tuple[str, ...]  # the parts that learn; all others are frozen, without dropout
     clip: float = 10.0  # largest norm of the gradient
     schedule: Schedule = constant  # factor of lr, from the epoch and the scores so far
-    watch: str = "cider-d"  # the score, greater is better, that decides which weights are kept
+    watch: str = "cider-d"  # the score, greater is better, that decides which weights are kept; "": the last ones are
     patience: int = 0  # stop after so many epochs without a better score; 0: never
 
 

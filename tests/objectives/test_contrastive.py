@@ -36,7 +36,12 @@ def test_easy_pairs_weigh_little_and_mistaken_ones_up_to_one() -> None:
 def test_gradients_against_finite_differences() -> None:
     torch.manual_seed(0)
     ratio = torch.randn(5, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: (true_pairs(x, 2.0), false_pairs(x, 2.0), margin(x, 0.5 * x, 1.0)), ratio)
+    assert torch.autograd.gradcheck(lambda x: (true_pairs(x, 2.0), false_pairs(x, 2.0)), ratio)
+    other, where = (
+        torch.randn(5, dtype=torch.float64, requires_grad=True),
+        torch.tensor([True, True, False, True, True]),
+    )
+    assert torch.autograd.gradcheck(lambda own, other: margin(own, other, where, 1.0), (ratio, other))
 
 
 def test_captions_that_the_reference_finds_impossible_stay_finite() -> None:
@@ -47,4 +52,6 @@ def test_captions_that_the_reference_finds_impossible_stay_finite() -> None:
 
 def test_the_margin_asks_nothing_once_it_is_kept() -> None:
     """ln p(c | I) = −2, −5 and ln p(c | I') = −4, −4, M = 1: max(0, 1 + 2 − 4) = 0 and 1 + 5 − 4 = 2; mean 1."""
-    assert margin(torch.tensor([-2.0, -5.0]), torch.tensor([-4.0, -4.0]), 1.0).item() == pytest.approx(1.0)
+    own, other = torch.tensor([-2.0, -5.0, -9.0]), torch.tensor([-4.0, -4.0, 0.0])
+    assert margin(own, other, torch.tensor([True, True, False]), 1.0).item() == pytest.approx(1.0)
+    assert margin(own, other, torch.zeros(3, dtype=torch.bool), 1.0) == 0

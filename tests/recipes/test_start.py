@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import planted
 import pytest
@@ -11,14 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from groundling.data.dataset import Dataset
+from groundling.data.loader import Loader
 from groundling.errors import GroundlingError, RegionMismatch
 from groundling.recipes import Given, Model, load
+from groundling.recipes.matcher_scan import MatcherScan
 from groundling.recipes.run import begin, groundable_words, train
 from groundling.recipes.scst import Scst
-from groundling.recipes.teachers import Translated, teacher
+from groundling.recipes.teachers import Adapted, matcher_of, teacher
 from groundling.recipes.updown import Updown
 from groundling.regions.store import Store
-from groundling.tensors import Batch, Regions
+from groundling.tensors import Regions
 from groundling.text.vocab import Vocabulary
 from groundling.train.stages import Parts
 
@@ -91,11 +95,36 @@ def test_another_start_is_another_run(world: tuple[Dataset, Store, Path], tmp_pa
         train(FINISH, *ways, start=tmp_path / "run2")
 
 
+def test_a_finish_sees_as_many_regions_as_the_model_that_it_goes_on_with(
+    world: tuple[Dataset, Store, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, store, _ = world
+    ways = dataset.split("train"), dataset.split("val"), store
+    train(replace(SMALL, regions_per_image=3), *ways, tmp_path / "three")
+    seen, batch = set(), Store.batch
+
+    def spy(store: Store, ids: Sequence[str], limit: int | None = None) -> Regions:
+        seen.add(limit)
+        return batch(store, ids, limit)
+
+    monkeypatch.setattr(Store, "batch", spy)
+    train(FINISH, *ways, tmp_path / "end", start=tmp_path / "three")
+    assert seen == {3}
+
+
+def test_a_finish_of_a_model_that_makes_no_captions_is_refused(
+    world: tuple[Dataset, Store, Path], tmp_path: Path
+) -> None:
+    dataset, store, _ = world
+    matcher = MatcherScan(hidden=8, embed=8, epochs=1, min_count=1)
+    ways = dataset.split("train"), dataset.split("val"), store
+    train(matcher, *ways, tmp_path / "matcher")
+    with pytest.raises(GroundlingError, match="matcher_scan makes no captions"):
+        train(FINISH, *ways, tmp_path / "end", start=tmp_path / "matcher")
+
+
 class Echo(nn.Module):
     """A matcher that tells what it heard."""
-
-    def look(self, batch: Batch) -> Tensor:
-        return batch.targets
 
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
         return words
@@ -105,9 +134,37 @@ def test_a_teacher_hears_its_own_words(world: tuple[Dataset, Store, Path]) -> No
     """Pupil: <pad> <bos> <eos> <unk> dog cat emu. Teacher: ... cat dog. So 4 5 6 are 5 4 3 (unknown)."""
     dataset, store, _ = world
     theirs = Vocabulary(("<pad>", "<bos>", "<eos>", "<unk>", "cat", "dog"))
-    heard = Translated(Echo(), torch.tensor(theirs.encode(("<pad>", "<bos>", "<eos>", "<unk>", "dog", "cat", "emu"))))
-    words = torch.tensor([[4, 5, 6, 2, 0]])
+    ids = torch.tensor(theirs.encode(("<pad>", "<bos>", "<eos>", "<unk>", "dog", "cat", "emu")))
+    heard, words = Adapted(Echo(), ids, 100), torch.tensor([[4, 5, 6, 2, 0]])
     assert heard.rate(store.batch(["0"]), words, torch.tensor([0])).tolist() == [[5, 4, 3, 2, 0]]
+
+
+def test_a_teacher_sees_the_regions_that_it_was_trained_with_and_looks_at_no_others(
+    world: tuple[Dataset, Store, Path],
+) -> None:
+    """Three of five: as if the pupil's images had no more, and 0 for the rest."""
+    dataset, store, run = world
+    pupil = load(run)
+    made = MatcherScan(hidden=8, embed=8, regions_per_image=3)
+    torch.manual_seed(0)
+    own = replace(pupil, recipe=made, parts=made.parts(pupil.vocab, store.layout, pupil.groundable))
+    taught: Any = matcher_of(own, "matcher", pupil.vocab, store.fingerprint)
+    batch = next(Loader(dataset, store, pupil.vocab, batch_size=4, length=16)(0))
+    few = replace(batch, regions=store.batch(batch.ids, 3))
+    matcher = own.parts.matcher
+    for found, narrow in (
+        (taught.look(batch), matcher.look(few)),
+        (
+            taught.point(batch.regions, batch.targets, batch.image_of),
+            matcher.point(few.regions, few.targets, few.image_of),
+        ),
+    ):
+        assert found.shape[-1] == planted.REGIONS
+        torch.testing.assert_close(found[..., :3], narrow)
+        assert not found[..., 3:].any()
+    told = batch.targets, batch.image_of
+    torch.testing.assert_close(taught.rate(batch.regions, *told), matcher.rate(few.regions, *told))
+    assert not torch.allclose(matcher.rate(few.regions, *told), matcher.rate(batch.regions, *told))
 
 
 def test_a_captioner_is_no_teacher_and_other_regions_are_refused(world: tuple[Dataset, Store, Path]) -> None:
