@@ -1,4 +1,8 @@
-"""A table of a paper on one's own data: every row trained, captioned and scored; what is done is not done again."""
+"""A table of a paper on one's own data: every row trained, captioned and scored; what is done is not done again.
+
+A run's folder gets `command.txt` when it is trained to the end, and `scores-SPLIT.json` for each split that it was
+scored on. Training holds out val, whatever is scored: the same runs can be scored on test later.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,26 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Literal
+
+import torch
 
 from groundling import api
 from groundling.data.dataset import Dataset, load
+from groundling.data.loader import Loader
 from groundling.errors import DataError, GroundlingError
+from groundling.grounding import PhraseGrounder
 from groundling.judge import Judge
+from groundling.metrics.diversity import self_retrieval
+from groundling.metrics.phrases import localise
+from groundling.metrics.statistics import Statistics
+from groundling.models.grounder import Grounder
 from groundling.pointing import attention_accuracy
-from groundling.recipes import recipe_class
+from groundling.presence import queries
+from groundling.recipes import Model, recipe_class
+from groundling.recipes.matching import retrieve
 from groundling.recipes.run import train
+from groundling.recipes.self_retrieval import Gallery
 from groundling.regions.store import Store
 from groundling.tables import Job, Row, Table, Value
 from groundling.train.checkpoint import atomic
@@ -23,8 +39,11 @@ from groundling.types import Score
 
 logger = logging.getLogger(__name__)
 
-SCORES = "scores.json"
+COMMAND = "command.txt"
 METRICS = ("bleu", "rouge", "cider-d", "meteor")
+RANKS = (1, 5, 10, 50, 500)  # of self-retrieval, as far as there are images
+TRUTHS: tuple[Literal["any", "union"], ...] = ("any", "union")  # of a phrase with several boxes
+IMAGES = 64  # read from the store at once
 
 
 @dataclass(frozen=True)
@@ -38,8 +57,9 @@ class Bench:
     regions: Path
     out: Path
     knobs: Mapping[str, Value]
-    split: str = "val"
+    split: str = "val"  # that is scored
     limit: int = 0  # of the training images; 0: all
+    device: str = ""  # empty: cuda where there is one
 
     def folder(self, name: str, seed: int) -> Path:
         return self.out / f"{name}-{seed}"
@@ -49,14 +69,11 @@ class Bench:
         known = {f.name for f in fields(recipe_class(job.recipe))}
         common = {name: value for name, value in self.knobs.items() if name in known}
         own = {k.partition(".")[2]: v for k, v in self.knobs.items() if k.partition(".")[0] == job.recipe}
-        if odd := own.keys() - known:
-            raise GroundlingError(f"{job.recipe} has no knob {min(odd)}; see `groundling train {job.recipe} --help`")
-        chosen = common | own | dict(job.knobs)
 
         def place(value: Value) -> Value:
             return str(self.folder(value[1:], seed)) if isinstance(value, str) and value.startswith("@") else value
 
-        return {name: place(value) for name, value in chosen.items()}
+        return {name: place(value) for name, value in (common | own | dict(job.knobs)).items()}
 
     def command(self, job: Job, seed: int) -> str:
         """What one would type to train it."""
@@ -64,6 +81,7 @@ class Bench:
         words += ["--out", self.folder(job.name, seed), "--seed", seed]
         words += ["--start", self.folder(job.start, seed)] if job.start else []
         words += ["--limit", self.limit] if self.limit else []
+        words += ["--device", self.device] if self.device else []
         for name, value in self.settings(job, seed).items():
             words += [f"--{name.replace('_', '-')}", value]
         return shlex.join(map(str, words))
@@ -79,50 +97,99 @@ def reproduce(table: Table, rows: Sequence[Row], bench: Bench, seeds: Sequence[i
     for seed in seeds:
         for number, job in enumerate(jobs, start=1):
             logger.info("seed %d, %d of %d: %s", seed, number, len(jobs), bench.command(job, seed))
-            scores = _job(job, bench, seed, data, judge, store)
+            _train(job, bench, seed, data, store)
             if job.name in done:
-                done[job.name].append(scores)
+                done[job.name].append(_scores(bench.folder(job.name, seed), bench, table, data, judge, store))
     return done
 
 
-def _job(job: Job, bench: Bench, seed: int, data: Dataset, judge: Judge, store: Store) -> list[Score]:
-    folder = bench.folder(job.name, seed)
-    command, path = bench.command(job, seed), folder / SCORES
+def _train(job: Job, bench: Bench, seed: int, data: Dataset, store: Store) -> None:
+    """Train a job to its end, unless that was done before."""
+    folder, command = bench.folder(job.name, seed), replace(bench, device="").command(job, seed)
+    path = folder / COMMAND
     if path.exists():
-        return _read(path, command)
+        if (before := path.read_text(encoding="utf-8").strip()) != command:
+            raise GroundlingError(f"{folder} was made by another command: {before}. Choose another --out, or delete it")
+        return
     examples = data.split("train")
     if bench.limit:
         examples = replace(examples, examples=examples.examples[: bench.limit])
     start = bench.folder(job.start, seed) if job.start else None
     recipe = recipe_class(job.recipe)(**bench.settings(job, seed))
-    train(recipe, examples, data.split(bench.split), store, folder, start=start, seed=seed)
-    scores = list(_scores(folder, bench.split, data, judge, store))
+    train(recipe, examples, data.split("val"), store, folder, start=start, seed=seed, device=_device(bench))
     with atomic(path) as file:
-        row = {"command": command, "scores": [asdict(score) for score in scores]}
-        file.write(json.dumps(row, indent=1).encode())
+        file.write(f"{command}\n".encode())
+
+
+def _device(bench: Bench) -> torch.device:
+    return torch.device(bench.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+# ---------------------------------------------------------------- scores
+
+
+def _scores(folder: Path, bench: Bench, table: Table, data: Dataset, judge: Judge, store: Store) -> list[Score]:
+    """The scores of a run on the split of the bench, from its file where it has one."""
+    path = folder / f"scores-{bench.split}.json"
+    if path.exists():
+        return _read(path)
+    pointer = api.load(folder, str(_device(bench)))
+    scores = list(_judged(pointer, bench.split, data, judge, store))
+    if table.self_retrieval and "captioner" in pointer.model.recipe.keeps:
+        scores += _self_retrieval(pointer, judge, store)
+    with atomic(path) as file:
+        file.write(json.dumps([asdict(score) for score in scores], indent=1).encode())
     return scores
 
 
-def _scores(folder: Path, split: str, data: Dataset, judge: Judge, store: Store) -> Iterator[Score]:
-    """All that a model can be judged by: what it says and points at, where it looks while people speak."""
-    pointer = api.load(folder)
-    if judge.links:
-        found = attention_accuracy(pointer.model, data, store, split, device=pointer.device)
-        yield from (replace(statistics.score(), name="attention") for statistics in found.statistics().values())
-    if "captioner" not in pointer.model.recipe.keeps:
-        yield from pointer.model.scores
-        return
-    said = list(pointer.captions_of(store, [example.id for example in judge.examples]))
-    yield from judge(said, METRICS).scores
-
-
-def _read(path: Path, command: str) -> list[Score]:
+def _read(path: Path) -> list[Score]:
     try:
-        row = json.loads(path.read_bytes())
-        if row["command"] != command:
-            raise GroundlingError(
-                f"{path.parent} was made by another command: {row['command']}. Choose another --out, or delete it"
-            )
-        return [Score(**score) for score in row["scores"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return [Score(**score) for score in json.loads(path.read_bytes())]
+    except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{path} does not hold scores: {error}; delete it to score the run again") from error
+
+
+def _judged(pointer: api.Pointer, split: str, data: Dataset, judge: Judge, store: Store) -> Iterator[Score]:
+    """Where a model looks while people speak; what a captioner says and points at; what a matcher or grounder finds."""
+    model, device = pointer.model, pointer.device
+    if judge.links:
+        found = attention_accuracy(model, data, store, split, device=device)
+        yield from (replace(statistics.score(), name="attention") for statistics in found.statistics().values())
+    if "captioner" in model.recipe.keeps:
+        said = list(pointer.captions_of(store, [example.id for example in judge.examples]))
+        yield from judge(said, METRICS).scores
+    elif not isinstance(model.parts.matcher, Grounder):
+        yield from (one.score() for one in both_ways(model, data.split(split), store, device, split))
+    elif judge.links:
+        yield from phrases(PhraseGrounder(model, None, device), data.split(split), store)
+
+
+def phrases(model: PhraseGrounder, examples: Dataset, store: Store) -> Iterator[Score]:
+    """How well a grounder finds annotated phrases, for any of their boxes and for the box around them all."""
+    asked = [query for some in queries(model, examples, store) for query in some]
+    for truth in TRUTHS:
+        for one in localise(asked, truth).statistics().values():
+            yield replace(one.score(), name=f"{one.name} {truth}")
+
+
+def both_ways(
+    model: Model, examples: Dataset, store: Store, device: torch.device, split: str = "", *, quiet: bool = True
+) -> list[Statistics]:
+    """R@k of a matcher, with all captions of the examples."""
+    batches = Loader(
+        examples,
+        store,
+        model.vocab,
+        batch_size=IMAGES,
+        length=model.recipe.length,
+        captions_per_image=max(len(example.captions) for example in examples),
+        regions=model.recipe.regions_per_image,
+    )
+    return retrieve(model.parts.matcher, batches(0), device, split, quiet=quiet)
+
+
+def _self_retrieval(pointer: api.Pointer, judge: Judge, store: Store) -> list[Score]:
+    """How often a caption finds its own image again, by the captioner's log p of all images."""
+    ids = [example.id for example in judge.examples]
+    gallery = Gallery.of(pointer.model, store, ids, pointer.device)
+    return [one.score() for one in self_retrieval(gallery.scores(), ids, [k for k in RANKS if k < len(ids)])]

@@ -6,50 +6,82 @@ import argparse
 import json
 import logging
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundling.commands.numbers import listed, whole
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
     from groundling.metrics.spread import Spread
+    from groundling.reproduce import Bench
     from groundling.tables import Row, Table, Value
     from groundling.types import Score
+
+PAPER = " (paper)"  # ends the heading of a column
 
 DESCRIPTION = """\
 Train, caption and score every row of a table of a paper, and print it beside the paper's numbers.
 
 The paper's numbers are of other data and another detector: differences between rows may be compared, the rows
-themselves may not. What is done is not done again: a table that was stopped goes on, row by row and step by step.
-With several seeds every number is the mean ± the standard deviation over them."""
+themselves may not. SPICE, which most of the papers print too, is not computed here; self-retrieval is, for the tables
+of contrastive learning. With several seeds every number is the mean ± the standard deviation over them.
+
+What is done is not done again: a table that was stopped, by Ctrl-C or by a power cut, goes on when the same command is
+given again, row by row and step by step. Tables in one --out share the runs that they have in common. Training always
+holds out val to choose its best epoch; --split is what is scored, and another one can be scored later without training
+again."""
 
 EPILOG = """\
 examples:
-  groundling reproduce                                                        which tables there are
-  groundling reproduce pos-scan-table-2 --data scenes --regions scenes.regions --out tables --small --seeds 0,1,2
-  groundling reproduce pos-scan-table-2 --data f30k --regions f30k.regions --out tables --set scst.epochs=20
-  groundling reproduce pos-scan-table-2 --data f30k --regions f30k.regions --out tables --commands   only print them"""
+  groundling reproduce pos-scan-table-2 --list                                which rows it has
+  groundling reproduce pos-scan-table-2 --data scenes --regions scenes.regions --small --seeds 0,1,2
+  groundling reproduce pos-scan-table-2 --data scenes --regions scenes.regions --small --seeds 0,1,2 --split test
+  groundling reproduce pos-scan-table-2 --data f30k --regions f30k.regions --rows 5,13 --set scst.epochs=20
+  groundling reproduce pos-scan-table-2 --data f30k --regions f30k.regions --commands    only print the commands
+
+what is written:
+  OUT/JOB-SEED/                       what `groundling train` writes
+  OUT/JOB-SEED/command.txt            the command that trained it, when that is over
+  OUT/JOB-SEED/scores-SPLIT.json      all scores, with their signatures
+
+tables:
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.description, parser.epilog = DESCRIPTION, EPILOG + _tables()
     parser.add_argument("table", nargs="?", metavar="TABLE", help="name of the table (default: list them)")
+    parser.add_argument("--list", action="store_true", help="list the rows of the table, or the tables, and do nothing")
     parser.add_argument("--data", type=Path, metavar="DATA", help="data set with train and val")
     parser.add_argument("--regions", type=Path, metavar="STORE", help="its region store")
-    parser.add_argument("--out", type=Path, default=Path("tables"), metavar="DIR", help="folder of the runs")
-    parser.add_argument("--rows", default="", metavar="1,2,…", help="only these rows, numbered from 1")
-    parser.add_argument("--seeds", default="0", metavar="0,1,…", help="seeds of the runs (default 0)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("tables"), metavar="OUT", help="folder of the runs (default tables)"
+    )
+    parser.add_argument("--rows", type=listed(1), metavar="1,2,…", help="only these rows, numbered from 1")
+    parser.add_argument("--seeds", type=listed(0), default=[0], metavar="0,1,…", help="seeds of the runs (default 0)")
     parser.add_argument("--split", default="val", metavar="NAME", help="split to score (default val)")
-    parser.add_argument("--limit", type=int, default=0, metavar="N", help="only the first N training images")
-    parser.add_argument("--threads", type=int, default=0, metavar="N", help="of the CPU; small models like 1")
-    parser.add_argument("--small", action="store_true", help="sizes and learning rates that suit scenes, minutes a row")
+    parser.add_argument(
+        "--limit", type=whole(0), default=0, metavar="N", help="only the first N training images (default 0: all)"
+    )
+    parser.add_argument(
+        "--device", default="", metavar="NAME", help="cpu, cuda, mps (default: cuda where there is one)"
+    )
+    parser.add_argument(
+        "--threads", type=whole(0), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
+    )
+    parser.add_argument(
+        "--small", action="store_true", help="sizes and learning rates that suit scenes: a minute or two for each row"
+    )
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="KNOB=VALUE",
-        help="a knob of all recipes that have it, or of one: RECIPE.KNOB=VALUE; may be repeated",
+        help="a knob of all recipes that have it, or of one: RECIPE.KNOB=VALUE, which counts more; may be repeated. "
+        "What makes a row what it is stays",
     )
     parser.add_argument("--commands", action="store_true", help="print the commands of the rows and do nothing")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
@@ -57,73 +89,117 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from groundling.tables import TABLES, table
+    from groundling.tables import table
 
     if args.table is None:
-        for name in TABLES:
-            print(f"{name:28} {table(name).title}")
+        print(_tables())
         return 0
     found = table(args.table)
+    if args.list:
+        print(_contents(found))
+        return 0
     rows = _rows(found, args.rows)
-    seeds = _numbers(args.seeds, "--seeds")
+    own = _knobs(found, args.set)
     if args.data is None or args.regions is None:
         raise GroundlingError("name the data and its regions: --data DATA --regions STORE")
-    import torch
-
-    from groundling.reproduce import Bench, reproduce
+    from groundling.loading import device_of
+    from groundling.reproduce import Bench
     from groundling.tables.small import SMALL
 
-    knobs = {**(SMALL if args.small else {}), **_knobs(args.set)}
-    bench = Bench(args.data, args.regions, args.out, knobs, args.split, args.limit)
+    if args.device:
+        device_of(args.device)
+    knobs = {**(SMALL if args.small else {}), **own}
+    bench = Bench(args.data, args.regions, args.out, knobs, args.split, args.limit, args.device)
     if args.commands:
-        for seed in seeds:
+        for seed in args.seeds:
             print("\n".join(bench.command(job, seed) for job in found.order(rows)))
         return 0
+    return _reproduce(found, rows, bench, args)
+
+
+def _reproduce(found: Table, rows: Sequence[Row], bench: Bench, args: argparse.Namespace) -> int:
+    import torch
+
+    from groundling.metrics.evaluation import finite
+    from groundling.reproduce import reproduce
+    from groundling.train.interrupt import Stopped
+
     if args.threads:
         torch.set_num_threads(args.threads)
     logging.getLogger("groundling.reproduce").setLevel(logging.INFO)
-    done = reproduce(found, rows, bench, seeds)
+    try:
+        done = reproduce(found, rows, bench, args.seeds)
+    except Stopped as stopped:
+        print(f"groundling: {stopped}", file=sys.stderr)
+        return 128 + stopped.signum
     if args.json:
-        print(json.dumps({"table": found.name, "rows": [_plain(row, done[row.job]) for row in rows]}))
+        told = {"table": found.name, "split": args.split, "seeds": args.seeds}
+        whole = told | {"rows": [_plain(row, done[row.job]) for row in rows]}
+        print(json.dumps(finite(whole), allow_nan=False))
     else:
-        _print(found, rows, done, args.markdown)
+        where = f"{args.data.resolve().name}, {args.split}; seeds {', '.join(map(str, args.seeds))}"
+        _print(found, rows, done, where, args.markdown)
     return 0
 
 
-def _rows(found: Table, text: str) -> list[Row]:
-    if not text:
+# ---------------------------------------------------------------- what is asked for
+
+
+def _tables() -> str:
+    from groundling.tables import TABLES, table
+
+    return "\n".join(f"  {name:26} {table(name).title}" for name in TABLES)
+
+
+def _contents(found: Table) -> str:
+    """The rows of a table, numbered, each with the training behind it."""
+    jobs = {job.name: job for job in found.jobs}
+    lines = [found.title, f"Numbers of the paper: {found.source}." if found.source else "Not of a paper."]
+    wide = max(len(row.label) for row in found.rows)
+    for number, row in enumerate(found.rows, start=1):
+        job = jobs[row.job]
+        words = [job.recipe, *(f"--{name.replace('_', '-')} {value}" for name, value in job.knobs.items())]
+        words += [f"--start @{job.start}"] if job.start else []
+        lines.append(f"{number:4}  {row.label:{wide}}  {' '.join(words)}")
+    needed = {name for job in found.order(found.rows) for name in job.needs}
+    lines += [f"      @{name} is {jobs[name].recipe}" for name in sorted(needed)]
+    return "\n".join([*lines, *([found.note] if found.note else [])])
+
+
+def _rows(found: Table, numbers: Sequence[int] | None) -> list[Row]:
+    if numbers is None:
         return list(found.rows)
-    numbers = _numbers(text, "--rows")
-    if odd := [n for n in numbers if not 1 <= n <= len(found.rows)]:
+    if odd := [n for n in numbers if n > len(found.rows)]:
         raise GroundlingError(f"--rows: {found.name} has rows 1 to {len(found.rows)}, not {odd[0]}")
     return [found.rows[n - 1] for n in numbers]
 
 
-def _numbers(text: str, flag: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError as error:
-        raise GroundlingError(f"{flag} takes whole numbers with commas between them, got {text!r}") from error
+def _knobs(found: Table, pairs: Sequence[str]) -> dict[str, Value]:
+    """`--set`, each value of the type of its knob. GroundlingError where no recipe of the table has such a knob."""
+    from groundling.recipes import knobs
 
-
-def _knobs(pairs: Sequence[str]) -> dict[str, Value]:
-    """`--set`: numbers where they are numbers."""
-    found: dict[str, Value] = {}
+    recipes = {job.recipe: {knob.name: knob for knob in knobs.read(job.recipe)[1]} for job in found.jobs}
+    chosen: dict[str, Value] = {}
     for pair in pairs:
-        name, equals, value = pair.partition("=")
+        key, equals, text = pair.partition("=")
+        recipe, dot, name = key.replace("-", "_").rpartition(".")
         if not equals:
             raise GroundlingError(f"--set takes KNOB=VALUE, got {pair!r}")
-        found[name.replace("-", "_")] = _value(value)
-    return found
-
-
-def _value(text: str) -> Value:
-    for kind in (int, float):
+        if dot and recipe not in recipes:
+            raise GroundlingError(f"--set {pair}: {found.name} trains no {recipe}; it trains {', '.join(recipes)}")
+        known = [of[name] for each, of in recipes.items() if name in of and recipe in ("", each)]
+        if not known and recipe:
+            raise GroundlingError(f"--set {pair}: {recipe} has no knob {name}; see `groundling train {recipe} --help`")
+        if not known:
+            raise GroundlingError(f"--set {pair}: no recipe of {found.name} has a knob {name}: {', '.join(recipes)}")
         try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+            chosen[f"{recipe}{dot}{name}"] = known[0].type(text)
+        except ValueError as error:
+            raise GroundlingError(f"--set {pair}: {name} is of type {known[0].type.__name__}") from error
+    return chosen
+
+
+# ---------------------------------------------------------------- what is told
 
 
 def _plain(row: Row, scores: Sequence[Sequence[Score]]) -> dict[str, object]:
@@ -132,34 +208,50 @@ def _plain(row: Row, scores: Sequence[Sequence[Score]]) -> dict[str, object]:
     return {"label": row.label, "paper": dict(row.paper), "seeds": [[asdict(s) for s in seed] for seed in scores]}
 
 
-def _print(found: Table, rows: Sequence[Row], done: dict[str, list[list[Score]]], markdown: bool) -> None:
+def _print(found: Table, rows: Sequence[Row], done: dict[str, list[list[Score]]], where: str, markdown: bool) -> None:
+    heads, lines = _grid(found, rows, done)
+    print(f"{found.title}\nOurs × 100, on {where}.")
+    if found.source:
+        print(f"(paper): on {found.source}. Differences between rows may be compared, the rows themselves may not.")
+    print()
+    if markdown:
+        print("\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *lines)))
+    else:
+        from rich.table import Table as Grid
+
+        from groundling.commands.score_table import show
+
+        grid = Grid(box=None, pad_edge=False)
+        for i, head in enumerate(heads):
+            grid.add_column(head, justify="right" if i else "left", style="dim" if head.endswith(PAPER) else None)
+        for cells in lines:
+            grid.add_row(*cells)
+        show(grid)
+    if found.note:
+        print(f"\n{found.note}")
+
+
+def _grid(found: Table, rows: Sequence[Row], done: dict[str, list[list[Score]]]) -> tuple[list[str], list[list[str]]]:
+    """Headings and lines: ours, and beside it the paper's where it has any number in these rows."""
     from groundling.metrics.spread import spread
 
-    heads = ["", *(f"{name}{whose}" for name in found.columns for whose in ("", " (paper)"))]
+    printed = {name for row in rows for name in row.paper}
+    heads = [""]
+    for name in found.columns:
+        heads += [name, name + PAPER] if name in printed else [name]
     lines = []
     for row in rows:
         cells, ours = [row.label], {one.name: one for one in spread(done[row.job])}
-        for column, score in found.columns.items():
-            cells += [_cell(ours.get(score)), f"{row.paper[column]:g}" if column in row.paper else ""]
+        for name, score in found.columns.items():
+            cells.append(_cell(ours.get(score)))
+            if name in printed:
+                cells.append(f"{row.paper[name]:g}" if name in row.paper else "")
         lines.append(cells)
-    print(f"{found.title}\nOurs × 100 on the left; in brackets the paper's, of {found.source}.\n")
-    if markdown:
-        print("\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *lines)))
-        return
-    from rich.table import Table as Grid
-
-    from groundling.commands.score_table import show
-
-    grid = Grid(box=None, pad_edge=False)
-    for i, head in enumerate(heads):
-        grid.add_column(head, justify="right" if i else "left", style="dim" if i and i % 2 == 0 else None)
-    for cells in lines:
-        grid.add_row(*cells)
-    show(grid)
+    return heads, lines
 
 
 def _cell(ours: Spread | None) -> str:
     if ours is None or math.isnan(ours.mean):
         return "–"
-    plus = "" if math.isnan(ours.deviation) else f" ± {100 * ours.deviation:.1f}"
-    return f"{100 * ours.mean:.1f}{plus}"
+    plus = "" if math.isnan(ours.deviation) else f" ± {100 * ours.deviation:.2f}"
+    return f"{100 * ours.mean:.2f}{plus}"

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundling.commands.numbers import listed, whole
 from groundling.commands.score_table import add_bootstrap, ends, print_scores, resampled
 from groundling.errors import DataError, GroundlingError
 
@@ -17,24 +18,27 @@ if TYPE_CHECKING:
     from groundling.regions.store import Store
     from groundling.types import Score
 
-IMAGES = 64  # read from the store at once
-
 DESCRIPTION = """\
-Retrieve images by captions: how often is the right image among the first 1, 5, 10?
+Retrieve images by captions: how often is the right image among the first k?
 
 RUN is a folder that `groundling train --out` wrote. With a matcher, all captions of the data are scored with all
 images, and told is how often the image of a caption (t2i), and a caption of an image (i2t), is among the first.
 
-With a captioner this is self-retrieval, a measure of how
-distinctive its captions are: each image is captioned, and all images are ranked by the captioner's own log p(caption |
-image). A caption that fits many images does not find its own again. Every caption is scored on every image: for
-thousands of images, --shortlist K scores exactly only the K images that are likeliest by their own words, and tells how
-many of the truly likeliest it caught."""
+With a captioner this is self-retrieval, a measure of how distinctive its captions are: each image is captioned, and all
+images are ranked by the captioner's own log p(caption | image). A caption that fits many images does not find its own
+again.
+
+Every caption is scored on every image. For thousands of images, --shortlist K scores only the K images of each caption
+that are likeliest by their own words; all others rank last. R@k is then of another ranking than the exact one: a
+caption whose own image is not on its list is lost, which understates it, and likelier images that are not on the list
+do not count before the own one, which overstates it. "shortlist recall" is the share of the truly likeliest images that
+the lists have, 10 for each of 50 captions drawn at random: near 1, R@k up to 10 is near the exact one."""
 
 EPILOG = """\
 examples:
   groundling retrieve runs/scan --data scenes --regions scenes.regions --split val
   groundling retrieve runs/updown --data scenes --regions scenes.regions --split val
+  groundling retrieve runs/updown --data coco --regions coco.regions --split test --limit 5000 --ks 1,5,50,500
   groundling retrieve runs/updown --data coco --regions coco.regions --split test --limit 5000 --shortlist 200
   groundling retrieve runs/updown --data scenes --regions scenes.regions --split val --matcher runs/scan --json"""
 
@@ -45,19 +49,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", required=True, type=Path, metavar="DATA", help="data set")
     parser.add_argument("--regions", required=True, type=Path, metavar="STORE", help="its region store")
     parser.add_argument("--split", metavar="NAME", help="split to search (default: all images of the data)")
-    parser.add_argument("--limit", type=_count, default=0, metavar="N", help="only the first N images")
+    parser.add_argument("--limit", type=whole(1), default=0, metavar="N", help="only the first N images")
     parser.add_argument(
-        "--shortlist", type=_count, default=0, metavar="K",
-        help="score exactly only the K likeliest images of each caption (default: all)",
-    )  # fmt: skip
+        "--ks",
+        type=listed(1),
+        metavar="1,5,…",
+        help="the k of R@k, of a captioner (default 1,5,10; a matcher tells these, which make its rsum)",
+    )
+    parser.add_argument(
+        "--shortlist",
+        type=whole(1),
+        default=0,
+        metavar="K",
+        help="score only K images for each caption: its own is lost where it is not among them, and is ranked among "
+        "them alone where it is, so R@k may be below or above the exact one (default: all images)",
+    )
     parser.add_argument("--matcher", type=Path, metavar="RUN", help="rank by this matcher's score instead of log p")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    parser.add_argument(
+        "--threads", type=whole(0), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
+    )
     parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
     add_bootstrap(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> None:
+    import torch
+
     from groundling import api
     from groundling.metrics.evaluation import finite
     from groundling.regions.fingerprints import require
@@ -65,6 +84,8 @@ def run(args: argparse.Namespace) -> None:
 
     if args.matcher and args.shortlist:
         raise GroundlingError("--shortlist is for log p; a matcher scores all images at once")
+    if args.threads:
+        torch.set_num_threads(args.threads)
     one, store = api.load(args.model, args.device), Store.open(args.regions)
     require(store.fingerprint, one.model.fingerprint)
     search = _both_ways if "matcher" in one.model.recipe.keeps else _self_retrieval
@@ -81,25 +102,14 @@ def run(args: argparse.Namespace) -> None:
 def _both_ways(one: Pointer, store: Store, args: argparse.Namespace) -> tuple[list[Statistics], list[Score]]:
     """R@k of a matcher, with the captions of the data, and the sum of them all."""
     from groundling.data.dataset import load
-    from groundling.data.loader import Loader
     from groundling.metrics.retrieval import rsum
-    from groundling.recipes.matching import retrieve
+    from groundling.reproduce import both_ways
 
-    if args.matcher or args.shortlist:
-        raise GroundlingError("--matcher and --shortlist are for the captions of a captioner; this model is a matcher")
+    if args.matcher or args.shortlist or args.ks:
+        raise GroundlingError("--matcher, --shortlist and --ks are for a captioner; this model is a matcher")
     found = load(args.data, args.split, skip_bad=args.skip_bad)
     found = replace(found, examples=found.examples[: args.limit or None])
-    recipe, most = one.model.recipe, max(len(example.captions) for example in found)
-    batches = Loader(
-        found,
-        store,
-        one.model.vocab,
-        batch_size=IMAGES,
-        length=recipe.length,
-        captions_per_image=most,
-        regions=recipe.regions_per_image,
-    )
-    statistics = retrieve(one.model.parts.matcher, batches(0), one.device, args.split or "", quiet=args.json)
+    statistics = both_ways(one.model, found, store, one.device, args.split or "", quiet=args.json)
     return statistics, [rsum(statistics)]
 
 
@@ -110,11 +120,7 @@ def _ids(args: argparse.Namespace, store: Store) -> list[str]:
     found = found[: args.limit or None]
     if not found:
         raise DataError(f"{args.data} has no images to search")
-    if missing := [name for name in found if name not in store]:
-        raise DataError(
-            f"{args.regions} has no regions of {len(missing)} of {len(found)} images, such as {missing[0]!r}: "
-            "make them with `groundling regions extract`"
-        )
+    store.require(found)
     return found
 
 
@@ -124,22 +130,12 @@ def _self_retrieval(one: Pointer, store: Store, args: argparse.Namespace) -> tup
     from groundling.metrics.diversity import self_retrieval
     from groundling.recipes.self_retrieval import Gallery
 
-    ids = _ids(args, store)
+    ids, ks = _ids(args, store), args.ks or (1, 5, 10)
     gallery = Gallery.of(one.model, store, ids, one.device)
     if args.matcher:
-        return self_retrieval(gallery.matched(recipes.load(args.matcher)), ids, by="matcher"), []
+        return self_retrieval(gallery.matched(recipes.load(args.matcher)), ids, ks, by="matcher"), []
     if not 0 < args.shortlist < len(ids):
-        return self_retrieval(gallery.scores(), ids), []
+        return self_retrieval(gallery.scores(), ids, ks), []
     shortlist = gallery.shortlist(args.shortlist)
-    found = self_retrieval(gallery.scores(shortlist), ids, by=f"logp,shortlist={args.shortlist}")
+    found = self_retrieval(gallery.scores(shortlist), ids, ks, by=f"logp,shortlist={args.shortlist}")
     return found, [gallery.recall(shortlist)]
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"takes a number, 1 or more, got {text}")
-    return value
-
-
-_count.__name__ = "number"  # as argparse calls it where it is none

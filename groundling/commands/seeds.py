@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundling.commands.numbers import listed
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("words", nargs="+", metavar="train ...", help="the command to repeat, after --")
     parser.add_argument("--out", required=True, type=Path, metavar="OUT", help="folder of the runs")
-    parser.add_argument("--seeds", default="0,1,2", metavar="S,S,...", help="with commas (default 0,1,2)")
+    parser.add_argument("--seeds", type=listed(0), default=[0, 1, 2], metavar="0,1,…", help="seeds (default 0,1,2)")
     parser.add_argument("--split", default="test", metavar="NAME", help="split to caption and score (default test)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from groundling.metrics.evaluation import finite
     from groundling.metrics.spread import spread
 
-    seeds = _seeds(args.seeds)
+    seeds: list[int] = args.seeds
     train = _train(args.words)
     with redirect_stdout(sys.stderr):  # standard output has the scores
         runs = []
@@ -62,15 +63,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(found, seeds)
     return 0
-
-
-def _seeds(text: str) -> list[int]:
-    if not all(part.isdecimal() for part in text.split(",")):
-        raise GroundlingError(f"--seeds takes whole numbers with commas between them, got {text!r}")
-    seeds = [int(part) for part in text.split(",")]
-    if len(set(seeds)) < len(seeds):
-        raise GroundlingError(f"--seeds {text}: a seed that comes twice is the same run")
-    return seeds
 
 
 def _train(words: Sequence[str]) -> argparse.Namespace:

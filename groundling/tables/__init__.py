@@ -1,7 +1,7 @@
 """Tables of the papers as runs that can be repeated: rows, the trainings behind them, and what the paper printed.
 
 A job is one `groundling train`. A knob whose value begins with "@" is the folder of another job, which is trained
-first; so is `start`.
+first; so is `start`. A job of one name is the same in all tables, so that tables in one folder share their runs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from groundling.errors import GroundlingError
 TABLES = {  # name -> module of this package that has it
     "pos-scan-table-1": "pos_scan",
     "pos-scan-table-2": "pos_scan",
+    "pos-scan-figure-3": "pos_scan",
+    "pos-scan-divergence": "pos_scan",
+    "pos-scan-supervision": "pos_scan",
+    "pos-scan-matchers": "pos_scan",
     "cyclical-table-1": "cyclical",
     "cyclical-table-2": "cyclical",
     "cyclical-table-4": "cyclical",
@@ -29,10 +33,14 @@ TABLES = {  # name -> module of this package that has it
     "distributed-table-4": "distributed",
     "distributed-heads": "distributed",
     "distributed-videos": "distributed",
+    "nce-distill-table-4": "nce_distill",
+    "contrastive-table-1": "contrastive",
     "contrastive-table-4": "contrastive",
     "contrastive-table-5": "contrastive",
     "contrastive-table-6": "contrastive",
+    "combine": "combine",
 }
+SPICE = "The paper's SPICE is not computed here; `groundling score --metrics spice` does it, with Java."
 
 Value = int | float | str
 
@@ -62,10 +70,16 @@ class Row:
 class Table:
     name: str
     title: str
-    source: str  # what the paper's numbers were measured on
+    source: str  # what the paper's numbers were measured on; empty: there are none
     columns: Mapping[str, str]  # heading -> name of our score; the paper's scale is 100 times ours
     jobs: tuple[Job, ...]
     rows: tuple[Row, ...]
+    note: str = ""  # printed below
+
+    @property
+    def self_retrieval(self) -> bool:
+        """Whether its captions are to find their own images again."""
+        return any(score.startswith("R@") for score in self.columns.values())
 
     def __post_init__(self) -> None:
         known = [job.name for job in self.jobs]

@@ -5,37 +5,51 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from groundling import tables
 from groundling.cli import main
 from groundling.errors import GroundlingError
-from groundling.recipes import knobs, load
-from groundling.reproduce import SCORES, Bench
-from groundling.tables import Job, Row, Table
+from groundling.recipes import RECIPES, knobs, load, recipe_class
+from groundling.reproduce import COMMAND, Bench
+from groundling.tables import SPICE, Job, Row, Table
+from groundling.tables.small import SMALL
+from groundling.train.interrupt import Stopped
 
 TINY = Table(
     "tiny",
-    "Two captioners and what self-critical training makes of one.",
+    "Two captioners, what self-critical training makes of one, a matcher and a grounder.",
     "nothing at all",
-    {"CIDEr-D": "CIDEr-D", "F1_all": "f1_all"},
+    {"CIDEr-D": "CIDEr-D", "F1_all": "f1_all", "R@1": "R@1", "t2i": "t2i R@1", "phrases": "recall@1 union"},
     (
         Job("plain", "updown"),
         Job("wide", "updown", {"hidden": 12}),
         Job("end", "scst", {"epochs": 1, "samples": 1}, start="plain"),
+        Job("scan", "matcher_scan"),
+        Job("grounder", "two_branch", {"distill": 0.0}),
     ),
-    (Row("Up-Down", "plain", {"CIDEr-D": 61.2}), Row("wide", "wide", {}), Row("SCST", "end", {"F1_all": 4.5})),
+    (
+        Row("Up-Down", "plain", {"CIDEr-D": 61.2}),
+        Row("wide", "wide", {}),
+        Row("SCST", "end", {"F1_all": 4.5}),
+        Row("SCAN", "scan", {}),
+        Row("NCE", "grounder", {"phrases": 48.35}),
+    ),
+    SPICE,
 )
-SMALL = ["hidden=8", "embed=8", "attention=8", "updown.epochs=1", "batch=8", "min_count=1", "captions_per_image=1"]
+TINY_KNOBS = ["hidden=8", "embed=8", "attention=8", "joint=8", "updown.epochs=1", "matcher_scan.epochs=1"]
+TINY_KNOBS += ["two_branch.epochs=1", "batch=8", "min_count=1", "captions_per_image=1"]
 
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scenes")
-    assert main(["scenes", str(folder / "data"), "--images", "30"]) == 0
+    drawn = ["--images", "30", "--size", "96", "--splits", "0.6", "0.2", "0.2", "--workers", "1"]
+    assert main(["scenes", str(folder / "data"), *drawn]) == 0
     extract = ["regions", "extract", str(folder / "data"), "--source", "scenes", "--out", str(folder / "regions")]
-    assert main(extract) == 0
+    assert main([*extract, "--workers", "1"]) == 0
     return folder
 
 
@@ -49,9 +63,19 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def reproduce(scenes: Path, tmp_path: Path, tiny: None) -> Callable[..., int]:
     def run(*more: str) -> int:
         places = ["--data", str(scenes / "data"), "--regions", str(scenes / "regions"), "--out", str(tmp_path)]
-        return main(["reproduce", "tiny", *places, *(word for pair in SMALL for word in ("--set", pair)), *more])
+        sets = [word for pair in TINY_KNOBS for word in ("--set", pair)]
+        return main(["reproduce", "tiny", *places, *sets, "--threads", "1", *more])
 
     return run
+
+
+def stamps(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("model.safetensors")}
+
+
+def scores(row: dict[str, Any]) -> dict[str, float]:
+    """Of the first seed."""
+    return {score["name"]: score["value"] for score in row["seeds"][0]}
 
 
 def test_a_table_is_trained_scored_and_printed_beside_the_paper_and_not_again(
@@ -60,21 +84,89 @@ def test_a_table_is_trained_scored_and_printed_beside_the_paper_and_not_again(
     assert reproduce("--rows", "1,3", "--json") == 0
     first = json.loads(capsys.readouterr().out)
     assert [row["label"] for row in first["rows"]] == ["Up-Down", "SCST"]
-    assert {"CIDEr-D", "METEOR", "f1_all", "attention"} <= {score["name"] for score in first["rows"][1]["seeds"][0]}
+    assert {"CIDEr-D", "METEOR", "f1_all", "attention"} <= scores(first["rows"][1]).keys()
     assert load(tmp_path / "end-0").finishes
     assert not (tmp_path / "wide-0").exists()
-    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("model.safetensors")}
+    before = stamps(tmp_path)
+    for path in tmp_path.rglob("last.safetensors"):
+        path.unlink()  # as one may
     assert reproduce("--rows", "1,3", "--markdown") == 0
-    table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
-    assert table[0] == "|  | CIDEr-D | CIDEr-D (paper) | F1_all | F1_all (paper) |"
+    out = capsys.readouterr().out
+    table = [line for line in out.splitlines() if line.startswith("|")]
+    assert table[0] == "|  | CIDEr-D | CIDEr-D (paper) | F1_all | F1_all (paper) | R@1 | t2i | phrases |"
     assert table[2].split(" | ")[2] == "61.2"
-    assert stamps == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("model.safetensors")}
+    assert SPICE in out and "nothing at all" in out
+    assert stamps(tmp_path) == before
 
 
-def test_a_run_of_other_knobs_is_not_taken_for_the_row(reproduce: Callable[..., int], tmp_path: Path) -> None:
+def test_the_same_runs_are_scored_on_another_split_which_training_never_held_out(
+    reproduce: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce("--rows", "1", "--split", "test", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["split"] == "test"
+    assert all("split:test" in s["signature"] for s in told["rows"][0]["seeds"][0] if s["name"] == "CIDEr-D")
+    assert all("split:val" in score.signature for score in load(tmp_path / "plain-0").scores)
+    before = stamps(tmp_path)
+    assert reproduce("--rows", "1") == 0
+    assert stamps(tmp_path) == before
+    assert {path.name for path in (tmp_path / "plain-0").glob("scores-*")} == {"scores-val.json", "scores-test.json"}
+
+
+def test_self_retrieval_retrieval_and_phrases_are_what_their_own_commands_tell(
+    reproduce: Callable[..., int], scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce("--rows", "1,4,5", "--json") == 0
+    captioner, matcher, grounder = map(scores, json.loads(capsys.readouterr().out)["rows"])
+    where = ["--data", str(scenes / "data"), "--regions", str(scenes / "regions"), "--split", "val", "--json"]
+
+    def told(*words: str) -> dict[str, Any]:
+        assert main([*words, *where]) == 0
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    alone = {s["name"]: s["value"] for s in told("retrieve", str(tmp_path / "plain-0"), "--ks", "1,5")["scores"]}
+    assert alone == {name: captioner[name] for name in ("R@1", "R@5")}
+    assert "R@10" not in captioner  # there are 6 images
+    found = {s["name"]: s["value"] for s in told("retrieve", str(tmp_path / "scan-0"))["scores"]}
+    assert {
+        f"{way} R@{k}": matcher[f"{way} R@{k}"] for way in ("i2t", "t2i") for k in (1, 5, 10)
+    }.items() <= found.items()
+    judged = told("ground", "--model", str(tmp_path / "grounder-0"))
+    for truth in ("any", "union"):
+        assert judged[truth]["scores"]["recall@1"] == grounder[f"recall@1 {truth}"]
+        assert judged[truth]["scores"]["upper_bound"] == grounder[f"upper_bound {truth}"]
+    assert "attention" in matcher and "attention" in grounder
+
+
+def test_a_table_that_was_stopped_says_so_and_goes_on(
+    reproduce: Callable[..., int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from groundling import reproduce as module
+
+    whole = module.train
+
+    def stopped(recipe: Any, *args: Any, **more: Any) -> Any:
+        if recipe.hidden == 12:
+            raise Stopped("stopped; all is saved", 2)
+        return whole(recipe, *args, **more)
+
+    monkeypatch.setattr(module, "train", stopped)
+    assert reproduce("--rows", "1,2") == 130
+    assert "all is saved" in capsys.readouterr().err
+    before = stamps(tmp_path)
+    monkeypatch.setattr(module, "train", whole)
+    assert reproduce("--rows", "1,2") == 0
+    assert before.items() < stamps(tmp_path).items()
+
+
+def test_a_run_of_other_knobs_is_not_taken_for_the_row(
+    reproduce: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "plain-0").mkdir()
-    (tmp_path / "plain-0" / SCORES).write_text(json.dumps({"command": "groundling train other", "scores": []}))
+    (tmp_path / "plain-0" / COMMAND).write_text("groundling train other")
     assert reproduce("--rows", "1") == 2
+    assert "made by another command: groundling train other" in capsys.readouterr().err
 
 
 def test_the_commands_of_a_table_are_those_that_train_it(
@@ -82,19 +174,31 @@ def test_the_commands_of_a_table_are_those_that_train_it(
 ) -> None:
     assert reproduce("--commands", "--seeds", "0,4") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 6
-    assert f"--start {tmp_path / 'plain-4'}" in lines[-1]
+    assert len(lines) == 10
+    assert f"--start {tmp_path / 'plain-4'}" in lines[7]
     assert "--hidden 12" in lines[1]
     assert not list(tmp_path.iterdir())
+
+
+def test_the_rows_of_a_table_are_listed_with_what_trains_them(tiny: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "tiny", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[2:7]] == ["1", "2", "3", "4", "5"]
+    assert "scst --epochs 1 --samples 1 --start @plain" in lines[4]
+    assert main(["reproduce"]) == 0
+    assert capsys.readouterr().out.split() == ["tiny", *TINY.title.split()]
 
 
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (["--rows", "9"], "rows 1 to 3, not 9"),
-        (["--seeds", "a"], "--seeds takes whole numbers"),
+        (["--rows", "9"], "rows 1 to 5, not 9"),
         (["--set", "hidden"], "KNOB=VALUE"),
-        (["--commands", "--set", "scst.wings=2"], "scst has no knob wings"),
+        (["--set", "scst.wings=2"], "scst has no knob wings"),
+        (["--set", "wings=2"], "no recipe of tiny has a knob wings"),
+        (["--set", "cyclical.epochs=2"], "tiny trains no cyclical"),
+        (["--set", "epochs=2.5"], "epochs is of type int"),
+        (["--device", "teapot"], "cannot use the device teapot"),
     ],
 )
 def test_what_is_wrong_is_named(
@@ -102,6 +206,12 @@ def test_what_is_wrong_is_named(
 ) -> None:
     assert reproduce(*more) == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [["--seeds", "a"], ["--seeds", "1,1"], ["--rows", "0"], ["--limit", "-1"]])
+def test_numbers_that_make_no_sense_are_refused(reproduce: Callable[..., int], more: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        reproduce(*more)
 
 
 def test_an_unknown_table_is_named_with_those_there_are() -> None:
@@ -113,9 +223,34 @@ def test_an_unknown_table_is_named_with_those_there_are() -> None:
 def test_every_table_speaks_of_recipes_and_knobs_that_there_are(name: str, tmp_path: Path) -> None:
     found = tables.table(name)
     assert found.name == name
-    bench = Bench(tmp_path, tmp_path, tmp_path, {})
+    bench = Bench(tmp_path, tmp_path, tmp_path, SMALL)
     for job in found.order(found.rows):
         known = {knob.name for knob in knobs.read(job.recipe)[1]}
         assert set(job.knobs) <= known, job
-        assert bench.command(job, 0)
+        assert recipe_class(job.recipe)(**bench.settings(job, 0))
     assert all(set(row.paper) <= set(found.columns) for row in found.rows)
+
+
+def test_a_job_of_one_name_is_the_same_in_all_tables() -> None:
+    """For tables in one folder share their runs."""
+    jobs: dict[str, Job] = {}
+    for name in tables.TABLES:
+        for job in tables.table(name).jobs:
+            assert jobs.setdefault(job.name, job) == job
+
+
+def test_small_sizes_are_knobs_of_recipes() -> None:
+    every = {name: {knob.name for knob in knobs.read(name)[1]} for name in RECIPES}
+    for key in SMALL:
+        recipe, _, name = key.rpartition(".")
+        assert name in (every[recipe] if recipe else set.union(*every.values())), key
+
+
+def test_a_knob_of_a_recipe_counts_more_and_that_of_a_row_most(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, tmp_path, tmp_path, {"hidden": 1, "updown.hidden": 2, "samples": 9, "scst.lr": 0.5})
+    jobs = {job.name: bench.settings(job, 3) for job in TINY.jobs}
+    assert jobs["plain"] == {"hidden": 2}
+    assert jobs["wide"] == {"hidden": 12}
+    assert jobs["scan"] == {"hidden": 1}
+    assert jobs["end"] == {"epochs": 1, "samples": 1, "lr": 0.5}
+    assert bench.settings(Job("x", "pos_scan", {"guide": "@scan"}), 3)["guide"] == str(tmp_path / "scan-3")

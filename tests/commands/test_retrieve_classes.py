@@ -12,6 +12,7 @@ import torch
 
 from groundling.cli import main
 from groundling.data.dataset import load
+from groundling.errors import GroundlingError
 from groundling.metrics.evaluation import classify_examples
 from groundling.recipes.region_classes import by_detector, named_regions
 from groundling.regions.store import Store
@@ -62,6 +63,14 @@ def test_a_captioner_retrieves_images_by_its_own_captions(files: Files, capsys: 
     assert scores(capsys, *files.words("retrieve", str(files.run)), "--limit", "5")["R@5"]["value"] == 1
 
 
+def test_the_ranks_may_be_chosen(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    words = files.words("retrieve", str(files.run), "--threads", "1")
+    found, usual = scores(capsys, *words, "--ks", "5,12"), scores(capsys, *words)
+    assert {name: score["value"] for name, score in found.items()} == {"R@5": usual["R@5"]["value"], "R@12": 1}
+    with pytest.raises(SystemExit):
+        main([*words, "--ks", "0,5"])
+
+
 def test_a_shortlist_tells_its_recall(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     found = scores(capsys, *files.words("retrieve", str(files.run)), "--shortlist", "6")
     assert 0 <= found["shortlist recall"]["value"] <= 1
@@ -108,9 +117,17 @@ def test_regions_named_by_the_truth_score_what_the_proposals_allow(files: Files)
     assert boxes.max() <= max(first.size)
 
 
-def test_a_store_without_labels_says_that_it_needs_a_run(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(files.words("score", "classes")) == 2
-    assert "name a RUN" in capsys.readouterr().err
+def test_the_names_that_a_detector_gave_are_scored_without_a_run(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = scores(capsys, *files.words("score", "classes"))["cls"]
+    assert found["value"] > 0.3  # it has seen other scenes
+    assert "by:detector" in found["signature"]
+
+
+def test_regions_without_labels_need_a_run() -> None:
+    with pytest.raises(GroundlingError, match="name a RUN"):
+        by_detector(Fingerprint("d", "1", 2), Classes((), {}))
 
 
 def test_a_detector_names_a_region_where_its_label_is_a_word_for_a_class() -> None:

@@ -59,14 +59,24 @@ def test_each_seed_is_a_run_and_every_score_has_a_mean_and_a_deviation(
         (["--", "score", "x"], "after -- comes a `train` command"),
         (["--", "train", "updown", "--seed", "3"], "--seed is what it gives each run itself"),
         (["--", "train", "updown", "--out=x"], "--out=x is what it gives each run itself"),
-        (["--seeds", "1,1", "--", "train"], "a seed that comes twice"),
-        (["--seeds", "1;2", "--", "train"], "--seeds takes whole numbers with commas"),
     ],
 )
 def test_what_cannot_be_repeated_is_told_at_once(
     more: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["seeds", "--out", str(tmp_path), *more]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seeds", "told"),
+    [("1,1", "a number comes twice"), ("1;2", "whole numbers, 0 or more, with commas"), ("", "whole")],
+)
+def test_seeds_are_different_whole_numbers(
+    seeds: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["seeds", "--out", str(tmp_path), "--seeds", seeds, "--", "train"])
     assert told in capsys.readouterr().err
 
 
