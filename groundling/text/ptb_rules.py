@@ -82,6 +82,7 @@ _QUOTES = str.maketrans(
 L = f"A-Za-z{LETTER}"
 D = f"0-9{DIGIT}"
 GAP = rf"[ \t{SPACE}]"
+GAP_OR_END = rf"[ \t\n\u0085{SPACE}]"  # U+0085 is a token, "...", and yet the end of a line to what stands before it
 APOS = r"(?:['\u0092\u2019]|(?i:&apos;))"
 APOS_ETC = r"(?:['`\u0092\u2019\u0091\u2018\u201b]|(?i:&apos;))"
 CHARACTER = rf"(?:[{L}{MARK}\u00ad]|&[aeiouAEIOU](?i:acute|grave|uml);)"
@@ -196,16 +197,16 @@ ROWS: list[tuple[str, str, Tidy | None]] = [  # (first characters, pattern, what
     (_NAMES, rf"({SLASHED})", None),
     (_LETTERS + "$", r"([A-Z]*\$)", None),
     # abbreviations
-    (_LETTERS, rf"([A-Za-z])\.{GAP}+(?:{OPENER}|{TAG})(?:{GAP}|\n)", None),
-    (_LETTERS, rf"({COUNTING}){GAP}?[{D}]", None),
+    (_LETTERS, rf"([A-Za-z])\.{GAP_OR_END}+(?:{OPENER}|{TAG}){GAP_OR_END}", None),
+    (_LETTERS, rf"({COUNTING}){GAP_OR_END}?[{D}]", None),
     ("pP", rf"((?i:pt)[eyEY]\.){GAP}(?i:ltd|lim)", None),
     (_LETTERS, rf"({ENDING})(?s:..)", None),
     (_LETTERS, rf"({ENDING})", None),
     (_LETTERS, rf"({LEADING}\.)", None),
     (_LETTERS, rf"({LETTERS_WITH_PERIODS}\.)", None),
-    (_LETTERS, rf"({LETTERS_WITH_PERIODS})(?:{GAP}|\n)", None),
+    (_LETTERS, rf"({LETTERS_WITH_PERIODS}){GAP_OR_END}", None),
     (_LETTERS, rf"({LEADING}){GAP}", None),
-    (_APOSTROPHES, rf"({APOS}[0-9][0-9])(?:{GAP}|\n)", None),
+    (_APOSTROPHES, rf"({APOS}[0-9][0-9]){GAP_OR_END}", None),
     (_WORDS + _DIGITS, rf"({FILE})(?:{GAP}|[\n.?!,])", None),
     (_WORDS, rf"({WORD}\.)[,;:\u3001]", no_soft_hyphens),
     (_DIGITS + "+(", rf"({PHONE})", brackets),

@@ -47,6 +47,7 @@ def vectors() -> dict[str, Any]:
         ("emoji 🐶 and U+2010 ‐ vanish", "emoji and u +2010 vanish"),
         ("soft\u00adhyphen", "softhyphen"),
         ("rock 'n' roll in the '90s, 'tis", "rock 'n' roll in the '90s 't is"),
+        ("plan T. \x85 The end, fig.\x853 of '90\x85", "plan t the end fig. 3 of '90"),
     ],
 )
 def test_what_becomes_of(text: str, tokens: str) -> None:
