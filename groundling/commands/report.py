@@ -42,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, help="only the first so many images")
     parser.add_argument("--side", type=int, default=400, help="longest side of the embedded pictures (default 400)")
     parser.add_argument("--title", help="heading of the page")
+    parser.add_argument("--note", default="", metavar="TEXT", help="a line below it")
+    parser.add_argument("--also", metavar="CAPTIONS", help="captions of other pictures, shown first and not judged")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,7 +53,11 @@ def run(args: argparse.Namespace) -> int:
     out = new_file(args.out)
     systems = [{said.id: said for said in read_captions(name)} for name in args.captions]
     names = [Path(name).stem for name in args.captions]
-    left_out = page(out, names, systems, _judged(systems, args), title=args.title, side=args.side, limit=args.limit)
+    judged = _judged(systems, args)
+    if args.also:
+        systems[0] = {said.id: said for said in read_captions(args.also)} | systems[0]
+    look = {"title": args.title, "note": args.note, "side": args.side, "limit": args.limit}
+    left_out = page(out, names, systems, judged, **look)
     return 1 if left_out and not args.skip_bad else 0
 
 
@@ -62,6 +68,7 @@ def page(
     judged: Judged,
     *,
     title: str | None = None,
+    note: str = "",
     side: int = 400,
     limit: int | None = None,
 ) -> int:
@@ -90,7 +97,7 @@ def page(
         return Item(id, lambda: pictures, said, _truth(example) if example else Truth(), numbers)
 
     items = filter(None, map(item, track(order, "pictures", len(order), quiet=len(order) < 50)))
-    write(out, items, names, title=title or " and ".join(names), side=side, evaluation=judged.first)
+    write(out, items, names, title=title or " and ".join(names), note=note, side=side, evaluation=judged.first)
     print(out)
     for problem in left_out[:SHOWN]:
         print(f"left out: {problem}", file=sys.stderr)

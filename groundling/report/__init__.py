@@ -52,6 +52,7 @@ def write(
     systems: Sequence[str],
     *,
     title: str = "groundling",
+    note: str = "",
     side: int = 400,
     evaluation: Mapping[str, Any] | None = None,
 ) -> None:
@@ -66,6 +67,7 @@ def write(
     text = (here / "page.html").read_text(encoding="utf-8")
     parts = {
         "TITLE": html.escape(title),
+        "NOTE": html.escape(note),
         "STYLE": (here / "page.css").read_text(encoding="utf-8"),
         "SCRIPT": (here / "page.js").read_text(encoding="utf-8"),
         # "<" is escaped, so no caption can close the element that holds it
