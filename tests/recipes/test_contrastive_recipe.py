@@ -20,7 +20,7 @@ from groundling.errors import GroundlingError
 from groundling.metrics.retrieval import own_ranks
 from groundling.recipes import ABOUT, Finish, Given, load
 from groundling.recipes.adaptive import Adaptive
-from groundling.recipes.contrastive import Contrastive, log_ratio
+from groundling.recipes.contrastive import Contrastive, log_ratio, logp
 from groundling.recipes.gan import Gan
 from groundling.recipes.introspective import Introspective
 from groundling.recipes.mismatched import Mismatched
@@ -33,7 +33,7 @@ from groundling.tensors import Batch
 from groundling.train import fit as fit_module
 from groundling.train.checkpoint import read
 from groundling.train.stages import Clock, Parts
-from groundling.types import Caption
+from groundling.types import Caption, Score
 
 CPU = torch.device("cpu")
 START = Updown(hidden=32, embed=16, attention=16, dropout=0.0, lr=1e-2, epochs=12, batch=8, min_count=1)
@@ -192,6 +192,65 @@ def test_a_stronger_reference_of_another_kind_serves_and_one_of_other_words_is_r
     train(replace(other, min_count=30), *ways, tmp_path / "fewer")
     with pytest.raises(GroundlingError, match="cannot be compared.*--min-count"):
         world.finish(replace(recipe, reference=str(tmp_path / "fewer")), tmp_path / "no")
+
+
+def test_a_reference_sees_no_more_regions_than_it_was_trained_with(world: World, tmp_path: Path) -> None:
+    ways = world.data.split("train"), world.data.split("val"), world.store
+    few = Updown(hidden=8, embed=8, attention=8, epochs=1, batch=16, min_count=1, regions_per_image=2)
+    train(few, *ways, tmp_path / "few")
+    reference = replace(CL, reference=str(tmp_path / "few")).teachers(world.given())["reference"]
+    batch = world.batch()
+    narrow = replace(batch, regions=batch.regions.first(2))
+    captioner = load(tmp_path / "few").parts.captioner
+    own, less, more = (
+        logp(of, seen, seen.image_of, seen.tokens)
+        for of, seen in ((reference, batch), (captioner, narrow), (captioner, batch))
+    )
+    torch.testing.assert_close(own, less)
+    assert not torch.allclose(own, more)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "last"),
+    [
+        (replace(CL, epochs=2, positive=0.0), True),
+        (Introspective(epochs=2, batch=48, captions_per_image=1), True),
+        (Gan(epochs=2, batch=48, captions_per_image=1, hidden=16, embed=16, samples=1), True),
+        (replace(CL, epochs=2), False),
+    ],
+    ids=["negative alone", "introspective", "gan", "full"],
+)
+def test_who_is_not_there_for_cider_keeps_the_last_weights_and_others_the_best(
+    world: World, tmp_path: Path, recipe: Finish, last: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    falling = iter((2.0, 1.0))
+    monkeypatch.setattr(type(recipe), "scores", lambda *_: [Score("cider-d", next(falling), 12, "")])
+    kept = load(world.finish(recipe, tmp_path / "end")).scores[0].value
+    assert kept == (1 if last else 2)
+    rows = [row.split(",") for row in (tmp_path / "end" / "log.csv").read_text().splitlines()]
+    assert [float(row[4]) for row in rows if row[3] == "cider-d"] == [2, 1]
+
+
+def test_a_batch_of_one_image_has_the_terms_of_any_other(world: World) -> None:
+    """Another process may have more, and all must add up the same terms. There is no other image: nothing is lost."""
+    batch, m = world.batch(), Parts(captioner=load(world.run).parts.captioner)
+    alone = replace(batch, ids=batch.ids[:1], regions=batch.regions[:1], image_of=batch.image_of[:1])
+    alone = replace(alone, tokens=batch.tokens[:1])
+    terms, whole = (Introspective().il(m, some, Clock(0, 0)) for some in (alone, batch))
+    assert terms.keys() == whole.keys()
+    assert terms["other"] == 0 and whole["other"] > 0
+
+
+def test_introspective_learning_makes_captions_likelier_for_their_own_image(world: World) -> None:
+    """All of a batch by a nat at least: the other term comes to 0."""
+    batch, m = world.batch(), Parts(captioner=load(world.run).parts.captioner.requires_grad_(True))
+    recipe, optimizer = Introspective(), torch.optim.Adam(m.parameters(), 1e-2)
+    for _ in range(100):
+        terms = recipe.il(m, batch, Clock(0, 0))
+        optimizer.zero_grad()
+        (terms["own"] + terms["other"]).backward()
+        optimizer.step()
+    assert recipe.il(m, batch, Clock(0, 0))["other"] < 0.1
 
 
 @pytest.mark.parametrize(

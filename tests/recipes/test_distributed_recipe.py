@@ -175,9 +175,10 @@ def test_what_is_out_of_range_is_named(made: Any, told: str) -> None:
         made()
 
 
-def test_multi_head_attention_learns_planted_things(tmp_path: Path) -> None:
-    dataset, store = planted.make(tmp_path / "store", images=15)
-    about, batch = given(dataset, store), first_batch(dataset, store, 12)
+def test_multi_head_attention_learns_planted_things_and_looks_at_the_first(tmp_path: Path) -> None:
+    """By chance 1 in 5. What the second one is, it has seen by then, and nothing makes it look there again."""
+    dataset, store = planted.make(tmp_path / "store", images=40)
+    about, batch = given(dataset, store), first_batch(dataset, store, 32)
     recipe = Multihead(**SMALL, location=8, heads=2)
     torch.manual_seed(0)
     parts = recipe.parts(about.vocab, store.layout, about.classes)
@@ -189,3 +190,5 @@ def test_multi_head_attention_learns_planted_things(tmp_path: Path) -> None:
         optimizer.step()
     said = generate.greedy(parts.captioner, parts.captioner.encode(batch.regions), 8)
     assert said.tokens.tolist() == batch.targets[:, : said.tokens.shape[1]].tolist()
+    place = {e.id: int(e.gold[0].boxes[0][0]) // 10 for e in dataset}
+    assert (said.attn[:, 1].argmax(-1) == torch.tensor([place[id] for id in batch.ids])).float().mean() > 0.75

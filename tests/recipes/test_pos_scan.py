@@ -14,19 +14,20 @@ from torch import Tensor, nn
 from groundling.data.loader import Loader
 from groundling.errors import GroundlingError
 from groundling.objectives.attention_kl import attention_kl
-from groundling.recipes import WEIGHTS, Given, load, pos_scan
+from groundling.recipes import WEIGHTS, Given, Recipe, distill, is_whole, load, pos_scan, recipe_class
+from groundling.recipes.distill import Distill
+from groundling.recipes.neuraltalk import Neuraltalk
 from groundling.recipes.pos_scan import PosScan
 from groundling.recipes.run import groundable_words, train
 from groundling.recipes.supervised import Supervised
+from groundling.recipes.updown import Updown
 from groundling.tensors import Batch, Decoding
 from groundling.text.vocab import Vocabulary
 from groundling.train.checkpoint import read
 from groundling.train.stages import Clock, Parts
 
-SMALL: dict[str, Any] = {
-    "hidden": 32, "embed": 16, "attention": 16, "dropout": 0.0, "lr": 1e-2, "min_count": 1, "batch": 4,
-    "decay_every": 100,
-}  # fmt: skip
+SIZES: dict[str, Any] = {"hidden": 32, "embed": 16, "attention": 16, "dropout": 0.0}
+SMALL: dict[str, Any] = SIZES | {"lr": 1e-2, "min_count": 1, "batch": 4, "decay_every": 100}
 
 
 class Beside(nn.Module):
@@ -58,12 +59,14 @@ def beside(box: tuple[float, float, float, float]) -> tuple[float, float, float,
     return left, box[1], left + 10, box[3]
 
 
-def learned(recipe: PosScan | Supervised, given: Given, batch: Batch) -> Decoding:
-    """What it makes of the batch after learning it by heart."""
+def learned(recipe: PosScan | Supervised | Distill, given: Given, batch: Batch, base: Recipe | None = None) -> Decoding:
+    """What it, or the captioner of `base`, makes of the batch after learning it by heart."""
     torch.manual_seed(0)
-    parts = recipe.parts(given.vocab, given.layout, given.classes)
-    optimizer = torch.optim.Adam(parts.parameters(), recipe.lr)
-    (stage,), taught = recipe.stages(given), Parts(**dict(parts.named_children()), guide=Beside())
+    own = base or recipe
+    assert is_whole(own)
+    parts = own.parts(given.vocab, given.layout, given.classes)
+    optimizer = torch.optim.Adam(parts.captioner.parameters(), recipe.lr)
+    (stage,), taught = recipe.stages(given), Parts(captioner=parts.captioner, guide=Beside())
     for step in range(100):
         optimizer.zero_grad()
         torch.stack(list(stage.losses(taught, batch, Clock(step, 0)).values())).sum().backward()
@@ -85,6 +88,38 @@ def test_a_captioner_learns_four_images_and_looks_where_its_guide_looks(
     assert said.logp.mean() > -0.1
     nouns, told = batch.nouns[:, 1:], Beside().look(batch).argmax(-1, keepdim=True)
     assert said.attn.gather(2, told).squeeze(2)[nouns].min() > 0.5
+
+
+@pytest.mark.parametrize("name", ["updown", "updown_aware", "cyclical", "adaptive", "multihead", "distributed"])
+def test_any_captioner_that_attends_to_regions_follows_a_guide(name: str, tmp_path: Path) -> None:
+    given, batch = four(tmp_path)
+    base = recipe_class(name)(**SIZES | ({"location": 8} if name not in ("updown", "adaptive") else {}))
+    assert is_whole(base)
+    said = learned(Distill(lam1=1.0, lr=1e-2), given, batch, base)
+    first, *others = said.branches or (said,)
+    assert first.logp.mean() > -0.1 and all(branch.logp.mean() > -0.3 for branch in others)
+    nouns, told = batch.nouns[:, 1:], Beside().look(batch).argmax(-1, keepdim=True)
+    assert first.attn.gather(2, told).squeeze(2)[nouns].min() > 0.5
+
+
+def test_distillation_is_a_finish_that_wants_a_guide_and_a_captioner_that_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distill, "teacher", lambda folder, given: Beside())
+    dataset, store = planted.make(tmp_path / "store", images=10)
+    data = dataset.split("train"), dataset.split("val"), store
+    plain = {"hidden": 8, "embed": 8, "epochs": 1, "min_count": 1}
+    train(Updown(attention=8, **plain), *data, tmp_path / "start")
+    finish = Distill(guide="planted", epochs=1)
+    train(finish, *data, tmp_path / "run", start=tmp_path / "start")
+    after = load(tmp_path / "run")
+    assert (after.recipe, after.finishes) == (Updown(attention=8, **plain), (finish,))
+    assert {name.partition(".")[0] for name in read(tmp_path / "run" / WEIGHTS)[0]} == {"captioner"}
+    with pytest.raises(GroundlingError, match="--guide RUN"):
+        train(Distill(), *data, tmp_path / "none", start=tmp_path / "start")
+    train(Neuraltalk(**plain), *data, tmp_path / "blind")
+    with pytest.raises(GroundlingError, match="looks at no region"):
+        train(finish, *data, tmp_path / "none", start=tmp_path / "blind")
 
 
 @pytest.mark.parametrize("form", ["nll", "kl", "ce"])
