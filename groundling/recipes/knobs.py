@@ -54,7 +54,8 @@ def check(recipe: Finish, *, shares: Collection[str] = (), zero: Collection[str]
             continue
         least = int(kind is int and name not in zero)
         most = 1 if name in shares else math.inf
-        if not (isinstance(value, (int, kind)) and least <= value <= most and math.isfinite(value)):
+        fits = isinstance(value, int) or (kind is float and isinstance(value, float))
+        if not (fits and least <= value <= most and math.isfinite(value)):
             number = "a whole number" if kind is int else "a number"
             allowed = f"from {least} to {most}" if name in shares else f"{number}, {least} or more"
             raise GroundlingError(f"{name} must be {allowed}; got {value}")
