@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from groundling.tables import Value
 
+MATCHER: dict[str, Value] = {"batch": 32, "lr": 1e-3, "decay_every": 12, "epochs": 16}
 SMALL: dict[str, Value] = {
     "hidden": 128,
     "embed": 128,
@@ -17,6 +18,11 @@ SMALL: dict[str, Value] = {
     "min_count": 2,
     "captions_per_image": 2,
     "epochs": 20,
+    **{
+        f"{matcher}.{knob}": value
+        for matcher in ("matcher_scan", "matcher_pos_scan")
+        for knob, value in MATCHER.items()
+    },
     "updown_aware.epochs": 12,
     "supervised_aware.epochs": 12,
     "cyclical.epochs": 12,
