@@ -77,18 +77,9 @@ class MatcherPosScan:
     def stages(self, given: Given) -> list[Stage]:
         if not any(given.vocab.nouns):
             raise GroundlingError("matcher_pos_scan needs nouns, and no word of this vocabulary is known to be one")
+        schedule = StepDecay(self.decay, self.decay_every)
         return [
-            Stage(
-                "match",
-                self.match,
-                lr=self.lr,
-                epochs=self.epochs,
-                trains=("matcher",),
-                clip=self.clip,
-                schedule=StepDecay(self.decay, self.decay_every),
-                watch="rsum",
-                patience=self.patience,
-            )
+            Stage("match", self.match, self.lr, self.epochs, ("matcher",), self.clip, schedule, "rsum", self.patience)
         ]
 
     def match(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:

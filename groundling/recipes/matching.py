@@ -36,7 +36,8 @@ class Pairing(Protocol):
 def hardest_triplet(matcher: Scan, batch: Batch, margin: float) -> Tensor:
     """Eq. 7 of the captions of this process, the rivals being images and captions of all processes.
 
-    Captions of which no word counts, those without a noun for POS-SCAN, have no score and are left out.
+    Captions of which no word counts, those without a noun for POS-SCAN, have no score: they are nobody's rivals, and
+    have no loss.
     """
     words = batch.targets
     counts = matcher.counted(words, batch.nouns[:, 1:])
@@ -48,12 +49,13 @@ def hardest_triplet(matcher: Scan, batch: Batch, margin: float) -> Tensor:
         v, e = _everyone(v, batch.regions.valid), _everyone(e, counts)
         counts, image_of = _everyone(counts, counts), gather(image_of + images)
         own = own + captions
-    tau = matcher.temperature
-    caption, image = hardest(score_all(v.detach(), e.detach(), counts, tau), image_of)
+    tau, says = matcher.temperature, counts.any(1)
+    scores = score_all(v.detach(), e.detach(), counts, tau).masked_fill(~says, -torch.inf)
+    caption, image = hardest(scores, image_of)
     mine = image_of[own]
     pairs = torch.cat([mine, mine, image[own]]), torch.cat([own, caption[own], own])
     fits = score_pairs(v, e, counts, tau, *pairs).chunk(3)
-    where = counts.any(1)[own] & (len(v) > 1)
+    where = says[own] & (image_of[says].bincount().count_nonzero() > 1)  # else there is no rival
     return triplet(fits[0], fits[1], fits[2], where, margin)
 
 

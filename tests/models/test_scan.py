@@ -115,6 +115,13 @@ def test_padding_regions_changes_nothing_whatever_it_holds() -> None:
     assert not look[..., 5:].any()
 
 
+def test_permuting_regions_permutes_where_words_look_and_leaves_what_captions_are_worth() -> None:
+    model, seen, order = scan(NOUNS), tiny.regions(5, 5), torch.tensor([3, 0, 4, 2, 1])
+    mixed = replace(seen, feats=seen.feats[:, order])
+    torch.testing.assert_close(model.look(batch(mixed)), model.look(batch(seen))[..., order])
+    torch.testing.assert_close(model.pairs(mixed, TOKENS[:, 1:]), model.pairs(seen, TOKENS[:, 1:]))
+
+
 def test_the_regions_of_all_frames_of_a_video_are_looked_at_together() -> None:
     model, still, moving = scan(), tiny.regions(4, 4), tiny.regions(4, 4, frames=2)
     assert moving.frame.any()

@@ -126,6 +126,31 @@ def test_captions_without_a_noun_and_a_batch_of_one_image_have_no_loss(given_bat
     assert hardest_triplet(matcher, alone, 0.2) == 0
 
 
+def test_captions_without_a_noun_are_nobodys_rivals(given_batch: tuple[Batch, Given]) -> None:
+    """The loss is that of the batch without them, though a score of 0 would beat those of true rivals, all negative."""
+    batch, given = given_batch
+    torch.manual_seed(0)
+    matcher = MatcherPosScan(hidden=8, embed=8).parts(given.vocab, given.layout, given.classes).matcher
+    with torch.no_grad():
+        matcher.of_regions.weight.zero_()
+        matcher.of_regions.bias.copy_(-matcher.read(batch.targets, matcher.counted(batch.targets)).sum((0, 1)))
+    assert matcher.pairs(batch.regions, batch.targets, batch.nouns[:, 1:]).max() < 0
+    silent = batch.nouns.clone()
+    silent[:4] = False
+    rest = replace(
+        batch,
+        ids=batch.ids[4:],
+        regions=batch.regions[4:],
+        image_of=batch.image_of[4:] - 4,
+        tokens=batch.tokens[4:],
+        nouns=batch.nouns[4:],
+    )
+    found, expected = hardest_triplet(matcher, replace(batch, nouns=silent), 0.2), hardest_triplet(matcher, rest, 0.2)
+    torch.testing.assert_close(found, expected)
+    silent[:11] = False  # one caption has nouns, and no rival
+    assert hardest_triplet(matcher, replace(batch, nouns=silent), 0.2) == 0
+
+
 def test_pos_scan_refuses_words_of_which_none_is_a_noun(given_batch: tuple[Batch, Given]) -> None:
     _, given = given_batch
     with pytest.raises(GroundlingError, match="needs nouns"):
