@@ -6,8 +6,8 @@
     R_t  = e_tᵀ a_t / ‖a_t‖,   a_t = Σ_i α_it v_i               how well it is found there
     S    = (1/n) Σ_t R_t                                   (6)
 
-Words are those that count: all of a caption, or its nouns (8). `counts` tells them; other rows of e, and rows of v that
-are no regions, are zero and then change nothing. A caption of which no word counts has S = 0.
+`counts` tells the words over which S is the mean: all of a caption, or its nouns (8). Rows of e that are no words, and
+rows of v that are no regions, are zero and then change nothing. A caption of which no word counts has S = 0.
 
 One formulation is for given pairs of image and caption, one for all pairs. The latter never makes an a_t: the cosine
 does not see the length of α, so that A = exp(τ s̄) will do, and
@@ -88,7 +88,7 @@ def score_all(v: Tensor, e: Tensor, counts: Tensor, tau: float) -> Tensor:
     found = v.new_zeros(len(v), len(e))
     gram = v @ v.mT
     e, counts = compact(e, counts)
-    lengths = counts.sum(1)
+    lengths = e.any(-1).sum(1)
     weights = shares(counts, v.dtype)
     images = max(1, NUMBERS // (WORDS * max(1, v.shape[1])))
     for rows, longest in _alike(lengths):
@@ -127,9 +127,10 @@ def _alike(lengths: Tensor) -> list[tuple[Tensor, int]]:
 
 
 def compact(e: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """The same without the words that count in no caption: in each caption those that do come first, in order."""
-    most = int(counts.sum(1).max()) if len(counts) else 0
-    order = counts.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
+    """The same without columns that are zero in all captions: in each caption words come first, in order."""
+    heard = e.any(-1)
+    most = int(heard.sum(1).max()) if len(heard) else 0
+    order = heard.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
     return e.gather(1, order[..., None].expand(-1, -1, e.shape[2])), counts.gather(1, order)
 
 

@@ -40,7 +40,7 @@ from torch.autograd.function import once_differentiable
 from groundling.models.attention import Additive, masked_softmax
 from groundling.models.packed import Packing, Unrolled
 from groundling.models.updown import Cells, Gates, State, UpDown, listen, silence, speak
-from groundling.tensors import Decoding, Glimpse, Regions, Scene, sayable
+from groundling.tensors import Decoding, Glimpse, Scene, sayable
 from groundling.types import EOS, PAD, UNK
 
 
@@ -83,19 +83,9 @@ class Distributed(UpDown):
 
     # ---------------------------------------------------------------- one word at a time
 
-    def encode(self, regions: Regions) -> Scene:
-        """`keys` of the scene are (B, K, R, A)."""
-        memory, whole, grid = self.encoder(regions)
-        return Scene(
-            memory=memory,
-            keys=torch.stack([attend.keys(memory) for attend in self.branches(int(self.used))], 1),
-            valid=regions.valid,
-            frame=regions.frame,
-            whole=whole,
-            row=torch.arange(len(regions), device=memory.device),
-            grid=grid,
-            grid_keys=None if self.attend_grid is None or grid is None else self.attend_grid.keys(grid),
-        )
+    def keys(self, memory: Tensor) -> Tensor:
+        """(B, R, H) -> (B, K, R, A), of the branches in use."""
+        return torch.stack([attend.keys(memory) for attend in self.branches(int(self.used))], 1)
 
     def start(self, scene: Scene) -> State:
         still = self.whole_gates(scene.whole)[scene.row]

@@ -3,8 +3,8 @@
     v_i = W_v f_i + b_v                                    (1)
     e_t = (→h_t + ←h_t) / 2,   h = GRU(W_e y)              (2), (3)
 
-then stacked cross attention (models/cross_attention.py), in SCAN of all words, in POS-SCAN of the nouns alone. Regions
-of a video are those of all its frames.
+then stacked cross attention (models/cross_attention.py). What a caption is worth is the mean over all words in SCAN,
+over the nouns in POS-SCAN. Regions of a video are those of all its frames.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from groundling.types import EOS, PAD
 
 
 class Scan(nn.Module):
-    """Guide and judge. With `nouns`, which tells the nouns of the vocabulary, it is POS-SCAN.
+    """Guide and judge. With `nouns`, which tells the nouns of the vocabulary, it is POS-SCAN; `alone`: other words take
+    no attention from them.
 
     Tags know better than the vocabulary, and are taken where they are known: while training, in `look`, and in `pairs`
     where they are given.
@@ -39,11 +40,12 @@ class Scan(nn.Module):
         embed: int = 300,
         temperature: float = 9.0,
         nouns: Sequence[bool] | None = None,
+        alone: bool = False,
     ) -> None:
         super().__init__()
         if not 0 <= temperature <= STEEPEST:
             raise GroundlingError(f"temperature must be from 0 to {STEEPEST:g}, got {temperature}")
-        self.temperature = temperature
+        self.temperature, self.alone = temperature, alone
         self.of_regions = nn.Linear(dim, hidden)
         self.embed = nn.Embedding(vocab_size, embed, padding_idx=PAD)
         self.gru = nn.GRU(embed, hidden, batch_first=True, bidirectional=True)
@@ -59,14 +61,14 @@ class Scan(nn.Module):
         return _unit(self.of_regions(regions.feats)) * regions.valid[..., None]
 
     def read(self, words: Tensor, counts: Tensor) -> Tensor:
-        """e (N, T, H), eq. 3, of unit length; 0 for words that do not count, though they are read."""
+        """e (N, T, H), eq. 3, of unit length; 0 for what is no word, and if `alone` for words that do not count."""
         lengths = is_word(words).sum(1)
         packed = pack_padded_sequence(
             self.embed(words), lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
         )
         both, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=words.shape[1])
         forward, backward = both.chunk(2, -1)
-        return _unit((forward + backward) / 2) * counts[..., None]
+        return _unit((forward + backward) / 2) * (counts if self.alone else is_word(words))[..., None]
 
     def counted(self, words: Tensor, nouns: Tensor | None = None) -> Tensor:
         """(N, T) bool: the words that look for a region. `nouns` (N, T): the tags, where they are known."""

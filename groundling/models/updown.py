@@ -75,7 +75,7 @@ class UpDown(nn.Module):
         memory, whole, grid = self.encoder(regions)
         return Scene(
             memory=memory,
-            keys=self.attend.keys(memory),
+            keys=self.keys(memory),
             valid=regions.valid,
             frame=regions.frame,
             whole=whole,
@@ -83,6 +83,10 @@ class UpDown(nn.Module):
             grid=grid,
             grid_keys=None if self.attend_grid is None or grid is None else self.attend_grid.keys(grid),
         )
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """(B, R, H) -> (B, R, A): what the attention makes of the regions once."""
+        return self.attend.keys(memory)
 
     def start(self, scene: Scene) -> State:
         still = self.whole_gates(scene.whole)[scene.row]

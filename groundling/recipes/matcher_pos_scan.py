@@ -14,8 +14,8 @@ Zhou et al., More Grounded Image Captioning by Distilling Image-Text Matching Mo
 f_i: a region.  y_t: a word.  α: where each word looks.  T̂, Î: the hardest rivals in the batch.
 
 We depart from the equations as the code of SCAN does: v_i has unit length in (5) too. We follow them where that code
-has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. As the code of POS-SCAN does, Σ_t runs
-over the nouns in (4) too: other words are read, but take no attention from them. Captions of one image are never
+has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. In the code of POS-SCAN, Σ_t of (4) runs
+over the nouns alone, so that other words take no attention from them: `--alone 1`. Captions of one image are never
 rivals, and captions without a noun do not take part. Where a caption has no tags, being said by a model, nouns are the
 words that are nouns more often than not in the training captions. The mean of (7) is over the captions of the batch.
 Batch, learning rate and epochs are those of SCAN, to which the paper refers; there, a batch has one caption of each of
@@ -48,6 +48,7 @@ class MatcherPosScan:
     hidden: int = 1024  # size of v and e
     embed: int = 300  # size of a word's embedding
     temperature: float = 9.0  # τ of eq. 5, the inverse temperature of the attention; at most 30
+    alone: int = 0  # 1: nouns alone share the attention of a region in eq. 4, not all words
     margin: float = 0.2  # m of eq. 7
     lr: float = 2e-4  # learning rate of Adam
     decay: float = 0.1  # factor of the learning rate every `decay_every` epochs
@@ -65,10 +66,10 @@ class MatcherPosScan:
     keeps: ClassVar[tuple[str, ...]] = ("matcher",)
 
     def __post_init__(self) -> None:
-        knobs.check(self, zero=("patience",))
+        knobs.check(self, shares=("alone",), zero=("alone", "patience"))
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        matcher = Scan(len(vocab), layout.dim, self.hidden, self.embed, self.temperature, vocab.nouns)
+        matcher = Scan(len(vocab), layout.dim, self.hidden, self.embed, self.temperature, vocab.nouns, bool(self.alone))
         return Parts(matcher=matcher)
 
     def teachers(self, given: Given) -> dict[str, nn.Module]:

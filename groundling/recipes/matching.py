@@ -46,8 +46,9 @@ def hardest_triplet(matcher: Scan, batch: Batch, margin: float) -> Tensor:
     image_of, own = batch.image_of, torch.arange(len(words), device=words.device)
     if world() > 1:
         images, captions = _before(len(v), v.device), _before(len(words), v.device)
-        v, e = _everyone(v, batch.regions.valid), _everyone(e, counts)
-        counts, image_of = _everyone(counts, counts), gather(image_of + images)
+        heard = e.any(-1)
+        v, e, counts = _everyone(v, batch.regions.valid), _everyone(e, heard), _everyone(counts, heard)
+        image_of = gather(image_of + images)
         own = own + captions
     tau, says = matcher.temperature, counts.any(1)
     scores = score_all(v.detach(), e.detach(), counts, tau).masked_fill(~says, -torch.inf)
