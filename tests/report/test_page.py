@@ -113,6 +113,16 @@ class TestInABrowser:
         assert [lit.get_attribute(k) for k in ("x", "y", "width", "height")] == ["10", "20", "50", "70"]
         assert len(self.find(page, ".word.weak")) == 1  # the ball: evidence 0.1
 
+    def test_a_word_that_may_be_made_up_is_marked_though_its_place_is_sure(self, chromium: Any, tmp_path: Path) -> None:
+        dog, ball = said("x").links
+        links = (replace(dog, evidence=0.3), replace(ball, evidence=0.8))
+        item = replace(items(1)[0], said=(replace(said("x"), links=links),))
+        page = self.open(chromium, tmp_path, [item], ["one"], note="a note")
+        (word,) = self.find(page, ".word.weak")
+        assert word.text == "dog" and word.get_attribute("title").startswith("30 % likely to be there: weak")
+        assert len(self.find(page, "rect.weak")) == 1
+        assert self.find(page, ".note")[0].text == "a note"
+
     def test_attention_and_truth_are_drawn_on_demand(self, chromium: Any, tmp_path: Path) -> None:
         page = self.open(chromium, tmp_path, items(1), ["one"])
         page.find_element("css selector", "body").send_keys("a")

@@ -1,0 +1,108 @@
+"""Captions and boxes of twenty photos that no data set of ours has, on one picture: `docs/photos.png`.
+
+    pip install --no-deps --target /tmp/photos scikit-image scikit-learn
+    apt-get download opencv-doc && dpkg-deb -x opencv-doc_*.deb /tmp/photos/debian
+    python tools/contact_sheet.py /tmp/photos docs/photos.png
+
+Without `--target` and with `apt-get install opencv-doc` they are found where they are installed. Prints each caption.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from PIL import Image
+
+from groundling import api
+from groundling.errors import GroundlingError
+
+SKIMAGE, SKLEARN = "skimage/data", "sklearn/datasets/images"
+DEBIAN = "usr/share/doc/opencv-doc/examples/data"
+PHOTOS = {  # where it is -> whose it is, as the package says
+    f"{SKIMAGE}/astronaut.png": "NASA, public domain",
+    f"{SKIMAGE}/camera.png": "Lav Varshney, CC0",
+    f"{SKIMAGE}/chelsea.png": "Stefan van der Walt, CC0",
+    f"{SKIMAGE}/coffee.png": "Rachel Michetti, CC0",
+    f"{SKIMAGE}/motorcycle_left.png": "Middlebury stereo data 2014",
+    f"{SKIMAGE}/rocket.jpg": "SpaceX, public domain",
+    f"{SKLEARN}/china.jpg": "danielbuechele, CC BY 2.0",
+    f"{SKLEARN}/flower.jpg": "vultilion, CC BY 2.0",
+    **{
+        f"{DEBIAN}/{name}": "OpenCV, Apache-2.0 and BSD-3-Clause"
+        for name in (
+            "baboon.jpg",
+            "basketball1.png",
+            "building.jpg",
+            "butterfly.jpg",
+            "chicky_512.png",
+            "fruits.jpg",
+            "home.jpg",
+            "left01.jpg",
+            "leuvenA.jpg",
+            "licenseplate_motion.jpg",
+            "messi5.jpg",
+            "squirrel_cls.jpg",
+        )
+    },
+}
+COLUMNS, SIDE, GAP = 5, 380, 10  # pictures in a row; pixels of the longest side of each, and between them
+
+
+def find(photo: str, folder: Path | None) -> Path:
+    """Below the folder, or where its package is installed."""
+    package, _, rest = photo.partition("/")
+    spec = None if package == "usr" else find_spec(package)  # found, not executed
+    places = [Path(place) / rest for place in (spec.submodule_search_locations or ())] if spec else [Path("/") / photo]
+    if folder:
+        places += [folder / photo, folder / "debian" / photo]
+    for place in places:
+        if place.exists():
+            return place
+    raise GroundlingError(f"{photo} is not there; this tool's --help tells how to get it")
+
+
+def sheet(pictures: list[Image.Image]) -> Image.Image:
+    """Rows of COLUMNS, each as high as its highest picture."""
+    rows = [pictures[i : i + COLUMNS] for i in range(0, len(pictures), COLUMNS)]
+    heights = [max(picture.height for picture in row) + GAP for row in rows]
+    whole = Image.new("RGB", (COLUMNS * (SIDE + GAP) - GAP, sum(heights) - GAP), "white")
+    for row, top in zip(rows, (sum(heights[:i]) for i in range(len(rows))), strict=True):
+        for column, picture in enumerate(row):
+            whole.paste(picture, (column * (SIDE + GAP), top))
+    return whole
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("folder", type=Path, help="where packages were unpacked")
+    parser.add_argument("out", type=Path, help="the PNG file")
+    parser.add_argument("--model", default="", metavar="RUN", help="a captioner (default: that of the package)")
+    parser.add_argument("--grounder", default="", metavar="RUN", help="what looks again at each noun")
+    parser.add_argument("--beam", type=int, default=3)
+    args = parser.parse_args()
+    try:
+        paths = {find(photo, args.folder): whose for photo, whose in PHOTOS.items()}
+        pointer = api.load(args.model, grounder=args.grounder)
+        pictures = []
+        for path, whose in paths.items():
+            said = pointer.caption(path, api.Likeliest(beam=args.beam))
+            doubt = ", ".join(sorted({said.word(link) for link in said if said.weak(link)}))
+            print(f"{path.name} ({whose}): {said.text}" + (f" [weak: {doubt}]" if doubt else ""), flush=True)
+            drawn = api.draw(path, said)
+            drawn.thumbnail((SIDE, 2 * SIDE))
+            pictures.append(drawn)
+    except GroundlingError as error:
+        print(error, file=sys.stderr)
+        return 2
+    sheet(pictures).quantize(256).save(args.out, optimize=True)
+    print(f"{args.out}: {args.out.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
