@@ -18,6 +18,7 @@ from PIL import Image
 
 from groundling import api
 from groundling.errors import GroundlingError
+from groundling.images import open_image
 
 SKIMAGE, SKLEARN = "skimage/data", "sklearn/datasets/images"
 DEBIAN = "usr/share/doc/opencv-doc/examples/data"
@@ -48,7 +49,8 @@ PHOTOS = {  # where it is -> whose it is, as the package says
         )
     },
 }
-COLUMNS, SIDE, GAP = 5, 380, 10  # pictures in a row; pixels of the longest side of each, and between them
+COLUMNS, SIDE, GAP = 5, 380, 10  # pictures in a row; how wide each is, and how far from the next
+LARGE = 640  # how wide it is drawn, letters being equally large then
 
 
 def find(photo: str, folder: Path | None) -> Path:
@@ -93,9 +95,9 @@ def main() -> int:
             said = pointer.caption(path, api.Likeliest(beam=args.beam))
             doubt = ", ".join(sorted({said.word(link) for link in said if said.weak(link)}))
             print(f"{path.name} ({whose}): {said.text}" + (f" [weak: {doubt}]" if doubt else ""), flush=True)
-            drawn = api.draw(path, said)
-            drawn.thumbnail((SIDE, 2 * SIDE))
-            pictures.append(drawn)
+            picture = open_image(path)
+            drawn = api.draw(picture.resize((LARGE, round(picture.height * LARGE / picture.width))), said)
+            pictures.append(drawn.resize((SIDE, round(drawn.height * SIDE / LARGE))))
     except GroundlingError as error:
         print(error, file=sys.stderr)
         return 2
