@@ -156,16 +156,19 @@ def image_reference(examples: Sequence[Example]) -> dict[str, Any]:
     for example in examples:
         captions = []
         for index, caption in enumerate(example.captions):
-            words: dict[int, Phrase] = {}
-            for phrase in example.gold:
-                if phrase.caption == index and phrase.label and phrase.boxes:
-                    words.setdefault(phrase.head, phrase)
+            words: dict[int, list[Phrase]] = {}
+            for phrase in _classed(example):
+                if phrase.caption == index:
+                    words.setdefault(phrase.head, []).append(phrase)
             captions.append(
                 {
                     "tokens": _tokens(caption),
                     "process_idx": list(words),
-                    "process_clss": [phrase.label for phrase in words.values()],
-                    "process_bnd_box": [to_inclusive(merged(phrase.boxes)) for phrase in words.values()],
+                    "process_clss": [phrases[0].label for phrases in words.values()],
+                    "process_bnd_box": [
+                        to_inclusive(merged([box for phrase in phrases for box in phrase.boxes]))
+                        for phrases in words.values()
+                    ],
                 }
             )
         row: dict[str, Any] = {"image_id": plain_id(example.id), "captions": captions}
@@ -178,7 +181,7 @@ def video_reference(examples: Sequence[Example]) -> dict[str, Any]:
     annotations: dict[str, Any] = {}
     for example in examples:
         words: dict[tuple[Box, int], list[tuple[int, str]]] = {}
-        for phrase in example.gold:
+        for phrase in _classed(example):
             for box, frame in zip(phrase.boxes, phrase.frames, strict=True):
                 words.setdefault((box, frame), []).append((phrase.head, phrase.label))
         segment: dict[str, Any] = {
@@ -241,9 +244,14 @@ def _video(id: str) -> tuple[str, str]:
     return video, str(int(number)) if number.isdecimal() else number
 
 
+def _classed(example: Example) -> list[Phrase]:
+    """The phrases that evaluators can judge: with a box, a class, and a word that has it."""
+    return [phrase for phrase in example.gold if phrase.boxes and phrase.label and phrase.head >= 0]
+
+
 def _labels(examples: Iterable[Example]) -> list[str]:
     """Every class with a box once, in order of appearance."""
-    return list(dict.fromkeys(p.label for example in examples for p in example.gold if p.label and p.boxes))
+    return list(dict.fromkeys(phrase.label for example in examples for phrase in _classed(example)))
 
 
 # ---------------------------------------------------------------- submissions

@@ -259,25 +259,28 @@ def _sentence(example: Example, index: int, video: bool) -> Sentence:
 
 
 def _pointing(caption: GroundedCaption, find: Callable[[str], str | None], video: bool, frames: int) -> Pointing:
-    """The words with links whose class is known, in order; a frame without a link has no box.
+    """The words with links whose class is known, in the order of the links; a frame without a link has no box.
 
+    A word that is linked twice in one frame is pointed at twice, as in a submission to the official evaluators.
     `frames` are those of the truth: a link beyond them points at nothing that could be judged.
     """
-    places: dict[int, dict[int, Box]] = {}
+    words: list[tuple[int, str, dict[int, Box]]] = []
     for link in caption.links:
         if link.frame < 0:
             raise DataError(f"image {caption.id!r}: a link points to frame {link.frame}; frames count from 0")
-        places.setdefault(link.token, {}).setdefault(link.frame if video else 0, link.box)
-    labels, indices, boxes = [], [], []
-    for token, in_frame in sorted(places.items()):
-        if not 0 <= token < len(caption.tokens):
-            raise DataError(f"image {caption.id!r}: a link points to word {token} of {len(caption.tokens)}")
-        if label := find(caption.tokens[token]):
-            labels.append(label)
-            indices.append(token)
-            boxes.append([in_frame.get(frame, (np.nan,) * 4) for frame in range(frames)])
-    array = _inclusive([box for word in boxes for box in word]).reshape(len(labels), frames, 4)
-    return Pointing(tuple(labels), tuple(indices), array)
+        if not 0 <= link.token < len(caption.tokens):
+            raise DataError(f"image {caption.id!r}: a link points to word {link.token} of {len(caption.tokens)}")
+        if label := find(caption.tokens[link.token]):
+            frame = link.frame if video else 0
+            free = (boxes for token, _, boxes in words if token == link.token and frame not in boxes)
+            boxes = next(free, None)
+            if boxes is None:
+                words.append((link.token, label, boxes := {}))
+            boxes[frame] = link.box
+    nowhere = (np.nan,) * 4
+    array = _inclusive([boxes.get(frame, nowhere) for _, _, boxes in words for frame in range(frames)])
+    labels, indices = tuple(label for _, label, _ in words), tuple(token for token, _, _ in words)
+    return Pointing(labels, indices, array.reshape(len(words), frames, 4))
 
 
 def _inclusive(boxes: Sequence[Box] | NDArray[np.floating[Any]]) -> Boxes:

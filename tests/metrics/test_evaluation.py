@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,13 +50,18 @@ def corpus(video: bool) -> tuple[list[GroundedCaption], list[Example]]:
                 if rng.random() < 0.8:
                     frames = (rng.randint(0, 9),) if video else ()
                     gold.append(Phrase(c, (head - 1, head + 1), (shown[noun],), frames, label=noun, head=head))
+                    if rng.random() < 0.2:  # a word of two phrases
+                        gold.append(Phrase(c, (0, head + 1), (box(rng),), frames, label=noun, head=head))
+            gold.append(Phrase(c, (2, 3), (box(rng),), (0,) if video else ()))  # a place, but no class
         examples.append(Example(id, "", (200, 200), tuple(texts), tuple(gold), split="val"))
         nouns = rng.sample(KNOWN, 2)
         places = [
             [shown.get(n, box(rng)) if rng.random() < 0.7 else box(rng) for _ in range(10 if video else 1)]
             for n in nouns
         ]
-        captions.append(said(id, f"two {nouns[0]}s and a {nouns[1]}", {1: places[0], 4: places[1]}))
+        one = said(id, f"two {nouns[0]}s and a {nouns[1]}", {1: places[0], 4: places[1]})
+        again = (replace(one.links[0], box=box(rng)),) if rng.random() < 0.3 else ()  # a word that points twice
+        captions.append(replace(one, links=(*again, *one.links) if rng.random() < 0.5 else (*one.links, *again)))
     return captions, examples
 
 
