@@ -2,16 +2,80 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from groundling.data import official
 from groundling.data.dataset import Dataset, load
-from groundling.errors import DataError
+from groundling.errors import DataError, GroundlingError
 from groundling.metrics.evaluation import TEXT_METRICS, Evaluation, by_lemma, evaluate
+from groundling.metrics.files import parse_json, read_lines, read_text
+from groundling.metrics.predictions import read_captions
 from groundling.recipes.run import groundable_words
 from groundling.text import classes
 from groundling.types import Example, GroundedCaption
+
+log = logging.getLogger(__name__)
+
+
+def score(
+    pred: Path | str,
+    data: Path | str,
+    split: str | None = None,
+    metrics: Sequence[str] = TEXT_METRICS,
+    *,
+    grounding: bool = False,
+    iou: float = 0.5,
+    bootstrap: int = 0,
+    seed: int = 0,
+    skip_bad: bool = False,
+) -> Evaluation:
+    """What `groundling score PRED --data DATA --split NAME` tells, by the same names."""
+    system = read(pred)
+    judge = judge_of([system], data, split, grounding=grounding, skip_bad=skip_bad)
+    return judge(system.captions, metrics if system.texts else (), iou=iou, bootstrap=bootstrap, seed=seed)
+
+
+@dataclass(frozen=True)
+class System:
+    """What one system said. A grounding submission names only the words that it grounds: its texts are not known."""
+
+    captions: list[GroundedCaption]
+    texts: bool
+
+
+def read(path: Path | str) -> System:
+    """Our JSON lines, COCO results, or a grounding submission of images or videos."""
+    first = next((line for _, line in read_lines(path)), "").strip()
+    if not first.startswith("{") or '"caption"' in first:
+        return System(read_captions(path), texts=True)
+    submission = parse_json(read_text(path), str(path))
+    results = submission.get("results") if isinstance(submission, dict) else None
+    videos = isinstance(results, dict) and any(isinstance(rows, dict) for rows in results.values())
+    captions = official.video_captions if videos else official.image_captions
+    return System(captions(submission, str(path)), texts=False)
+
+
+def judge_of(
+    systems: Sequence[System],
+    data: Path | str,
+    split: str | None = None,
+    *,
+    grounding: bool = False,
+    skip_bad: bool = False,
+) -> Judge:
+    """The judge of systems. Links are judged if all of them have some; with `grounding` they must."""
+    pointing = all(any(caption.links for caption in system.captions) for system in systems)
+    if grounding and not pointing:
+        raise GroundlingError("--grounding: these captions have no links; make them with `groundling caption`")
+    if not pointing:
+        log.info("these captions have no links: their texts alone are scored")
+    judge = Judge.of(data, split, links=pointing, skip_bad=skip_bad)
+    if grounding and not judge.links:
+        raise GroundlingError(f"--grounding: nobody drew boxes in {data}")
+    return judge
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from groundling.errors import DataError
-    from groundling.metrics.caption_files import read_references
     from groundling.metrics.captions import document_frequency
 
-    references = read_references(args.captions)
-    if not any(references.values()):
-        raise DataError(f"{args.captions}: holds no captions to count")
-    df = document_frequency(references, args.end)
+    df = document_frequency(args.captions, args.end)
     df.save(args.out)
     print(f"{args.out}: {sum(map(len, df.tables)):,} n-grams of {df.images:,} images, df:{df.digest}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -13,15 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groundling.commands.score_table import add_bootstrap, add_iou, metric_names, print_scores, show
-from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
     from groundling.judge import Judge
     from groundling.metrics.evaluation import Evaluation
     from groundling.metrics.significance import Comparison
     from groundling.types import GroundedCaption
-
-log = logging.getLogger(__name__)
 
 OFFICIAL = {  # what the first word may be -> module, one line
     "captions": ("score_captions", "COCO results against a COCO captions file: BLEU, ROUGE-L, CIDEr, METEOR, SPICE"),
@@ -94,6 +90,7 @@ def _add_own(parser: argparse.ArgumentParser) -> None:
         help="of bleu, rouge, cider, cider-d, meteor, spice, with commas (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--grounding", action="store_true", help="score the links; an error where that cannot be done")
+    parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
     add_iou(parser)
     add_bootstrap(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the resamples (default 0)")
@@ -114,8 +111,13 @@ def _score(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         parser.error("name one file of captions, such as: groundling score val.jsonl --data data/scenes")
     if args.data is None:
         parser.error("name the data set with --data")
-    systems = [_read(path) for path in files]
-    judge, evaluations = _evaluations(systems, args)
+    from groundling.judge import judge_of, read
+
+    metrics = metric_names(args.metrics)
+    systems = [read(path) for path in files]
+    judge = judge_of(systems, args.data, args.split, grounding=args.grounding, skip_bad=args.skip_bad)
+    options = {"iou": args.iou, "bootstrap": args.bootstrap, "seed": args.seed}
+    evaluations = [judge(system.captions, metrics if system.texts else (), **options) for system in systems]
     if args.compare:
         _report_comparison(files, evaluations, args)
     elif args.json:
@@ -123,42 +125,8 @@ def _score(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     else:
         _print_evaluation(evaluations[0])
     if args.html is not None:
-        _page(files, [captions for captions, _ in systems], judge, evaluations, args)
+        _page(files, [system.captions for system in systems], judge, evaluations, args)
     return 0
-
-
-def _read(path: Path) -> tuple[list[GroundedCaption], bool]:
-    """Captions, and whether their texts are known: a grounding submission names only the words that it grounds."""
-    from groundling.data import official
-    from groundling.metrics.files import parse_json, read_lines, read_text
-    from groundling.metrics.predictions import read_captions
-
-    first = next((line for _, line in read_lines(path)), "").strip()
-    if first.startswith("{") and '"caption"' not in first:
-        submission = parse_json(read_text(path), str(path))
-        results = submission.get("results") if isinstance(submission, dict) else None
-        videos = isinstance(results, dict) and any(isinstance(rows, dict) for rows in results.values())
-        read = official.video_captions if videos else official.image_captions
-        return read(submission, str(path)), False
-    return read_captions(path), True
-
-
-def _evaluations(
-    systems: Sequence[tuple[list[GroundedCaption], bool]], args: argparse.Namespace
-) -> tuple[Judge, list[Evaluation]]:
-    from groundling.judge import Judge
-
-    pointing = all(any(caption.links for caption in captions) for captions, _ in systems)
-    if args.grounding and not pointing:
-        raise GroundlingError("--grounding: these captions have no links; make them with `groundling caption`")
-    if not pointing:
-        log.info("these captions have no links: their texts alone are scored")
-    judge = Judge.of(args.data, args.split, links=pointing)
-    if args.grounding and not judge.links:
-        raise GroundlingError(f"--grounding: nobody drew boxes in {args.data}")
-    metrics = metric_names(args.metrics)
-    options = {"iou": args.iou, "bootstrap": args.bootstrap, "seed": args.seed}
-    return judge, [judge(captions, metrics if known_text else (), **options) for captions, known_text in systems]
 
 
 # ---------------------------------------------------------------- tables

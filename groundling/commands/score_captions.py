@@ -51,11 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from groundling.metrics.captions import score_captions
-    from groundling.metrics.cider import DocumentFrequency
 
-    metrics = metric_names(args.metrics)
-    df = DocumentFrequency.load(args.df) if args.df else None
-    found = score_captions(args.pred, args.refs, metrics, df, args.java)
+    found = score_captions(args.pred, args.refs, metric_names(args.metrics), args.df, args.java)
     intervals = resampled(found, args.bootstrap)
     if args.json:
         print(json.dumps(_as_json(found, args.per_image) | ends(intervals)))

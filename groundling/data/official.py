@@ -324,7 +324,8 @@ def _grounded(id: str, row: Any, boxes: list[Any], where: str) -> GroundedCaptio
         index = expect(place, int, f"{where}: idx_in_sent")
         if not 0 <= index < MAX_TOKENS:
             raise DataError(f"{where}: idx_in_sent {index}; expected a word of a sentence, 0 to {MAX_TOKENS - 1}")
-        tokens[index] = expect(name, str, where)
+        if tokens.setdefault(index, expect(name, str, where)) != name:
+            raise DataError(f"{where}: word {index} is {tokens[index]!r} and {name!r}; a word has one class here")
     said = of_tokens([tokens.get(i, UNKNOWN) for i in range(max(tokens, default=0) + 1)], where)
     links = []
     for place, row_of_boxes in zip(places, boxes, strict=True):

@@ -55,38 +55,39 @@ class Captions:
 
 
 def score_captions(
-    hypotheses: Mapping[str, str] | str | Path,
-    references: Mapping[str, Sequence[str]] | str | Path,
+    pred: Mapping[str, str] | str | Path,
+    refs: Mapping[str, Sequence[str]] | str | Path,
     metrics: Sequence[str] = DEFAULT,
-    df: DocumentFrequency | None = None,
+    df: DocumentFrequency | str | Path | None = None,
     java: bool = False,
 ) -> list[Statistics]:
     """Score raw captions, image id -> text, against raw references, image id -> texts; or the files that hold them
     (`caption_files`).
 
     Each of the statistics has a `score()` with its signature and a value `per_item()`, in the order of its `ids`.
-    `df` makes CIDEr comparable across corpora, and possible on few images. `java` asks METEOR's jar, as a cross-check.
+    `df`, or the file that it was saved to, makes CIDEr comparable across corpora, and possible on few images. `java`
+    asks METEOR's jar, as a cross-check.
     """
     for name in metrics:
         if name not in METRICS:
             raise DataError(f"unknown metric {name!r}; there are {', '.join(METRICS)}")
-    if isinstance(hypotheses, str | Path):
-        hypotheses = read_predictions(hypotheses)
-    if isinstance(references, str | Path):
-        references = read_references(references)
-    captions = replace(tokenized(hypotheses, references, df), java=java)
+    known = DocumentFrequency.load(df) if isinstance(df, str | Path) else df
+    hypotheses = read_predictions(pred) if isinstance(pred, str | Path) else pred
+    references = read_references(refs) if isinstance(refs, str | Path) else refs
+    captions = replace(tokenized(hypotheses, references, known), java=java)
     return [statistics for name in dict.fromkeys(metrics) for statistics in METRICS[name](captions)]
 
 
-def document_frequency(references: Mapping[str, Sequence[str]], end: str | None = None) -> DocumentFrequency:
-    """Count raw captions, image id -> texts. Images without captions are not images of the corpus.
+def document_frequency(captions: Mapping[str, Sequence[str]] | str | Path, end: str | None = None) -> DocumentFrequency:
+    """Count raw captions, image id -> texts, or a file of them. Images without captions are not images of the corpus.
 
     `end` is a word that is counted behind the last one of each caption: the reward of training needs it, scores do not.
     """
-    captions = [[token_text(text).split() for text in refs] for refs in references.values() if refs]
-    if not captions:
-        raise DataError("there are no captions to count")
-    return DocumentFrequency.of(captions, end)
+    texts = read_references(captions) if isinstance(captions, str | Path) else captions
+    counted = [[token_text(text).split() for text in refs] for refs in texts.values() if refs]
+    if not counted:
+        raise DataError(f"{captions if isinstance(captions, str | Path) else 'the corpus'}: holds no captions to count")
+    return DocumentFrequency.of(counted, end)
 
 
 def tokenized(

@@ -31,9 +31,8 @@ def score_diversity(
     n = len(captions)
     rows = [(f"distinct-{k + 1}", share) for k, share in enumerate(distinct(captions)[:2])]
     rows.append(("vocabulary", float(len({word for caption in captions for word in caption}))))
-    if training is not None:
-        rows.append(("novel", novel(captions, training)))
-    return [Score(name, value, n, signature(name, tok=tok, n=n)) for name, value in rows]
+    found = [Score(name, value, n, signature(name, tok=tok, n=n)) for name, value in rows]
+    return found if training is None else [*found, novel(captions, training, tok=tok).score()]
 
 
 def distinct(captions: Iterable[Words]) -> list[float]:
@@ -42,10 +41,14 @@ def distinct(captions: Iterable[Words]) -> list[float]:
     return [len(order.new) / len(order.number) if len(order.number) else float("nan") for order in found]
 
 
-def novel(captions: Collection[Words], training: Iterable[Words]) -> float:
+def novel(
+    captions: Sequence[Words], training: Iterable[Words], ids: Sequence[str] = (), tok: str = "words"
+) -> Statistics:
     """The share of captions that are not in the training set; NaN if there are no captions."""
     known = {tuple(caption) for caption in training}
-    return sum(tuple(c) not in known for c in captions) / len(captions) if captions else float("nan")
+    ids = tuple(ids) or tuple(str(i) for i in range(len(captions)))
+    values = np.array([tuple(caption) not in known for caption in captions], np.float64)
+    return mean_statistics("novel", signature("novel", tok=tok, n=len(ids)), ids, values)
 
 
 def self_retrieval(

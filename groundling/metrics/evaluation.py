@@ -18,7 +18,7 @@ from groundling.errors import DataError
 from groundling.metrics import errors
 from groundling.metrics.captions import score_captions
 from groundling.metrics.classification import Proposals, region_classification
-from groundling.metrics.diversity import score_diversity
+from groundling.metrics.diversity import novel, score_diversity
 from groundling.metrics.grounding import (
     GivenGrounding,
     Grounding,
@@ -47,7 +47,7 @@ class Evaluation:
     per_class: Mapping[str, Any] | None = None
     by_frequency: Sequence[Mapping[str, Any]] | None = None
     errors: errors.Analysis | None = None
-    diversity: tuple[Score, ...] = ()  # of the texts; no function of sums over items, so without intervals
+    diversity: tuple[Score, ...] = ()  # counts of different words: no function of sums over items, so no intervals
 
     @property
     def scores(self) -> list[Score]:
@@ -99,6 +99,10 @@ def evaluate(
         statistics += [one for group in grounding.statistics().values() for one in group.values()]
         analysis = errors.analyse(grounding)
         statistics += analysis.statistics().values()
+    words = {image: caption.tokens for image, caption in said.items()}
+    if metrics and training is not None:
+        found = novel(list(words.values()), training, list(words))
+        statistics.append(replace(found, signature=with_fields(found.signature, **fields)))
     return Evaluation(
         statistics=tuple(statistics),
         intervals=tuple(intervals(statistics, bootstrap, seed=seed)) if bootstrap else (),
@@ -106,7 +110,7 @@ def evaluate(
         per_class=None if grounding is None else errors.per_class(grounding),
         by_frequency=None if grounding is None else errors.by_frequency(grounding, frequency or {}),
         errors=analysis,
-        diversity=_diversity(said, training, fields) if metrics else (),
+        diversity=_diversity(list(words.values()), fields) if metrics else (),
     )
 
 
@@ -135,10 +139,8 @@ def _texts(
     return [replace(s, signature=with_fields(s.signature, **fields)) for s in found]
 
 
-def _diversity(
-    said: Mapping[str, GroundedCaption], training: Collection[Sequence[str]] | None, fields: Mapping[str, Any]
-) -> tuple[Score, ...]:
-    found = score_diversity([caption.tokens for caption in said.values()], training)
+def _diversity(captions: Sequence[Sequence[str]], fields: Mapping[str, Any]) -> tuple[Score, ...]:
+    found = score_diversity(captions)
     return tuple(replace(score, signature=with_fields(score.signature, **fields)) for score in found)
 
 

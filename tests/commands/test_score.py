@@ -15,6 +15,7 @@ from PIL import Image
 from groundling import __version__
 from groundling.cli import main
 from groundling.errors import DataError
+from groundling.judge import score
 from groundling.metrics.predictions import read_captions
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -215,8 +216,34 @@ def test_everything_at_once(tmp_path: Path, data: Path, capsys: pytest.CaptureFi
     assert found["f1_all"]["signature"].endswith(
         f"|data:data|split:val|rules:flickr30k-entities|lemma:groundling|n:2|v:{__version__}"
     )
-    assert {"interval", "name", "value", "n", "signature"} == set(found["f1_all"])
+    for name in ("f1_all", "CIDEr-D", "novel"):
+        assert {"interval", "name", "value", "n", "signature"} == set(found[name])
     assert {record["kind"] for record in json.loads(out)["records"]} == {"corr_grd", "hallu_cls", "mis_cls"}
+
+
+def test_the_function_of_the_same_name_tells_what_the_command_tells(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    submission = {str(i): [{"clss": ["dog"], "idx_in_sent": [1], "bbox": [[0, 0, 9, 99]]}] for i in (2, 3)}
+    preds = lines(tmp_path / "val.jsonl", [0, 0, 9, 99]), write(tmp_path / "s.json", {"results": submission})
+    for pred in preds:
+        assert main(["score", pred, "--data", str(data), "--split", "val", "--iou", "0.05", "--json"]) == 0
+        found = score(pred, data, split="val", grounding=True, iou=0.05)
+        assert found.to_dict() == json.loads(capsys.readouterr().out)
+
+
+def test_a_reference_that_cannot_be_read_is_told_or_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [(1, "a dog"), (1, " "), (2, "a cat")]
+    refs = {
+        "images": [{"id": i, "file_name": f"{i}.jpg"} for i in (1, 2)],
+        "annotations": [{"image_id": i, "caption": text} for i, text in rows],
+    }
+    pred = write(tmp_path / "r.json", [{"image_id": i, "caption": "a dog"} for i in (1, 2)])
+    words = ["score", "--pred", pred, "--refs", write(tmp_path / "captions.json", refs), "--json"]
+    assert main(words) == 2
+    assert "empty caption" in (told := capsys.readouterr().err) and "--skip-bad" in told
+    assert main([*words, "--skip-bad"]) == 0
+    assert scores(capsys.readouterr().out)["BLEU-1"]["value"] == pytest.approx(3 / 4)
 
 
 def test_pred_and_refs_are_other_names_of_the_same(

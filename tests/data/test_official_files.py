@@ -168,3 +168,6 @@ def test_a_submission_of_uneven_columns_is_refused() -> None:
     with pytest.raises(DataError, match="idx_in_sent 1000000"):
         row = {"clss": ["dog"], "idx_in_sent": [10**6], "bbox": [[0, 0, 5, 5]]}
         official.image_captions({"results": {"5": [row]}}, "my.json")
+    with pytest.raises(DataError, match="5: word 0 is 'dog' and 'cat'"):
+        row = {"clss": ["dog", "cat"], "idx_in_sent": [0, 0], "bbox": [[0, 0, 5, 5]] * 2}
+        official.image_captions({"results": {"5": [row]}}, "my.json")

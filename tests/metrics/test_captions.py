@@ -204,6 +204,9 @@ def test_the_table_of_a_file_may_count_the_end_and_needs_captions(
     assert main(["df", str(refs), "-o", str(out), "--end", "<eos>"]) == 0
     df = DocumentFrequency.load(out)
     assert (df.count(["<eos>"]), df.count(["dog", "<eos>"]), df.images) == (2, 1, 2)
+    assert document_frequency(refs, end="<eos>").digest == df.digest
+    by_file, by_table = (score_captions({"1": "a dog"}, refs, ["cider-d"], df=known)[0].score() for known in (out, df))
+    assert by_file == by_table and by_table.value > 0
     refs.write_text('{"images": [{"id": 1}], "annotations": []}')
     assert main(["df", str(refs), "-o", str(out)]) == 2
     assert "refs.json: holds no captions" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from groundling.metrics.diversity import distinct, novel, score_diversity, self_retrieval
 from groundling.metrics.retrieval import own_ranks
+from groundling.metrics.significance import intervals
 
 CAPTIONS = [["a", "dog", "runs"], ["a", "dog"], []]
 
@@ -22,7 +23,11 @@ def test_distinct_n_by_hand() -> None:
 
 
 def test_a_caption_of_the_training_set_is_not_novel() -> None:
-    assert novel(CAPTIONS, [("a", "dog"), ("dog",)]) == 2 / 3
+    found = novel(CAPTIONS, [("a", "dog"), ("dog",)], ["x", "y", "z"])
+    assert found.score().value == 2 / 3
+    assert dict(zip(found.ids, found.per_item(), strict=True)) == {"x": 1, "y": 0, "z": 1}
+    (interval,) = intervals([found], 200)
+    assert 0 < interval.low < 2 / 3 < interval.high < 1
 
 
 def test_scores_have_names_numbers_and_signatures() -> None:

@@ -158,7 +158,7 @@ def test_a_link_to_a_frame_before_the_first_is_refused() -> None:
 def test_captions_of_the_training_set_are_not_novel() -> None:
     captions, examples = corpus(video=False)
     found = evaluate(captions, examples, training=[captions[0].tokens], fields={"data": "x"})
-    scores = {score.name: score for score in found.diversity}
+    scores = {score.name: score for score in found.scores}
     same = sum(caption.tokens == captions[0].tokens for caption in captions)
     assert scores["novel"].value == pytest.approx(1 - same / 30)
     assert scores["vocabulary"].value == len({word for caption in captions for word in caption.tokens})
