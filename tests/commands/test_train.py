@@ -147,11 +147,11 @@ def test_flags_that_are_no_number_or_negative_are_refused(
 @pytest.mark.parametrize(
     ("flag", "value", "told"),
     [
-        ("--hidden", "0", "hidden must be a number, 1 or more; got 0"),
+        ("--hidden", "0", "hidden must be a whole number, 1 or more; got 0"),
         ("--lr", "-1", "lr must be a number, 0 or more; got -1"),
         ("--lr", "nan", "lr must be a number, 0 or more; got nan"),
         ("--dropout", "1.5", "dropout must be from 0 to 1; got 1.5"),
-        ("--patience", "-1", "patience must be a number, 0 or more; got -1"),
+        ("--patience", "-1", "patience must be a whole number, 0 or more; got -1"),
     ],
 )
 def test_impossible_knobs_are_refused(
