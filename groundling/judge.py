@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from groundling.data import official
@@ -35,7 +35,7 @@ def score(
     """What `groundling score PRED --data DATA --split NAME` tells, by the same names."""
     system = read(pred)
     judge = judge_of([system], data, split, grounding=grounding, skip_bad=skip_bad)
-    return judge(system.captions, metrics if system.texts else (), iou=iou, bootstrap=bootstrap, seed=seed)
+    return judge(system.captions, metrics, iou=iou, bootstrap=bootstrap, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,18 @@ def judge_of(
     grounding: bool = False,
     skip_bad: bool = False,
 ) -> Judge:
-    """The judge of systems. Links are judged if all of them have some; with `grounding` they must."""
+    """The judge of texts if those of all systems are known, of links if all have some; with `grounding` they must."""
+    texts = all(system.texts for system in systems)
     pointing = all(any(caption.links for caption in system.captions) for system in systems)
     if grounding and not pointing:
         raise GroundlingError("--grounding: these captions have no links; make them with `groundling caption`")
     if not pointing:
         log.info("these captions have no links: their texts alone are scored")
-    judge = Judge.of(data, split, links=pointing, skip_bad=skip_bad)
+    judge = replace(Judge.of(data, split, links=pointing, skip_bad=skip_bad), texts=texts)
     if grounding and not judge.links:
         raise GroundlingError(f"--grounding: nobody drew boxes in {data}")
+    if not judge.links and not texts:
+        raise GroundlingError(f"a submission has no texts, and {data} no boxes, or others no links: nothing to score")
     return judge
 
 
@@ -88,6 +91,7 @@ class Judge:
     class_of: Callable[[str], str | None] | None = None  # word -> class, of all that there are in the data set
     frequency: Mapping[str, int] | None = None  # boxes of each class in training
     training: Collection[tuple[str, ...]] | None = None  # captions of the training split, where another one is judged
+    texts: bool = True  # are the texts judged?
 
     @staticmethod
     def of(path: Path | str, split: str | None = None, *, links: bool = True, skip_bad: bool = False) -> Judge:
@@ -122,6 +126,7 @@ class Judge:
     ) -> Evaluation:
         """Texts by `metrics` (none: the texts are not judged), links at `iou`; see `metrics.evaluation.evaluate`."""
         known = {example.id for example in self.examples}
+        metrics = metrics if self.texts else ()
         if metrics and (unknown := next((said.id for said in captions if said.id not in known), None)):
             raise DataError(f"image {unknown!r} is not in {self._where()} that was captioned")
         return evaluate(

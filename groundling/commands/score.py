@@ -109,6 +109,8 @@ def _score(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         parser.error("name the systems after --compare, and no other")
     if len(files) != 1 and not args.compare:
         parser.error("name one file of captions, such as: groundling score val.jsonl --data data/scenes")
+    if len(set(files)) < len(files):
+        parser.error("--compare: a file is named twice")
     if args.data is None:
         parser.error("name the data set with --data")
     from groundling.judge import judge_of, read
@@ -117,7 +119,7 @@ def _score(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     systems = [read(path) for path in files]
     judge = judge_of(systems, args.data, args.split, grounding=args.grounding, skip_bad=args.skip_bad)
     options = {"iou": args.iou, "bootstrap": args.bootstrap, "seed": args.seed}
-    evaluations = [judge(system.captions, metrics if system.texts else (), **options) for system in systems]
+    evaluations = [judge(system.captions, metrics, **options) for system in systems]
     if args.compare:
         _report_comparison(files, evaluations, args)
     elif args.json:

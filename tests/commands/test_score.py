@@ -292,6 +292,22 @@ def test_a_grounding_submission_is_scored_by_its_links_alone(
     assert found["recall_all"]["value"] == 0.5
 
 
+def test_systems_are_compared_by_what_all_of_them_have(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = {str(i): [{"clss": ["dog"], "idx_in_sent": [1], "bbox": [[0, 0, 99, 99]]}] for i in (2, 3)}
+    links = write(tmp_path / "links.json", {"results": results})
+    both = lines(tmp_path / "both.jsonl", [0, 0, 100, 100])
+    texts = write(tmp_path / "texts.json", [{"image_id": i, "caption": "a dog"} for i in (2, 3)])
+    for files in ([links, both], [both, links]):
+        assert main(["score", "--compare", *files, "--data", str(data), "--split", "val", "--bootstrap", "9"]) == 0
+        assert "f1_all" in (out := capsys.readouterr().out) and "BLEU" not in out and "distinct" not in out
+    assert main(["score", "--compare", texts, both, "--data", str(data), "--split", "val", "--bootstrap", "9"]) == 0
+    assert "f1_all" not in (out := capsys.readouterr().out) and "BLEU-1" in out and "distinct" in out
+    assert main(["score", "--compare", texts, links, "--data", str(data), "--split", "val"]) == 2
+    assert "nothing to score" in capsys.readouterr().err
+
+
 def test_the_page_leads_from_each_error_to_its_image(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -320,6 +336,7 @@ def test_no_metric_at_all_is_refused(tmp_path: Path, data: Path, capsys: pytest.
         (["{pred}"], "name the data set with --data"),
         (["{pred}", "--pred", "{pred}", "--data", "{data}"], "name one file of captions"),
         (["{pred}", "--compare", "{pred}", "--data", "{data}"], "name the systems after --compare"),
+        (["--compare", "{pred}", "{pred}", "--data", "{data}"], "--compare: a file is named twice"),
         (["{pred}", "--data", "{data}", "--bootstrap", "-1"], "--bootstrap: takes a number"),
         (["{pred}", "--data", "{data}", "--iou", "1"], "--iou: 1 is not a number from 0 to below 1"),
         (["{pred}", "--data", "{data}", "--iou", "nan"], "--iou: nan is not a number from 0 to below 1"),
