@@ -3,8 +3,9 @@
 p(y, z) is 1 for the class that the head noun of the phrase leads to (text/labels.py), p(z | x) the detector's score of
 that class. Detectors have no names for most of what surrounds things, and of what people wear, and none for many
 things at once. Nouns that WordNet knows as such have a place that follows from the boxes that there are:
- · surroundings (field, water, street, room): a region of area a (that of the image is 1) which is a thing with
-   probability p counts a (1 − p): the background is large and nothing in particular.
+ · surroundings (field, water, room): a region of area a (that of the image is 1) which is a thing with probability p
+   counts a (1 − p): the background is large and nothing in particular.
+ · ways and shores (street, path, beach): it counts IoU (1 − p), of it and the lower part of the image.
  · what is worn: a shirt is about the upper half of a person, trousers are the lower one, a hat is at the top, and
    who is "in black" wears it all over. A region counts IoU · p, of it and that part of a person of probability p.
  · a group ("a group of men", "a crowd"): a region counts IoU · p, of it and the box around all of the class that the
@@ -22,11 +23,12 @@ from torch import Tensor
 from groundling.boxes import area, iou, union
 from groundling.tensors import Regions
 from groundling.text.labels import Labels
+from groundling.text.singular import singular
 from groundling.text.wordnet import wordnet
 from groundling.types import Box
 
 SURE = 0.3  # probability from which something counts for its parts, and for a group
-NONE, SURROUNDINGS = -1, -2  # classes beside those of the detector; parts of a person are below
+NONE, SURROUNDINGS, BELOW = -1, -2, -7  # classes beside those of the detector; parts of a person are below
 PARTS: dict[int, tuple[tuple[str, ...], Box]] = {  # nouns with all their kinds, and where in a person's box they are
     -3: (
         ("headdress", "helmet", "head", "face", "hair", "spectacles", "beard", "goggles", "mask"),
@@ -34,7 +36,7 @@ PARTS: dict[int, tuple[tuple[str, ...], Box]] = {  # nouns with all their kinds,
     ),
     -4: (("shirt", "overgarment", "sweater", "vest", "blouse", "jersey", "top"), (0.05, 0.1, 0.95, 0.65)),
     -5: (("trouser", "skirt", "bloomers", "leg"), (0.1, 0.45, 0.9, 1)),
-    -6: (("clothing", "color"), (0.05, 0.12, 0.95, 0.95)),
+    -6: (("clothing", "color", "outfit"), (0.05, 0.12, 0.95, 0.95)),
 }
 AROUND = (
     *("location", "geological_formation", "body_of_water", "water", "soil", "land", "room", "building", "atmosphere"),
@@ -51,11 +53,18 @@ AROUND = (
         "snow",
         "pool",
     ),
-    *("tree", "rock", "fence", "swing", "ramp"),
+    *("tree", "rock", "fence", "swing", "wave", "dirt", "mud", "yard", "puddle", "stage"),
 )
+GROUND = ("street", "road", "path", "sidewalk", "beach", "ramp", "river", "track", "sand", "shore", "bank", "runway")
+LOWER: Box = (0, 0.42, 1, 1)  # where the ground is, the image being the unit square
+BALLS = ("basketball", "football", "baseball", "softball", "volleyball")  # games first of all, says WordNet
 PEOPLE = ("gathering",)  # with all its kinds, and the words below: persons
 GROUP = ("group", "crowd", "team", "band", "family", "bunch")  # words of a phrase that speaks of many
-SOMEONE = ("one", "other", "another", "others", "he", "she", "him", "her", "they", "them", "someone", "somebody")
+SOMEONE = (
+    *("one", "other", "another", "others", "he", "she", "him", "her", "they", "them", "someone", "somebody"),
+    *("male", "female", "fan", "climber", "driver", "racer"),  # WordNet thinks of animals and things first
+)
+AGENT = ("er", "ers", "ist", "ists")  # ends of nouns that tell who does something ("kayaker")
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,8 @@ class PseudoLabels:
         said[many] = _together(regions.boxes[image[many]], said[many])
         ground = label == SURROUNDINGS
         said[ground] = surroundings * _background(regions)[image[ground]]
+        below = label == BELOW
+        said[below] = surroundings * _lower(regions)[image[below]]
         human = (regions.scores * (regions.labels == self.person)).sum(-1)  # (B, R)
         for kind, (_, where) in PARTS.items():
             part = label == kind
@@ -106,10 +117,13 @@ def _class(word: str, labels: Labels, person: int) -> int:
     for kind, (nouns, _) in PARTS.items():  # before the detector: its hats and shoes are names that it never says
         if a_kind_of(nouns):
             return kind
-    if found := labels.find(word):
+    if found := labels.find("ball" if singular(word) in BALLS else word):
         return found.label
-    if word in GROUP + SOMEONE or a_kind_of(PEOPLE):
+    unknown_agent = synset is None and word.endswith(AGENT)
+    if unknown_agent or {word, singular(word)} & {*GROUP, *SOMEONE} or a_kind_of(PEOPLE):
         return person
+    if a_kind_of(GROUND):
+        return BELOW
     return SURROUNDINGS if a_kind_of(AROUND) else NONE
 
 
@@ -117,6 +131,12 @@ def _background(regions: Regions) -> Tensor:
     """(B, R)"""
     thing = regions.scores.amax(-1)
     return area(regions.boxes) / regions.size.prod(-1, keepdim=True).clamp(min=1) * (1 - thing)
+
+
+def _lower(regions: Regions) -> Tensor:
+    """(B, R)"""
+    boxes = regions.boxes / regions.size.repeat(1, 2)[:, None].clamp(min=1)
+    return iou(boxes, boxes.new_tensor([LOWER]).expand(len(boxes), 1, 4)).squeeze(-1) * (1 - regions.scores.amax(-1))
 
 
 def _worn(boxes: Tensor, human: Tensor, where: Box) -> Tensor:
