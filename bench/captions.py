@@ -211,10 +211,9 @@ def main() -> None:
     elif args.what == "memory":
         bench_memory(args.images or 40000)
     else:
-        from groundling.commands import score_captions as command
+        from groundling.cli import main as groundling
 
-        command.run(argparse.Namespace(pred=args.files[0], refs=args.files[1], metrics="bleu,rouge,cider,cider-d",
-                                       df=None, java=False, per_image=False, bootstrap=0, json=False))  # fmt: skip
+        groundling(["score", "captions", "--pred", args.files[0], "--refs", args.files[1]])
 
 
 if __name__ == "__main__":

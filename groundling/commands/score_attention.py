@@ -7,7 +7,16 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from groundling.commands.score_table import add_bootstrap, add_iou, ends, print_scores, resampled, show
+from groundling.commands.score_table import (
+    add_baseline,
+    add_bootstrap,
+    add_iou,
+    compared,
+    ends,
+    print_scores,
+    resampled,
+    show,
+)
 
 DESCRIPTION = """\
 Attention accuracy: a model reads the captions that people wrote, and at each word that has a box, the region that it
@@ -34,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
     add_iou(parser)
     add_bootstrap(parser)
+    add_baseline(parser, "run")
     parser.add_argument("--json", action="store_true", help="print JSON, with the words of each class")
 
 
@@ -43,20 +53,27 @@ def run(args: argparse.Namespace) -> None:
     from groundling import api
     from groundling.data.dataset import load
     from groundling.metrics.evaluation import finite
+    from groundling.metrics.grounding import GivenGrounding
     from groundling.pointing import attention_accuracy
     from groundling.regions.store import Store
 
-    one, store = api.load(args.model, args.device), Store.open(args.regions)
-    data = load(args.data, skip_bad=args.skip_bad)
-    found = attention_accuracy(one.model, data, store, args.split, iou=args.iou, device=one.device)
+    store, data = Store.open(args.regions), load(args.data, skip_bad=args.skip_bad)
+
+    def judged(run: Path) -> GivenGrounding:
+        one = api.load(run, args.device)
+        return attention_accuracy(one.model, data, store, args.split, iou=args.iou, device=one.device)
+
+    found = judged(args.model)
     statistics = list(found.statistics().values())
     scores, intervals = [each.score() for each in statistics], resampled(statistics, args.bootstrap)
+    baseline = list(judged(args.baseline).statistics().values()) if args.baseline else None
+    tests = compared(statistics, baseline, args.bootstrap)
     if args.json:
         by_class = {name: {"hits": hits, "words": words} for name, (hits, words) in found.by_class().items()}
-        whole = {"scores": [asdict(score) for score in scores], "by_class": by_class} | ends(intervals)
+        whole = {"scores": [asdict(score) for score in scores], "by_class": by_class} | ends(intervals, tests)
         print(json.dumps(finite(whole), allow_nan=False))
         return
-    print_scores(scores, intervals)
+    print_scores(scores, intervals, tests)
     _print_classes(found.by_class())
 
 

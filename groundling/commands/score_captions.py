@@ -7,7 +7,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.commands.score_table import add_bootstrap, ends, metric_names, print_scores, resampled
+from groundling.commands.score_table import (
+    add_baseline,
+    add_bootstrap,
+    compared,
+    ends,
+    metric_names,
+    print_scores,
+    resampled,
+)
 
 if TYPE_CHECKING:
     from groundling.metrics.statistics import Statistics
@@ -46,18 +54,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--java", action="store_true", help="METEOR by its own jar, as a cross-check; needs Java")
     parser.add_argument("--per-image", action="store_true", help="the scores of each image, too")
     add_bootstrap(parser)
+    add_baseline(parser, "results")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> None:
     from groundling.metrics.captions import score_captions
 
-    found = score_captions(args.pred, args.refs, metric_names(args.metrics), args.df, args.java)
+    def judged(pred: Path) -> list[Statistics]:
+        return score_captions(pred, args.refs, metric_names(args.metrics), args.df, args.java)
+
+    found = judged(args.pred)
     intervals = resampled(found, args.bootstrap)
+    tests = compared(found, judged(args.baseline) if args.baseline else None, args.bootstrap)
     if args.json:
-        print(json.dumps(_as_json(found, args.per_image) | ends(intervals)))
+        print(json.dumps(_as_json(found, args.per_image) | ends(intervals, tests)))
         return
-    print_scores([statistics.score() for statistics in found], intervals)
+    print_scores([statistics.score() for statistics in found], intervals, tests)
     if args.per_image:
         _print_images(found)
 

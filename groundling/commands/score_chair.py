@@ -7,7 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from groundling.commands.score_table import add_bootstrap, ends, print_scores, resampled
+from groundling.commands.score_table import (
+    add_baseline,
+    add_bootstrap,
+    compared,
+    ends,
+    print_scores,
+    resampled,
+    signatures,
+)
 
 DESCRIPTION = """\
 CHAIR: how many of the objects that captions mention are not in the image (CHAIRi), and how many captions mention one
@@ -28,23 +36,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--synonyms", type=Path, required=True, metavar="SYNONYMS", help="synonym sets, one per line")
     parser.add_argument("--instances", type=Path, metavar="FILE", help="COCO instances file")
     add_bootstrap(parser)
+    add_baseline(parser, "results")
     parser.add_argument("--json", action="store_true", help="print JSON, with every caption")
 
 
 def run(args: argparse.Namespace) -> None:
     from groundling.metrics.caption_files import read_predictions, read_references
-    from groundling.metrics.chair import read_synonyms, score_chair
+    from groundling.metrics.chair import Chair, read_synonyms, score_chair
     from groundling.metrics.evaluation import finite
 
     references = [(image, text) for image, texts in read_references(args.refs).items() for text in texts]
     instances = _instances(args.instances) if args.instances else []
-    found = score_chair(read_predictions(args.pred).items(), references, read_synonyms(args.synonyms), instances)
+    synonyms = read_synonyms(args.synonyms)
+
+    def judged(pred: Path) -> Chair:
+        return score_chair(read_predictions(pred).items(), references, synonyms, instances)
+
+    found = judged(args.pred)
     statistics = list(found.statistics().values())
     intervals = resampled(statistics, args.bootstrap)
+    baseline = list(judged(args.baseline).statistics().values()) if args.baseline else None
+    tests = compared(statistics, baseline, args.bootstrap)
     if args.json:
-        print(json.dumps(finite(found.to_dict() | ends(intervals)), allow_nan=False))
+        print(json.dumps(finite(found.to_dict() | signatures(statistics) | ends(intervals, tests)), allow_nan=False))
     else:
-        print_scores([one.score() for one in statistics], intervals)
+        print_scores([one.score() for one in statistics], intervals, tests)
 
 
 def _instances(path: Path) -> list[tuple[str, str]]:

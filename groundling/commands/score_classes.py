@@ -6,7 +6,15 @@ import argparse
 import json
 from pathlib import Path
 
-from groundling.commands.score_table import add_bootstrap, add_iou, ends, print_scores, resampled
+from groundling.commands.score_table import (
+    add_baseline,
+    add_bootstrap,
+    add_iou,
+    compared,
+    ends,
+    print_scores,
+    resampled,
+)
 
 DESCRIPTION = """\
 Region classification ("Cls." of the papers): every region that overlaps a box that people drew (IoU above 0.5) should
@@ -35,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
     add_iou(parser)
     add_bootstrap(parser)
+    add_baseline(parser, "run")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -46,6 +55,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling import api
     from groundling.data.dataset import load
     from groundling.metrics.evaluation import classify_examples, finite
+    from groundling.metrics.statistics import Statistics
     from groundling.pointing import labelled
     from groundling.progress import track
     from groundling.recipes.region_classes import by_detector, by_model, named_regions
@@ -54,22 +64,27 @@ def run(args: argparse.Namespace) -> None:
     from groundling.regions.store import Store
 
     store, data = Store.open(args.regions), load(args.data, skip_bad=args.skip_bad)
-    one = api.load(args.model, args.device) if args.model else None
-    if one is not None:
-        require(store.fingerprint, one.model.fingerprint)
-        name, limit, device = by_model(one.model), one.model.recipe.regions_per_image, one.device
-    else:
-        training = data.split("train") if "train" in data.splits else data
-        name, limit, device = by_detector(store.fingerprint, groundable_words(training)), None, torch.device("cpu")
     examples = labelled(data, args.split)
     store.require(example.id for example in examples)
-    regions = dict(track(named_regions(name, store, examples, limit, device), "regions", len(examples)))
-    fields = {"data": data.name, "by": "model" if args.model else "detector"}
-    fields |= {"split": args.split} if args.split else {}
-    statistics = classify_examples(regions, examples, args.iou, fields)
+
+    def judged(run: Path | None) -> Statistics:
+        if run is not None:
+            one = api.load(run, args.device)
+            require(store.fingerprint, one.model.fingerprint)
+            name, limit, device = by_model(one.model), one.model.recipe.regions_per_image, one.device
+        else:
+            training = data.split("train") if "train" in data.splits else data
+            name, limit, device = by_detector(store.fingerprint, groundable_words(training)), None, torch.device("cpu")
+        regions = dict(track(named_regions(name, store, examples, limit, device), "regions", len(examples)))
+        fields = {"data": data.name, "by": "model" if run else "detector"}
+        fields |= {"split": args.split} if args.split else {}
+        return classify_examples(regions, examples, args.iou, fields)
+
+    statistics = judged(args.model)
     intervals = resampled([statistics], args.bootstrap)
+    tests = compared([statistics], [judged(args.baseline)] if args.baseline else None, args.bootstrap)
     if args.json:
-        whole = {"scores": [asdict(statistics.score())]} | ends(intervals)
+        whole = {"scores": [asdict(statistics.score())]} | ends(intervals, tests)
         print(json.dumps(finite(whole), allow_nan=False))
     else:
-        print_scores([statistics.score()], intervals)
+        print_scores([statistics.score()], intervals, tests)

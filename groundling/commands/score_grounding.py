@@ -5,9 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from groundling.commands.score_table import add_bootstrap, add_iou, ends, print_scores, resampled
+from groundling.commands.score_table import (
+    add_baseline,
+    add_bootstrap,
+    add_iou,
+    compared,
+    ends,
+    print_scores,
+    resampled,
+)
+
+if TYPE_CHECKING:
+    from groundling.metrics.statistics import Statistics
 
 DESCRIPTION = """\
 Score a grounding submission as the official evaluator of Flickr30k-Entities or ActivityNet-Entities does.
@@ -42,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_iou(parser)
     parser.add_argument("--lemmas", type=Path, metavar="TABLE", help="{word: lemma} in place of the built-in rules")
     add_bootstrap(parser)
+    add_baseline(parser, "submission")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -49,18 +61,22 @@ def run(args: argparse.Namespace) -> None:
     from groundling.metrics import grounding_image, grounding_video
     from groundling.metrics.evaluation import finite
 
-    files = args.submission, args.reference, args.split_file, args.split
     image = args.name == "flickr30k-entities"
-    found: Any
-    if args.mode == "gt":
-        found = (grounding_image.ground_given_image if image else grounding_video.ground_given_video)(*files, args.iou)
-        statistics = list(found.statistics().values())
-    else:
-        judge = grounding_image.ground_image if image else grounding_video.ground_video
-        found = judge(*files, args.iou, args.lemmas)
-        statistics = [one for group in found.statistics().values() for one in group.values()]
+
+    def judged(submission: Path) -> tuple[Any, list[Statistics]]:
+        """The scores, and their statistics."""
+        files = submission, args.reference, args.split_file, args.split
+        if args.mode == "gt":
+            judge = grounding_image.ground_given_image if image else grounding_video.ground_given_video
+            given = judge(*files, args.iou)
+            return given.to_dict(), list(given.statistics().values())
+        found = (grounding_image.ground_image if image else grounding_video.ground_video)(*files, args.iou, args.lemmas)
+        return found.to_dict(), [one for group in found.statistics().values() for one in group.values()]
+
+    scores, statistics = judged(args.submission)
     intervals = resampled(statistics, args.bootstrap)
+    tests = compared(statistics, judged(args.baseline)[1] if args.baseline else None, args.bootstrap)
     if args.json:
-        print(json.dumps(finite(found.to_dict() | ends(intervals)), allow_nan=False))
+        print(json.dumps(finite(scores | ends(intervals, tests)), allow_nan=False))
     else:
-        print_scores([one.score() for one in statistics], intervals)
+        print_scores([one.score() for one in statistics], intervals, tests)

@@ -7,7 +7,17 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from groundling.commands.score_table import add_bootstrap, add_iou, ends, print_scores, resampled, show
+from groundling.commands.score_table import (
+    add_baseline,
+    add_bootstrap,
+    add_iou,
+    compared,
+    ends,
+    print_scores,
+    resampled,
+    show,
+    signatures,
+)
 
 DESCRIPTION = """\
 Phrase localisation: Recall@1 (accuracy), Recall@5, Recall@10, pointing game and, where the proposals are known, the
@@ -36,21 +46,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_iou(parser, "overlap from which a box is right (default 0.5)")
     add_bootstrap(parser)
+    add_baseline(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> None:
     from groundling.metrics.evaluation import finite
-    from groundling.metrics.phrases import localise, read_queries
+    from groundling.metrics.phrases import Localisation, localise, read_queries
 
-    found = localise(read_queries(args.file), args.truth, args.iou)
+    def judged(file: Path) -> Localisation:
+        return localise(read_queries(file), args.truth, args.iou)
+
+    found = judged(args.file)
     statistics = list(found.statistics().values())
     intervals = resampled(statistics, args.bootstrap)
+    baseline = list(judged(args.baseline).statistics().values()) if args.baseline else None
+    tests = compared(statistics, baseline, args.bootstrap)
     if args.json:
         whole = {"scores": found.to_dict(), "by_kind": found.by_kind(), "by_class": found.by_label()}
-        print(json.dumps(finite(whole | ends(intervals)), allow_nan=False))
+        print(json.dumps(finite(whole | signatures(statistics) | ends(intervals, tests)), allow_nan=False))
         return
-    print_scores([one.score() for one in statistics], intervals)
+    print_scores([one.score() for one in statistics], intervals, tests)
     for heading, groups in (("phrase type", found.by_kind()), ("class", found.by_label())):
         if groups:
             _print_groups(heading, groups)

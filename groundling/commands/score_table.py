@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.errors import DataError
 
 if TYPE_CHECKING:
-    from groundling.metrics.significance import Interval
+    from groundling.metrics.significance import Comparison, Interval
     from groundling.metrics.statistics import Statistics
     from groundling.types import Score
 
@@ -21,6 +24,12 @@ def add_iou(parser: argparse.ArgumentParser, what: str = "overlap above which a 
 
 def add_bootstrap(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bootstrap", type=_resamples, default=0, metavar="N", help="95 %% intervals from N resamples")
+
+
+def add_baseline(parser: argparse.ArgumentParser, what: str = "file") -> None:
+    parser.add_argument(
+        "--baseline", type=Path, metavar=what.upper(), help=f"the {what} of another system: is the difference real?"
+    )
 
 
 def metric_names(text: str) -> list[str]:
@@ -38,25 +47,42 @@ def resampled(statistics: Sequence[Statistics], samples: int) -> list[Interval]:
     return intervals(statistics, samples) if samples else []
 
 
-def ends(intervals: Sequence[Interval]) -> dict[str, Any]:
-    """What `--json` has more with `--bootstrap`: {"intervals": {name: [low, high]}}, or nothing."""
-    return {"intervals": {one.name: [one.low, one.high] for one in intervals}} if intervals else {}
+def compared(statistics: Sequence[Statistics], baseline: Sequence[Statistics] | None, samples: int) -> list[Comparison]:
+    """The paired tests of `--baseline`; none without one."""
+    from groundling.metrics.significance import compare
+
+    return compare(baseline, statistics, samples or 1000) if baseline is not None else []
 
 
-def print_scores(scores: Sequence[Score], intervals: Sequence[Interval] = ()) -> None:
-    """One row for each score; `intervals` are those of the first scores, in the same order."""
+def ends(intervals: Sequence[Interval], tests: Sequence[Comparison] = ()) -> dict[str, Any]:
+    """What `--json` has more with `--bootstrap`: {"intervals": {name: [low, high]}}; with `--baseline`: {"tests"}."""
+    more: dict[str, Any] = {"intervals": {one.name: [one.low, one.high] for one in intervals}} if intervals else {}
+    return more | ({"tests": [asdict(test) for test in tests]} if tests else {})
+
+
+def signatures(statistics: Sequence[Statistics]) -> dict[str, Any]:
+    """{"signatures": {name: what was done}}, for JSON that has its scores by name."""
+    return {"signatures": {one.name: one.score().signature for one in statistics}}
+
+
+def print_scores(scores: Sequence[Score], intervals: Sequence[Interval] = (), tests: Sequence[Comparison] = ()) -> None:
+    """One row for each score; `intervals` and `tests` are those of the first scores, in the same order."""
     from rich.table import Table
 
-    table = Table("score", box=None, pad_edge=False)
-    table.add_column("value", justify="right")
+    columns: dict[str, list[str]] = {"value": [f"{score.value:.4f}" for score in scores]}
     if intervals:
-        table.add_column("95 % interval", justify="right")
-    table.add_column("n", justify="right")
+        columns["95 % interval"] = [f"{one.low:.4f} to {one.high:.4f}" for one in intervals]
+    if tests:
+        columns["baseline"] = [f"{test.baseline:.4f}" for test in tests]
+        columns["p"] = [f"{test.p_randomisation:.4f}" for test in tests]
+    columns["n"] = [str(score.n) for score in scores]
+    table = Table("score", box=None, pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="right")
     table.add_column("signature", style="dim", overflow="fold")
-    ranges = [f"{one.low:.4f} to {one.high:.4f}" for one in intervals]
-    ranges += [""] * (len(scores) - len(ranges)) if intervals else []
-    for i, score in enumerate(scores):
-        table.add_row(score.name, f"{score.value:.4f}", *ranges[i : i + 1], str(score.n), score.signature)
+    rows = zip_longest(*columns.values(), fillvalue="")
+    for score, row in zip(scores, rows, strict=True):
+        table.add_row(score.name, *row, score.signature)
     show(table)
 
 

@@ -142,3 +142,13 @@ def test_a_detector_names_a_region_where_its_label_is_a_word_for_a_class() -> No
         scores=torch.ones(4, 2),
     )
     assert name(regions) == [["person", "dog", "", ""]]
+
+
+@pytest.mark.parametrize("what", ["classes", "attention"])
+def test_a_run_is_tested_against_another(files: Files, capsys: pytest.CaptureFixture[str], what: str) -> None:
+    """Against itself no difference is real."""
+    words = files.words("score", what, str(files.run))
+    capsys.readouterr()
+    assert main([*words, "--baseline", str(files.run), "--bootstrap", "20", "--json"]) == 0
+    (test,) = json.loads(capsys.readouterr().out)["tests"]
+    assert test["system"] == test["baseline"] and test["p_randomisation"] == 1.0

@@ -89,6 +89,21 @@ def test_json_has_intervals_where_they_are_asked_for(tmp_path: Path, capsys: pyt
     assert 0 <= low < high <= 1
 
 
+def test_a_baseline_is_tested_against(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, words = official(tmp_path, "grounding_image_s")
+    half = dict(list(data["submission_generated"]["results"].items())[::2])
+    words += ["--baseline", write(tmp_path / "half.json", {"results": half}), "--bootstrap", "99"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    test = next(test for test in found["tests"] if test["name"] == "recall_all")
+    assert test["system"] == found["all"]["recall"] and test["difference"] == test["system"] - test["baseline"] > 0
+    assert test["p_randomisation"] < 0.05 and test["samples"] == 99
+    assert main(words) == 0
+    head, *rows = capsys.readouterr().out.split("\n")
+    assert head.split() == ["score", "value", "95", "%", "interval", "baseline", "p", "n", "signature"]
+    assert f"{test['p_randomisation']:.4f}" in next(row for row in rows if row.startswith("recall_all"))
+
+
 def test_splits_may_be_named_together_or_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, words = official(tmp_path, "grounding_image_adv")
     splits = write(tmp_path / "splits.json", {"a": ["1"], "b": ["2"], "c": []})
@@ -125,6 +140,10 @@ def test_phrases_are_scored_by_type_and_class(tmp_path: Path, capsys: pytest.Cap
     found = json.loads(capsys.readouterr().out)
     assert found["scores"]["recall@1"] == 0.5
     assert found["by_kind"]["people"]["recall@1"] == found["by_class"]["man"]["recall@1"] == 1.0
+    assert "|truth:any|n:2|v:" in found["signatures"]["recall@1"]
+    assert main(["score", "phrases", str(path), "--baseline", str(path), "--json"]) == 0
+    tests = json.loads(capsys.readouterr().out)["tests"]
+    assert {(test["difference"], test["p_randomisation"]) for test in tests} == {(0.0, 1.0)}
     assert main(["score", "phrases", str(path), "--bootstrap", "10"]) == 0
     out = [line.split() for line in capsys.readouterr().out.split("\n")]
     assert out[1][:2] == ["recall@1", "0.5000"] and "to" in out[1] and "|n:2|" in out[1][-1]
@@ -151,6 +170,10 @@ def test_chair_takes_coco_files_and_synonyms(tmp_path: Path, capsys: pytest.Capt
     found = json.loads(capsys.readouterr().out)
     assert (found["CHAIRs"], found["CHAIRi"]) == (1.0, pytest.approx(1 / 3))
     assert found["captions"][0]["hallucinated"] == [["cat", "cat"]]
+    assert found["signatures"]["CHAIRi"].startswith("CHAIRi|tok:treebank|")
+    none = write(tmp_path / "none.json", [{"image_id": 1, "caption": "a man"}])
+    assert main([*words, "--json", "--baseline", none]) == 0
+    assert [test["difference"] for test in json.loads(capsys.readouterr().out)["tests"]] == pytest.approx([1, 1 / 3])
     assert main([*words, "--bootstrap", "10"]) == 0
     assert "|truth:captions+instances|synonyms:" in (out := capsys.readouterr().out) and " to " in out
 

@@ -114,6 +114,16 @@ def test_document_frequencies_are_made_and_used(files: Path, capfd: pytest.Captu
     assert out["per_image"] == {}
 
 
+def test_a_baseline_is_tested_against(files: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads((files / "pred.json").read_text())
+    (tmp_path / "poor.json").write_text(json.dumps([row | {"caption": row["caption"][:9]} for row in rows]))
+    arguments = ["--pred", str(files / "pred.json"), "--refs", str(files / "refs.json"), "--metrics", "bleu,rouge"]
+    score(*arguments, "--baseline", str(tmp_path / "poor.json"), "--json")
+    tests = json.loads(capfd.readouterr().out)["tests"]
+    assert [test["name"] for test in tests] == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L"]
+    assert all(test["difference"] > 0 and test["p_randomisation"] < 0.01 for test in tests)
+
+
 def test_scores_are_printed_as_a_table(files: Path, capfd: pytest.CaptureFixture[str]) -> None:
     score("--pred", str(files / "pred.json"), "--refs", str(files / "refs.json"), "--metrics", "rouge", "--per-image")
     lines = capfd.readouterr().out.splitlines()
