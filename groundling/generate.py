@@ -267,8 +267,8 @@ def look_again(said: Decoding, regions: Regions, matcher: Matcher, trust: float)
         a_t ∝ β_t^(1 − trust) α_t^trust
 
     β: what the captioner looked at while it chose the word.  α: where the matcher sees it.  A word that the matcher
-    does not place stays where it was; one that it places is at the heaviest region of each frame. Row i of `said`
-    speaks of row i of `regions`.
+    does not place stays where it was; one that it places is, in each frame, at the region that most likely covers it
+    (`boxes.hits`). Row i of `said` speaks of row i of `regions`.
     """
     n, t, r = said.attn.shape
     alpha = matcher.point(regions, said.tokens, torch.arange(n, device=said.tokens.device))
@@ -278,7 +278,9 @@ def look_again(said: Decoding, regions: Regions, matcher: Matcher, trust: float)
     mixed = mixed.masked_fill(~regions.valid[:, None], -math.inf)
     attn = torch.where(known[..., None], mixed.softmax(-1), said.attn)
     frame = regions.frame[:, None].expand(n, t, r).reshape(n * t, r)
-    heaviest = Glimpse(attn.reshape(n * t, r)).picks(said.tokens.flatten(), frame).view(n, t, r)
+    alike = regions.frame[:, :, None] == regions.frame[:, None]
+    sure = (attn @ (boxes.hits(regions.boxes) * alike)).masked_fill(~regions.valid[:, None], -1.0)
+    heaviest = Glimpse(sure.reshape(n * t, r)).picks(said.tokens.flatten(), frame).view(n, t, r)
     picks = heaviest if said.picks is None else torch.where(known[..., None], heaviest, said.picks)
     return replace(said, attn=attn, picks=picks)
 

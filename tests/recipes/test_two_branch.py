@@ -166,7 +166,7 @@ def labelled() -> Regions:
     return Regions.of(torch.zeros(4, 2), boxes, (100, 100), labels=labels, scores=scores)
 
 
-WORDS = ("man", "men", "group", "shirt", "field", "street", "red", "one", "kayakers", "drivers", "with", "board")
+WORDS = ("man", "men", "crowd", "shirt", "field", "street", "red", "one", "kayakers", "drivers", "with", "board")
 LABELS = PseudoLabels.of(WORDS, ("person", "dog"))
 
 
@@ -184,16 +184,16 @@ def test_classes_of_words() -> None:
     assert LABELS.class_of[WORDS.index("red")] == PseudoLabels.of(["clothing"], ("person",)).class_of[0] != -1
     assert LABELS.class_of[WORDS.index("with")] == -1
     assert LABELS.class_of[WORDS.index("board")] == -1  # no gathering, though WordNet thinks of a committee first
-    assert LABELS.groups.tolist() == [word == "group" for word in WORDS]
+    assert LABELS.groups.tolist() == [word == "crowd" for word in WORDS]
 
 
 def test_a_man_is_where_the_detector_sees_a_person() -> None:
     assert best("man") == [0, 0.9, 0, 0.8]
 
 
-def test_a_group_is_where_all_persons_are() -> None:
+def test_a_crowd_is_where_all_persons_are() -> None:
     """The box around both is 80 by 100: 0.8 of the image, half and 3/8 of which are the persons'; times 0.9."""
-    assert best("group", group=True) == pytest.approx([0.72, 0.45, 36 * 55 / 8000 * 0.9, 30 / 80 * 0.9], abs=1e-3)
+    assert best("crowd", group=True) == pytest.approx([0.72, 0.45, 36 * 55 / 8000 * 0.9, 30 / 80 * 0.9], abs=1e-3)
 
 
 def test_a_shirt_is_on_the_upper_part_of_a_person() -> None:
