@@ -443,3 +443,45 @@ def test_words_are_drawn_as_often_as_they_are_likely_and_the_impossible_never() 
     assert share[p == 0].sum() == 0
     tiny = torch.full((1000, 7000), 1 / 7000, dtype=torch.float32)
     assert generate._draw(tiny, None).min() >= 0 and generate._draw(tiny, None).max() < 7000
+
+
+# ---------------------------------------------------------------- a second look
+
+
+class Witness:
+    """Sees word A where it is told, and no other word."""
+
+    def __init__(self, alpha: list[float]) -> None:
+        self.alpha = torch.tensor(alpha)
+
+    def point(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
+        return (words == A)[..., None] * self.alpha
+
+
+def told(trust: float, alpha: list[float], places: list[list[float]]) -> Decoding:
+    """The words A and B, both said while looking at the first of three regions."""
+    seen = Regions.of(torch.zeros(3, 2), torch.tensor(places), (100, 100))
+    attn = torch.tensor([[[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]]])
+    picks = torch.tensor([[[True, False, False]] * 2])
+    tokens = torch.tensor([[A, B]])
+    said = Decoding(tokens, torch.zeros(1, 2), attn, tokens, picks)
+    return generate.look_again(said, seen, Witness(alpha), trust)  # type: ignore[arg-type]
+
+
+APART = [[0.0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]]
+
+
+def test_a_second_look_weighs_both_and_leaves_other_words_alone() -> None:
+    """√(0.6 · 0.1) : √(0.2 · 0.8) : √(0.2 · 0.1) at an equal trust."""
+    for trust, weights in ((0.0, [0.6, 0.2, 0.2]), (0.5, [0.06**0.5, 0.16**0.5, 0.02**0.5]), (1.0, [0.1, 0.8, 0.1])):
+        said = told(trust, [0.1, 0.8, 0.1], APART)
+        torch.testing.assert_close(said.attn[0, 0], torch.tensor(weights) / sum(weights))
+        torch.testing.assert_close(said.attn[0, 1], torch.tensor([0.6, 0.2, 0.2]))
+        assert said.picks is not None
+        assert said.picks[0].tolist() == [[not trust, bool(trust), False], [True, False, False]]
+
+
+def test_a_second_look_takes_the_box_on_which_many_agree() -> None:
+    """The first region is the likeliest, but the others are almost one: together they are likelier."""
+    said = told(1.0, [0.4, 0.3, 0.3], [[0.0, 0, 10, 10], [20, 0, 30, 10], [20, 0, 30, 9]])
+    assert said.picks is not None and said.picks[0, 0].tolist()[0] is False
