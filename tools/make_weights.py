@@ -39,7 +39,8 @@ STEPS = {  # name -> words of `groundling`; {data} and {work} are filled in
     "--vectors glove-6b-50d --vector-size 50",
     "calibrate": "ground --data {data} --split val --regions {work}/regions --model {work}/grounder --calibrate",
     "decoder": "train updown_aware --data {data} --regions {work}/regions --out {work}/decoder "
-    "--hidden 512 --embed 300 --attention 256 --location 64 --regions-per-image 50 --lr 5e-4 --decay 0.5 --plateau 2 --epochs 9",
+    "--hidden 512 --embed 300 --attention 256 --location 64 --regions-per-image 50 "
+    "--lr 5e-4 --decay 0.5 --plateau 2 --epochs 9",
     "captioner": "train groundling --data {data} --regions {work}/regions --out {work}/captioner "
     "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --alone 0 --epochs 2 --lr 2e-4 "
     "--captions-per-image 3 --finish 3",
