@@ -43,7 +43,7 @@ STEPS = {  # name -> words of `groundling`; {data} and {work} are filled in
     "--lr 5e-4 --decay 0.5 --plateau 2 --epochs 9",
     "captioner": "train groundling --data {data} --regions {work}/regions --out {work}/captioner "
     "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --alone 0 --epochs 2 --lr 2e-4 "
-    "--captions-per-image 3 --finish 3",
+    "--captions-per-image 3 --finish 3 --finish-lr 1e-4",
 }
 SCORES = (  # of what is in the package: captions as `groundling caption` says them, then phrases
     "caption {data} --split val --regions {work}/regions --out {work}/val.jsonl",
