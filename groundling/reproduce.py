@@ -68,7 +68,7 @@ class Bench:
         """The knobs of a job, other jobs as folders."""
         known = {f.name for f in fields(recipe_class(job.recipe))}
         common = {name: value for name, value in self.knobs.items() if name in known}
-        own = {k.partition(".")[2]: v for k, v in self.knobs.items() if k.partition(".")[0] == job.recipe}
+        own = {k.rpartition(".")[2]: v for k, v in self.knobs.items() if k.rpartition(".")[0] == job.recipe}
 
         def place(value: Value) -> Value:
             return str(self.folder(value[1:], seed)) if isinstance(value, str) and value.startswith("@") else value

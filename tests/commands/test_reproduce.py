@@ -254,3 +254,10 @@ def test_a_knob_of_a_recipe_counts_more_and_that_of_a_row_most(tmp_path: Path) -
     assert jobs["scan"] == {"hidden": 1}
     assert jobs["end"] == {"epochs": 1, "samples": 1, "lr": 0.5}
     assert bench.settings(Job("x", "pos_scan", {"guide": "@scan"}), 3)["guide"] == str(tmp_path / "scan-3")
+
+
+def test_a_knob_that_is_called_as_a_recipe_is_not_of_that_recipe(tmp_path: Path) -> None:
+    """`distill` is both: a weight of the grounder's losses, and a recipe."""
+    bench = Bench(tmp_path, tmp_path, tmp_path, {"distill": 0.5, "distill.epochs": 2})
+    assert bench.settings(Job("x", "distill"), 0) == {"epochs": 2}
+    assert bench.settings(Job("x", "two_branch"), 0) == {"distill": 0.5}
