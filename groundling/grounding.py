@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
@@ -75,8 +76,8 @@ class Ranking:
 
     @property
     def evidence(self) -> Tensor:
-        """(P,): how well the best region fits; what presence is calibrated on."""
-        return self.similarity.amax(-1)
+        """(P,): how well the best region fits, −1 where there is none; what presence is calibrated on."""
+        return F.pad(self.similarity, (0, 1), value=-1.0).amax(-1)
 
 
 class PhraseGrounder:
@@ -111,6 +112,8 @@ class PhraseGrounder:
         said = _given(sentence, phrases) if phrases else noun_phrases(sentence)
         if not said:
             raise GroundlingError(f"no noun phrase in {sentence!r}: name what to look for (--phrase)")
+        if not regions.valid.any():
+            raise GroundlingError("this image has no regions: there is nothing to choose from")
         tokens = [phrase for _, _, phrase in said]
         ranking = self.rank(regions, tokens)
         best = ranking.overlap.argmax(-1)
@@ -180,7 +183,7 @@ def read_presence(folder: Path) -> Isotonic | None:
         if about["format"] != FORMAT:
             raise DataError(f"it has format {about['format']!r}, this version reads {FORMAT}")
         return Isotonic.from_json(about["calibration"])
-    except (OSError, KeyError, TypeError, ValueError, DataError) as error:
+    except (OSError, KeyError, TypeError, ValueError, RecursionError, DataError) as error:
         raise DataError(f"{path} is damaged; fit it again with `groundling ground --calibrate`: {error}") from error
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from groundling.errors import GroundlingError
+from groundling.errors import DataError, GroundlingError
 from groundling.images import open_image
 from groundling.recipes import ABOUT
 from groundling.regions.fingerprints import IMPORTED, require
@@ -49,7 +49,12 @@ def source_of(wanted: Fingerprint) -> RegionSource:
             f"this model was trained on imported regions ({wanted.name}): give --regions STORE "
             "(in Python: Pointer.captions_of)"
         )
-    made = source(wanted.name, **wanted.parameters)
+    try:
+        made = source(wanted.name, **wanted.parameters)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"no regions of {wanted.name} can be made with the parameters of this model: {error}"
+        ) from error
     require(made.fingerprint, wanted)
     return made
 

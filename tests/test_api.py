@@ -162,6 +162,14 @@ def test_without_a_path_the_weights_of_the_package_are_loaded(
     assert grounding.load().ground(picture, phrases=["dog"]) == grounding.load(looking).ground(picture, phrases=["dog"])
 
 
+@pytest.mark.parametrize("parameters", [{"count": None}, {"count": "many"}, {"wings": 2}])
+def test_parameters_that_a_source_cannot_take_are_told(
+    model: groundling.Pointer, parameters: dict[str, object]
+) -> None:
+    with pytest.raises(GroundlingError, match="scenes"):
+        loading.source_of(replace(model.model.fingerprint, parameters=parameters))
+
+
 def test_regions_of_a_store_are_said_as_those_made_on_the_fly(
     model: groundling.Pointer, picture: Path, tmp_path: Path
 ) -> None:

@@ -43,9 +43,9 @@ class Isotonic:
         """The inverse of `to_json`; DataError for anything that is no such function."""
         try:
             x, p = np.array(row["x"], float), np.array(row["p"], float)
-            sound = x.shape == p.shape == (len(x),) and len(x) > 0 and (np.diff(x) >= 0).all()
+            sound = x.shape == p.shape == (len(x),) and len(x) > 0 and (np.diff(x) >= 0).all() and np.isfinite(x).all()
             sound = sound and (np.diff(p) >= 0).all() and p[0] >= 0 and p[-1] <= 1
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise DataError(f"not a calibration: {type(error).__name__}: {error}") from error
         if not sound:
             raise DataError("not a calibration: x and p must be lists of one length that never fall, p from 0 to 1")

@@ -217,8 +217,9 @@ def _described(path: Path) -> Model:
         return replace(model, parts=kept(model))
     except GroundlingError as error:
         raise DataError(f"{path} does not describe a model: {error}") from error
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} does not describe a model: {type(error).__name__}: {error}") from error
+    except (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
+        told = str(error).partition("\n")[0]  # of torch, about sizes that no module can have
+        raise DataError(f"{path} does not describe a model: {type(error).__name__}: {told}") from error
 
 
 def _finish(name: str, said: dict[str, Any]) -> Finish:

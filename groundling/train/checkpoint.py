@@ -86,7 +86,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, "pt") as file:
             about = json.loads((file.metadata() or {})["about"])
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118 (not a dict)
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a checkpoint of groundling: {type(error).__name__}: {error}") from error
 
 

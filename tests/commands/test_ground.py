@@ -12,6 +12,7 @@ from PIL import Image
 
 from groundling import grounding
 from groundling.cli import main
+from groundling.errors import DataError, GroundlingError
 
 TINY = ["--joint", 16, "--embed", 8, "--hidden", 8, "--epochs", 1, "--batch", 8, "--min-count", 1, "--distill", 0]
 
@@ -109,6 +110,22 @@ def test_in_python_it_takes_three_lines(place: Path, picture: Path) -> None:
     assert [one.phrase for one in found] == ["a dog", "a ball"]
     with Image.open(picture) as image:
         assert grounding.draw(image, found).width >= image.width
+
+
+def test_an_image_without_regions_has_no_place_for_anything(place: Path, picture: Path) -> None:
+    """The store of a detector that found nothing in it; in a sum over images its evidence is the least there is."""
+    model = grounding.load(place / "model")
+    none = model.regions(picture).first(0)
+    assert model.rank(none, [["dog"], ["red", "ball"]]).evidence.tolist() == [-1, -1]
+    with pytest.raises(GroundlingError, match="no regions"):
+        model.place(none, "a dog")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"format": 1, "calibration": {"x": [1], "p": [3]}}'])
+def test_a_damaged_calibration_is_named_with_its_cure(content: str, tmp_path: Path) -> None:
+    (tmp_path / grounding.PRESENCE).write_text(content)
+    with pytest.raises(DataError, match="presence.json is damaged.*--calibrate"):
+        grounding.read_presence(tmp_path)
 
 
 def test_the_cost_of_an_image_is_told(place: Path, picture: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,8 @@ def test_a_calibration_survives_json() -> None:
         {"x": [1, 2], "p": [0.9, 0.1]},
         {"x": [1], "p": [2]},
         {"x": "a", "p": 1},
+        {"x": [float("nan")], "p": [0.5]},
+        {"x": [10**400], "p": [0.5]},
     ],
 )
 def test_what_is_no_calibration_is_refused(row: dict[str, object]) -> None:

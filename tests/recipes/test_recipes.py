@@ -191,6 +191,8 @@ def test_a_folder_without_a_model_says_how_to_make_one(tmp_path: Path) -> None:
         {"fingerprint": {"name": "x"}},
         {"layout": {"dim": 1}},
         {"layout": {"dim": "x", "grid": [0, 0]}},
+        {"layout": {"dim": -1, "whole": 0, "grid": [0, 0], "labels": 0}},
+        {"vocab": ["a"]},
         {"scores": [{"name": "x"}]},
         {"groundable": []},
         {"format": 99},
@@ -215,7 +217,7 @@ def test_an_unknown_recipe_is_named_with_those_there_are(saved: Path) -> None:
         load(saved)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000])
 def test_a_description_that_is_no_json_object_is_refused(content: bytes, saved: Path) -> None:
     (saved / ABOUT).write_bytes(content)
     with pytest.raises(DataError, match="does not describe a model"):
