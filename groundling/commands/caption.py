@@ -7,7 +7,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -283,7 +283,9 @@ def _page(path: Path, captions: Sequence[GroundedCaption]) -> int:
     """Write the page; how many pictures could not be read for it."""
     from groundling.commands.report import Judged, page
 
-    return page(path, ["captions"], [{said.id: said for said in captions}], Judged(per_image=({},)), title=path.stem)
+    systems, none = [{said.id: said for said in captions}], Judged(per_image=({},))
+    with redirect_stdout(sys.stderr):  # standard output has the captions, as JSON perhaps
+        return page(path, ["captions"], systems, none, title=path.stem)
 
 
 def _png(folder: Path, said: GroundedCaption) -> bool:

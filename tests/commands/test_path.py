@@ -105,8 +105,8 @@ def test_a_person_in_a_terminal_reads_a_caption_and_a_pipe_gets_json(
     assert run(*command) == 0
     told = capsys.readouterr().out
     assert row["id"] in told and all(link["word"] in told for link in row["links"]) and "{" not in told
-    assert run(*command, "--json") == 0
-    assert capsys.readouterr().out == piped
+    assert run(*command, "--json", "--html", place / "one.html") == 0
+    assert capsys.readouterr().out == piped  # and nothing about the page
 
 
 def test_without_weights_in_the_package_a_model_is_asked_for(
