@@ -86,6 +86,22 @@ def test_help_imports_nothing_heavy() -> None:
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
 
 
+def test_every_file_of_the_package_is_in_its_wheel() -> None:
+    """Licences too, which go where the data goes."""
+    tomllib = pytest.importorskip("tomllib")
+    told = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    packages = [path.parent for path in ROOT.rglob("__init__.py")]
+    shipped = {
+        path
+        for package in packages
+        for name in ("*", ".".join(package.relative_to(ROOT.parent).parts))
+        for pattern in told.get(name, ())
+        for path in package.glob(pattern)
+    }
+    there = {path for path in ROOT.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert there - shipped == set()
+
+
 def test_the_readme_holds_no_unfilled_place_and_its_code_compiles() -> None:
     readme = (ROOT.parent / "README.md").read_text()
     assert "@@" not in readme
