@@ -5,6 +5,7 @@ Kept apart so that scoring and reading data need no torch. Boxes are xyxy in pix
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -124,7 +125,7 @@ class Link:
     box: Box
     score: float  # 0 to 1, how sure the model is of the place
     frame: int = 0
-    evidence: float | None = None  # probability that the thing is in the image at all; None: no grounder looked
+    evidence: float | None = None  # probability that the thing is in the image at all; None: no grounder knows it
 
 
 @dataclass(frozen=True)
@@ -194,12 +195,12 @@ class GroundedCaption:
                     Look(
                         int(x["token"]),
                         tuple(_box(b) for b in x["boxes"]),
-                        tuple(float(w) for w in x["weights"]),
+                        tuple(_number(w) for w in x["weights"]),
                         tuple(int(f) for f in x.get("frames", ())),
                     )
                     for x in row.get("looks", ())
                 ),
-                logp=float(row.get("logp", 0.0)),
+                logp=_number(row.get("logp", 0.0)),
                 size=_span(row.get("size", (0, 0))),
                 media=str(row.get("media", "")),
                 frames=int(row.get("frames", 0)),
@@ -228,10 +229,17 @@ def _link(row: Mapping[str, Any]) -> Link:
         int(row["token"]),
         _span(row["span"]),
         _box(row["box"]),
-        float(row["score"]),
+        _number(row["score"]),
         int(row.get("frame", 0)),
-        None if evidence is None else float(evidence),
+        None if evidence is None else _number(evidence),
     )
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is not a finite number")
+    return number
 
 
 def _span(value: Any) -> Span:
@@ -243,9 +251,9 @@ def _seconds(value: Any) -> tuple[float, float] | None:
     if value is None:
         return None
     start, end = value
-    return float(start), float(end)
+    return _number(start), _number(end)
 
 
 def _box(value: Any) -> Box:
-    left, top, right, bottom = (float(x) for x in value)
+    left, top, right, bottom = (_number(x) for x in value)
     return left, top, right, bottom

@@ -98,6 +98,16 @@ def test_a_word_may_be_made_up_by_its_evidence_or_else_by_its_attention(link: Li
     assert said.weak(link) is weak is said.to_dict()["links"][0]["weak"]
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("score", math.nan), ("evidence", math.inf), ("box", [0, 0, math.inf, 5])]
+)
+def test_a_link_with_a_number_that_is_none_is_refused(field: str, value: object) -> None:
+    """JSON as Python reads it has NaN, and 1e999 is infinite: neither can be drawn, or written again."""
+    link = {"token": 0, "span": [0, 1], "box": [0, 0, 5, 5], "score": 0.5, field: value}
+    with pytest.raises(DataError, match="is not a finite number"):
+        GroundedCaption.from_dict({"id": "7", "caption": "a", "links": [link]})
+
+
 def test_a_row_that_is_no_caption_is_named() -> None:
     with pytest.raises(DataError, match="caption"):
         GroundedCaption.from_dict({"id": "7"})
