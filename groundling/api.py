@@ -138,15 +138,15 @@ class Pointer:
     ) -> list[GroundedCaption]:
         """Caption B images by their regions; `ids` and `media` are only passed on."""
         model = self.model
-        regions = regions.first(model.recipe.regions_per_image).to(self.device)
+        seen = regions.first(model.recipe.regions_per_image).to(self.device)
         with torch.inference_mode():
-            said = manner(model.captioner, model.captioner.encode(regions), model.length)
+            said = manner(model.captioner, model.captioner.encode(seen), model.length)
             if self.again is not None:
-                said = generate.look_again(said, regions, self.again.matcher, self.again.trust)
-        captions = generate.ground(said, regions, model.vocab, ids, model.groundable, media=media)
+                said = generate.look_again(said, seen, self.again.matcher, self.again.trust)
+        captions = generate.ground(said, seen, model.vocab, ids, model.groundable, media=media)
         if self.again is None or self.again.grounder is None:
             return captions
-        weigh = self.again.grounder.weigh
+        weigh = self.again.grounder.weigh  # by all regions that the grounder was calibrated with
         return [weigh(one, regions[slice(i, i + 1)]) for i, one in enumerate(captions)]
 
 

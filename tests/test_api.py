@@ -133,6 +133,19 @@ def test_evidence_is_how_likely_the_noun_alone_is_there(folder: Path, looking: P
         assert link.evidence == pytest.approx((float(cosine) + 1) / 2, abs=1e-5)
 
 
+def test_evidence_comes_from_all_regions_of_the_grounder_however_few_the_captioner_sees(
+    folder: Path, looking: Path, picture: Path
+) -> None:
+    """As it was calibrated: the best of fewer regions would fit less well, and true words would look made up."""
+    pointer, grounder = groundling.load(folder, grounder=looking), grounding.load(looking)
+    few = replace(pointer.model.recipe, regions_per_image=2)  # type: ignore[type-var]
+    said = talkative(api.Pointer(replace(pointer.model, recipe=few), pointer.device, pointer.again), picture)
+    regions = grounder.regions(picture)
+    for link in said:
+        likely = [grounder.likely(grounder.rank(some, [[said.word(link)]]))[0] for some in (regions, regions.first(2))]
+        assert link.evidence == pytest.approx(likely[0], abs=1e-5) != pytest.approx(likely[1], abs=1e-5)
+
+
 def test_evidence_is_the_same_in_a_batch_and_unknown_without_calibration(
     folder: Path, looking: Path, picture: Path, tmp_path: Path
 ) -> None:
