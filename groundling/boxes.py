@@ -58,10 +58,3 @@ def nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
         if alive[i]:
             alive[i + 1 :] &= overlap[i, i + 1 :] <= threshold
     return order[alive]
-
-
-def points_inside(points: Tensor, boxes: Tensor) -> Tensor:
-    """(..., P, 2), (..., B, 4) -> (..., P, B): is each point strictly inside each box?"""
-    x, y = points[..., :, None, 0], points[..., :, None, 1]
-    left, top, right, bottom = boxes[..., None, :, :].unbind(-1)
-    return (x > left) & (x < right) & (y > top) & (y < bottom)

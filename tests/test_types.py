@@ -38,11 +38,6 @@ def test_nms_keeps_the_best_of_two_that_overlap() -> None:
     assert boxes.nms(b, torch.tensor([0.5, 0.9, 0.1]), 0.5).tolist() == [1, 2]
 
 
-def test_points_on_the_edge_are_outside() -> None:
-    inside = boxes.points_inside(torch.tensor([[1.0, 1], [0, 1]]), torch.tensor([[0.0, 0, 2, 2]]))
-    assert inside.tolist() == [[True], [False]]
-
-
 def test_stack_pads_regions_with_zeros_and_labels_with_minus_one() -> None:
     one = Regions.of(
         torch.ones(2, 3), torch.ones(2, 4), (8, 6), labels=torch.ones(2, 1).long(), scores=torch.ones(2, 1)

@@ -4,7 +4,7 @@
     apt-get download opencv-doc && dpkg-deb -x opencv-doc_*.deb /tmp/photos/debian
     python tools/contact_sheet.py /tmp/photos docs/photos.png
 
-Without `--target` and with `apt-get install opencv-doc` they are found where they are installed. Prints each caption.
+Photos of packages that are installed are taken from there. Prints each caption.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("folder", type=Path, help="where packages were unpacked")
+    parser.add_argument("folder", type=Path, help="where packages were unpacked; installed ones are found without it")
     parser.add_argument("out", type=Path, help="the PNG file")
     parser.add_argument("--model", default="", metavar="RUN", help="a captioner (default: that of the package)")
     parser.add_argument("--grounder", default="", metavar="RUN", help="what looks again at each noun")

@@ -80,10 +80,10 @@ def groundling(words: list[str]) -> None:
 
 def pack(work: Path, out: Path) -> None:
     """Both models of `work`, in half precision, into `out`."""
-    for name in (GROUNDER, CAPTIONER):
-        shrink(work / name, out / name)
     if read_presence(work / GROUNDER) is None:
         sys.exit(f"{work / GROUNDER} was not calibrated: run the step `calibrate`")
+    for name in (GROUNDER, CAPTIONER):
+        shrink(work / name, out / name)
     (out / GROUNDER / PRESENCE).write_bytes((work / GROUNDER / PRESENCE).read_bytes())
     size = sum(path.stat().st_size for name in (GROUNDER, CAPTIONER) for path in (out / name).iterdir())
     print(f"\n{out}: {size / 1e6:.1f} MB")

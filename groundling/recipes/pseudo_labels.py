@@ -8,8 +8,8 @@ things at once. Nouns that WordNet knows as such have a place that follows from 
  · ways and shores (street, path, beach): it counts IoU (1 − p), of it and the lower part of the image.
  · what is worn: a shirt is about the upper half of a person, trousers are the lower one, a hat is at the top, and
    who is "in black" wears it all over. A region counts IoU · p, of it and that part of a person of probability p.
- · a crowd or a team: a region counts IoU · p, of it and the box around all of the class that the
-   detector finds, p being the greatest of their probabilities.
+ · a crowd or a team: a region counts IoU · p, of it and the box around all of the class that the detector finds, p
+   being the greatest of their probabilities.
 """
 
 from __future__ import annotations
@@ -40,39 +40,17 @@ PARTS: dict[int, tuple[tuple[str, ...], Box]] = {  # nouns with all their kinds,
 }
 AROUND = (
     *("location", "geological_formation", "body_of_water", "water", "soil", "land", "room", "building", "atmosphere"),
-    *(
-        "vegetation",
-        "horizontal_surface",
-        "grass",
-        "wall",
-        "street",
-        "road",
-        "sidewalk",
-        "trail",
-        "path",
-        "snow",
-        "pool",
-    ),
-    *("tree", "rock", "fence", "swing", "wave", "dirt", "mud", "yard", "puddle", "stage"),
+    *("vegetation", "horizontal_surface", "grass", "wall", "snow", "pool", "tree", "rock", "fence", "swing", "wave"),
+    *("dirt", "mud", "yard", "puddle", "stage"),
 )
 GROUND = ("street", "road", "path", "sidewalk", "beach", "ramp", "river", "track", "sand", "shore", "bank", "runway")
 LOWER: Box = (0, 0.42, 1, 1)  # where the ground is, the image being the unit square
 BALLS = ("basketball", "football", "baseball", "softball", "volleyball")  # games first of all, says WordNet
 PEOPLE = ("gathering",)  # with all its kinds, and the words below: persons
 GROUP = ("crowd", "team", "band")  # words of a phrase that speaks of many as of one
-SOMEONE = (
+SOMEONE = (  # persons, though WordNet does not say so, or thinks of animals and things first
     *("one", "other", "another", "others", "he", "she", "him", "her", "they", "them", "someone", "somebody"),
-    *(
-        "group",
-        "family",
-        "bunch",
-        "male",
-        "female",
-        "fan",
-        "climber",
-        "driver",
-        "racer",
-    ),  # WordNet thinks of animals and things first
+    *("group", "family", "bunch", "male", "female", "fan", "climber", "driver", "racer"),
 )
 AGENT = ("er", "ers", "ist", "ists")  # ends of nouns that tell who does something ("kayaker")
 

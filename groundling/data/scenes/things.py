@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from groundling.data.scenes.pen import RGB, Pen, shade
 
-WOOD = (140, 96, 54)
 DARK = (45, 42, 45)
 
 
