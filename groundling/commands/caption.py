@@ -26,8 +26,9 @@ IMAGES are picture files, video files, folders of them, or one data set that `gr
 
 In a terminal each caption is shown with its nouns numbered: `place` is how sure the model is of the box, `there` how
 likely the thing is in the image at all, as far as a grounder knows. Below 0.5 (without a grounder: where the captioner
-gave the box less than a fifth of its attention) the evidence is weak: the word may be made up, and has a question mark or a dashed box wherever it is shown. With --json, into a file or into a pipe, one JSON
-line per image: caption, tokens, characters of each token, links (token, box in xyxy pixels, score, evidence, weak),
+gave the box less than a fifth of its attention) the evidence is weak: the word may be made up, and has a question mark
+or a dashed box wherever it is shown. With --json, into a file or into a pipe, one JSON line per image: caption, tokens,
+characters of each token, links (token, box in xyxy pixels, score, evidence, weak),
 looks (where the attention of each word went). An id is a file's name without its ending, or its path where names are
 alike.
 
