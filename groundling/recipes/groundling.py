@@ -10,6 +10,7 @@
     α: attention of the guide.  a^1: of the first branch, which alone sees every region; the others learn from words.
 
  3. Self-critical training (`scst`) with the same model as judge:  r(y) = CIDEr-D(y) + λ2 S(I, y),  for `finish` epochs.
+    A grounder rates phrases, not sentences: with λ2 = 1 the captioner soon says "grass grass grass" of a meadow.
 
 Each stage starts from the best weights of the one before it. `docs/results.md` has the ablation by which this was
 chosen. Where boxes matter more than the captioner's own attention, `groundling caption --grounder` lets the grounder
@@ -42,7 +43,7 @@ from groundling.types import Score, Vocab
 class Groundling:
     guide: str = ""  # run of the grounder or matcher that teaches the attention and judges the captions
     lam1: float = 0.1  # weight of KL(guide ‖ first branch)
-    lam2: float = 1.0  # weight of the guide's score in the reward
+    lam2: float = 0.1  # weight of the guide's score in the reward
     branches: int = 1  # K, how many attentions take turns
     hidden: int = 512  # size of v, h1 and h2
     embed: int = 300  # size of a word's embedding

@@ -29,7 +29,7 @@ JOBS = (
     Job("aware-k4", "distributed", {"branches": 4, "alone": 0}, start="decoder"),
     Job("aware-k4-grounder", "distributed", {"branches": 4, "alone": 0, "guide": "@grounder"}, start="decoder"),
     Job("aware-grounder-cider", "scst", start="aware-grounder"),
-    Job("aware-grounder-reward", "scst", {"judge": "@grounder"}, start="aware-grounder"),
+    Job("aware-grounder-reward", "scst", {"judge": "@grounder", "lam2": 0.1}, start="aware-grounder"),
     Job("groundling", "groundling", {"guide": "@grounder"}),
 )
 TABLES = {
