@@ -174,8 +174,8 @@ def main() -> None:
     ours = captioner()
     plain = Plain(Reference(ours), references)
     check(ours, plain, references, batch.regions)
-    recipe = Scst(samples=SAMPLES, length=LENGTH)
-    losses, parts = recipe.losses(recipe.reward(given)), Parts(captioner=ours)
+    recipe = Scst(samples=SAMPLES)
+    losses, parts = recipe.losses(recipe.reward(given), LENGTH + 1), Parts(captioner=ours)
 
     def step() -> None:
         ours.train().zero_grad()

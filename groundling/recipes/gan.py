@@ -31,7 +31,7 @@ from groundling.objectives.contrastive import false_pairs, true_pairs
 from groundling.objectives.reinforce import reinforce
 from groundling.recipes import Given, knobs
 from groundling.recipes.mismatched import Mismatched
-from groundling.recipes.scst import likeliest, log_likelihood
+from groundling.recipes.scst import log_likelihood
 from groundling.tensors import Batch
 from groundling.train.stages import Clock, Losses, Parts, Stage
 from groundling.train.validate import caption_scores
@@ -68,9 +68,10 @@ class Gan:
         def gan(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
-            usual = likeliest(m, batch, length)
-            scene = m.captioner.encode(batch.regions)[image_of]
+            here = m.captioner.eval().encode(batch.regions)
+            scene = here[image_of]
             with torch.no_grad():
+                usual = generate.greedy(m.captioner, here, length).tokens
                 drawn = generate.sample(m.captioner, scene, length).tokens
                 gain = m.evaluator(batch.regions, drawn, image_of).sigmoid()
                 gain = gain - m.evaluator(batch.regions, usual, own).sigmoid()[image_of]

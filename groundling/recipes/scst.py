@@ -12,8 +12,9 @@ from 0 to 10, on word ids with the end as a word, with the document frequencies 
 added, as the code that the papers build on allows.
 
 Captions are drawn without gradients and scored by teacher forcing, which gives the same log p(y) several times faster.
-Both have dropout as in the plain method, but where that has one draw of it here are two: of the words and of h2, the
-regions being encoded once. The loss is the mean over the words that were drawn, as in that code.
+Dropout is off in both: with a draw of it for each, the captions would not be those of the p that is scored, the mean of
+∇log p would not be 0, and as the greedy caption is mostly better the captioner would unlearn what it says. The loss is
+the mean over the words that were drawn, as in the code that the papers build on.
 """
 
 from __future__ import annotations
@@ -70,9 +71,10 @@ class Scst:
         def scst(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
-            usual = likeliest(m, batch, length)
-            scene = m.captioner.encode(batch.regions)[image_of]
+            here = m.captioner.eval().encode(batch.regions)
+            scene = here[image_of]
             with torch.no_grad():
+                usual = generate.greedy(m.captioner, here, length).tokens
                 drawn = generate.sample(m.captioner, scene, length).tokens
                 gain = reward(m, batch, drawn, image_of) - reward(m, batch, usual, own)[image_of]
             return {"scst": reinforce(log_likelihood(m, scene, drawn), drawn, gain)}
@@ -98,15 +100,6 @@ class Scst:
 
     def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
         return caption_scores(m.captioner, batches, given.length, device, given.judged)
-
-
-def likeliest(m: Parts, batch: Batch, length: int) -> Tensor:
-    """(B, T): what the captioner would say, without dropout in its encoder either."""
-    m.captioner.eval()
-    with torch.no_grad():
-        said = generate.greedy(m.captioner, m.captioner.encode(batch.regions), length)
-    m.captioner.train()
-    return said.tokens
 
 
 def log_likelihood(m: Parts, scene: Scene, words: Tensor) -> Tensor:
