@@ -112,6 +112,8 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
             if not container.streams.video:
                 raise DataError(f"{path}: no picture in it, only sound or data; give a video")
             stream = container.streams.video[0]
+            if stream.codec_context is None:
+                raise DataError(f"{path}: its pictures are coded in a way that FFmpeg does not know; convert it")
             wide, high = stream.codec_context.width, stream.codec_context.height
             if not 0 < wide * high <= images.MAX_PIXELS:
                 raise DataError(f"{path}: frames of {wide} x {high} pixels, 1 to {images.MAX_PIXELS:,} are read")

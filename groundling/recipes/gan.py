@@ -31,7 +31,7 @@ from groundling.objectives.contrastive import false_pairs, true_pairs
 from groundling.objectives.reinforce import reinforce
 from groundling.recipes import Given, knobs
 from groundling.recipes.mismatched import Mismatched
-from groundling.recipes.scst import log_likelihood
+from groundling.recipes.scst import log_likelihood, what_is_said
 from groundling.tensors import Batch
 from groundling.train.stages import Clock, Losses, Parts, Stage
 from groundling.train.validate import caption_scores
@@ -75,9 +75,9 @@ class Gan:
                 drawn = generate.sample(m.captioner, scene, length).tokens
                 gain = m.evaluator(batch.regions, drawn, image_of).sigmoid()
                 gain = gain - m.evaluator(batch.regions, usual, own).sigmoid()[image_of]
-            return self.evaluator(m, batch, drawn, image_of, others) | {
-                "captioner": reinforce(log_likelihood(m, scene, drawn), drawn, gain)
-            }
+            with what_is_said(m.captioner):
+                learned = reinforce(log_likelihood(m, scene, drawn), drawn, gain)
+            return self.evaluator(m, batch, drawn, image_of, others) | {"captioner": learned}
 
         return gan
 

@@ -56,7 +56,7 @@ class Groundling:
     clip: float = 5.0  # largest norm of the gradient
     alone: int = 12  # epochs with one attention alone; 0 to go on with a trained captioner (--start)
     epochs: int = 3  # epochs with all of them
-    finish: int = 5  # epochs of self-critical training; 0: none
+    finish: int = 0  # epochs of self-critical training
     finish_lr: float = 5e-5  # learning rate of these
     samples: int = 5  # captions drawn for each image in these
     patience: int = 0  # stop a stage after so many epochs without a better CIDEr-D; 0: never

@@ -19,7 +19,8 @@ the mean over the words that were drawn, as in the code that the papers build on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -32,11 +33,12 @@ from groundling.metrics.reward import BleuReward, CiderReward
 from groundling.objectives.reinforce import reinforce
 from groundling.recipes import Given, knobs
 from groundling.recipes.teachers import teacher
-from groundling.tensors import Batch, Scene
+from groundling.tensors import Batch, Scene, sayable
 from groundling.train.stages import Clock, Losses, Parts, Stage
 from groundling.train.validate import caption_scores
 from groundling.types import BOS, Score
 
+NEVER = -1e4  # logit of what is not said
 Reward = Callable[[Parts, Batch, Tensor, Tensor], Tensor]  # captions (N, T) of the images (N,) of a batch -> (N,)
 
 
@@ -77,7 +79,8 @@ class Scst:
                 usual = generate.greedy(m.captioner, here, length).tokens
                 drawn = generate.sample(m.captioner, scene, length).tokens
                 gain = reward(m, batch, drawn, image_of) - reward(m, batch, usual, own)[image_of]
-            return {"scst": reinforce(log_likelihood(m, scene, drawn), drawn, gain)}
+            with what_is_said(m.captioner):
+                return {"scst": reinforce(log_likelihood(m, scene, drawn), drawn, gain)}
 
         return scst
 
@@ -100,6 +103,23 @@ class Scst:
 
     def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
         return caption_scores(m.captioner, batches, given.length, device, given.judged)
+
+
+@contextmanager
+def what_is_said(captioner: nn.Module) -> Iterator[None]:
+    """Probabilities among the words that may be said, as captions are drawn.
+
+    Else UNK, which is never drawn, takes what is withdrawn from captions below the baseline, in the end everything.
+    """
+
+    def among_them(logits: nn.Module, given: object, found: Tensor) -> Tensor:
+        return sayable(found, NEVER)
+
+    hook = captioner.logits.register_forward_hook(among_them)  # type: ignore[union-attr, operator]
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def log_likelihood(m: Parts, scene: Scene, words: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from groundling.tensors import Batch, Regions
 from groundling.text.vocab import Vocabulary
 from groundling.train.checkpoint import read
 from groundling.train.stages import Clock, Parts
-from groundling.types import EOS, PAD
+from groundling.types import BOS, EOS, PAD, UNK
 
 SMALL: dict[str, Any] = {"hidden": 32, "embed": 16, "attention": 16, "lr": 1e-2, "min_count": 1, "batch": 8}
 
@@ -74,7 +74,8 @@ def test_the_gradient_is_minus_the_gain_over_the_greedy_caption_times_that_of_lo
     torch.manual_seed(1)
     image_of = torch.arange(8).repeat_interleave(3)
     scene = m.captioner.encode(batch.regions)
-    drawn = generate.sample(m.captioner, scene[image_of], 7)
+    with scst.what_is_said(m.captioner):
+        drawn = generate.sample(m.captioner, scene[image_of], 7)
     usual = generate.greedy(m.captioner, scene, 7).tokens
     gain = reward(m, batch, drawn.tokens, image_of) - reward(m, batch, usual, torch.arange(8))[image_of]
     (-(gain * drawn.logp.sum(1)).sum() / drawn.real.sum()).backward()
@@ -103,6 +104,18 @@ def test_dropout_is_off_so_that_captions_are_of_the_probabilities_that_learn(tmp
         found.append(losses(parts, batch, Clock(0, 0))["scst"])
     assert found[0] != 0
     torch.testing.assert_close(found[0], found[1])
+
+
+def test_words_that_are_never_drawn_gain_nothing_from_captions_below_the_baseline(tmp_path: Path) -> None:
+    given, batch = world(tmp_path)
+    m = untrained(given)
+    rewards = iter([torch.zeros(3 * len(batch.ids)), torch.ones(len(batch.ids))])  # drawn, then the baseline
+    losses = Scst(samples=3).losses(lambda m, batch, words, image_of: next(rewards), 6)
+    losses(m, batch, Clock(0, 0))["scst"].backward()
+    grad = m.captioner.logits.bias.grad
+    assert grad.abs().max() > 0.01 and not grad[[PAD, BOS, UNK]].any()
+    said = m.captioner(m.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    assert said.logp.isfinite().all() and said.logp.min() > -100  # and elsewhere they can be told as before
 
 
 def test_the_expected_reward_rises(tmp_path: Path) -> None:
