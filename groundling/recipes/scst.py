@@ -115,7 +115,7 @@ def what_is_said(captioner: nn.Module) -> Iterator[None]:
     def among_them(logits: nn.Module, given: object, found: Tensor) -> Tensor:
         return sayable(found, NEVER)
 
-    hook = captioner.logits.register_forward_hook(among_them)  # type: ignore[union-attr, operator]
+    hook = captioner.logits.register_forward_hook(among_them)  # type: ignore[union-attr]
     try:
         yield
     finally:
