@@ -10,7 +10,7 @@
     α: attention of the guide.  a^1: of the first branch, which alone sees every region; the others learn from words.
 
  3. Self-critical training (`scst`) with the same model as judge:  r(y) = CIDEr-D(y) + λ2 S(I, y),  for `finish` epochs,
-    none unless asked. A grounder rates phrases, not sentences: with λ2 = 1 it may be pleased by lists of nouns.
+    none unless asked. A grounder rates phrases, not sentences, hence the small λ2; it was not tuned.
 
 Each stage starts from the best weights of the one before it. `docs/results.md` has what was measured: 2 helps, and is
 the default; 1 and 3 have not shown yet that they help on photos. Where boxes matter more than the captioner's own
