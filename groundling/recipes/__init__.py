@@ -52,6 +52,7 @@ RECIPES = {  # module -> class; imported by `recipe_class`
 
 WEIGHTS, ABOUT = "model.safetensors", "model.json"
 FORMAT = 1
+CURE = "Copy the run again, or train it anew"  # of a description that cannot be used
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,7 @@ def kept(model: Model) -> Parts:
 def load(folder: Path | str) -> Model:
     """The model that `groundling train --out` left in a folder, on the CPU; DataError if it is not whole."""
     from groundling.train.checkpoint import read
+    from groundling.train.hollow import fill
 
     folder = Path(folder)
     if not (folder / ABOUT).exists():
@@ -186,19 +188,21 @@ def load(folder: Path | str) -> Model:
     model = _described(folder / ABOUT)
     weights, _ = read(folder / WEIGHTS)
     try:
-        model.parts.load_state_dict(weights)
+        fill(model.parts, weights)
     except RuntimeError as error:
-        raise DataError(f"{folder / WEIGHTS} is not of the run of its {ABOUT}: copy both from one. {error}") from error
+        first = str(error).splitlines()[1].strip()  # below a heading, one line for each weight
+        raise DataError(f"{folder / WEIGHTS} is not of the run of its {ABOUT}: copy both from one. {first}") from error
     model.parts.requires_grad_(False).eval()
     return model
 
 
 def _described(path: Path) -> Model:
-    """The model of which `model.json` speaks, its weights not yet those of the file."""
+    """The model of which `model.json` speaks, hollow yet."""
     from groundling.regions import fingerprints
     from groundling.regions.records import Layout
     from groundling.text.classes import Classes
     from groundling.text.vocab import Vocabulary
+    from groundling.train.hollow import Hollow
 
     try:
         about = json.loads(path.read_bytes())
@@ -212,14 +216,15 @@ def _described(path: Path) -> Model:
         vocab, classes = Vocabulary.from_json(about["vocab"]), Classes.from_json(about["groundable"])
         scores = tuple(Score(**score) for score in about["scores"])
         fingerprint = fingerprints.from_json(about["fingerprint"])
-        parts = recipe.parts(vocab, layout, classes)
+        with Hollow():
+            parts = recipe.parts(vocab, layout, classes)
         model = Model(recipe, parts, vocab, fingerprint, layout, classes, scores, finishes)
         return replace(model, parts=kept(model))
     except GroundlingError as error:
-        raise DataError(f"{path} does not describe a model: {error}") from error
+        raise DataError(f"{path} does not describe a model: {error}. {CURE}") from error
     except (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
         told = str(error).partition("\n")[0]  # of torch, about sizes that no module can have
-        raise DataError(f"{path} does not describe a model: {type(error).__name__}: {told}") from error
+        raise DataError(f"{path} does not describe a model: {type(error).__name__}: {told}. {CURE}") from error
 
 
 def _finish(name: str, said: dict[str, Any]) -> Finish:

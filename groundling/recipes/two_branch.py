@@ -32,14 +32,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from groundling.errors import DataError, GroundlingError
+from groundling.errors import GroundlingError
 from groundling.models.grounder import Grounder, Phrases
 from groundling.objectives.distill import distill, soft_labels
 from groundling.objectives.max_margin import max_margin
@@ -49,8 +48,9 @@ from groundling.recipes.pseudo_labels import PseudoLabels
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
-from groundling.text.vectors import PACKAGE, read_vectors
+from groundling.text.vectors import read_vectors
 from groundling.train.distributed import gather, rank, world
+from groundling.train.hollow import hollow
 from groundling.train.schedules import StepDecay
 from groundling.train.stages import Clock, Losses, Parts, Stage
 from groundling.types import PAD, Score, Vocab
@@ -115,16 +115,14 @@ class TwoBranch:
         return Parts(matcher=matcher)
 
     def _vectors(self, vocab: Vocab) -> Tensor | None:
-        """None without any; 0, to be filled with the weights of the model, where the file is no longer there."""
+        """None without any; hollow where a model is loaded, whose weights hold them: their file is not needed again."""
         if not self.vectors:
             return None
-        if self.vectors != PACKAGE and not Path(self.vectors).exists():
+        if hollow():
             return torch.zeros(len(vocab), self.vector_size)
         return torch.from_numpy(read_vectors(self.vectors, vocab.words, self.vector_size))
 
     def teachers(self, given: Given) -> dict[str, nn.Module]:
-        if self.vectors not in ("", PACKAGE) and not Path(self.vectors).exists():
-            raise DataError(f"{self.vectors} does not exist: name a file of word vectors with --vectors")
         return {}
 
     def stages(self, given: Given) -> list[Stage]:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ import torch
 
 from groundling.errors import DataError, GroundlingError, RegionMismatch
 from groundling.generate import greedy
-from groundling.recipes import ABOUT, RECIPES, WEIGHTS, Model, Recipe, is_whole, knobs, load, recipe_class, save
+from groundling.recipes import ABOUT, RECIPES, WEIGHTS, Model, Recipe, is_whole, kept, knobs, load, recipe_class, save
 from groundling.recipes.run import groundable_words, settings, train
 from groundling.recipes.scst import Scst
 from groundling.regions.fingerprints import require
@@ -222,6 +225,57 @@ def test_a_description_that_is_no_json_object_is_refused(content: bytes, saved: 
     (saved / ABOUT).write_bytes(content)
     with pytest.raises(DataError, match="does not describe a model"):
         load(saved)
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if is_whole(recipe_class(name)())])
+def test_what_is_loaded_is_what_was_saved_down_to_what_is_in_no_file(name: str, saved: Path, tmp_path: Path) -> None:
+    """Which words are nouns is not among the weights. Half precision on the disk is single precision in memory."""
+    seen, made = load(saved), recipe_class(name)()
+    assert is_whole(made)
+    vocab = replace(seen.vocab, nouns=tuple(i % 3 == 0 for i in range(len(seen.vocab))))
+    parts = made.parts(vocab, seen.layout, seen.groundable)
+    model = replace(seen, recipe=made, parts=parts, vocab=vocab)
+    save(tmp_path / name, model)
+    weights, about = read(tmp_path / name / WEIGHTS)
+    write(tmp_path / name / WEIGHTS, {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}, about)
+    state = torch.get_rng_state()
+    found, wanted = (dict(tensors(parts)) for parts in (load(tmp_path / name).parts, kept(model)))
+    assert torch.get_rng_state().equal(state)
+    assert found.keys() == wanted.keys()
+    for key, value in wanted.items():
+        exact = value.half().to(value.dtype) if value.is_floating_point() else value
+        torch.testing.assert_close(found[key], exact, rtol=0, atol=0)
+
+
+def tensors(parts: Parts) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from parts.named_parameters()
+    yield from parts.named_buffers()
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "told"),
+    [
+        ("updown", {"hidden": 10**6}, "not of the run of its model.json: copy both from one. size mismatch for "),
+        ("updown", {"hidden": 10**9}, "model.json does not describe a model: .*Copy the run again"),
+        ("updown", {"hidden": 10**30}, "model.json does not describe a model: .*Copy the run again"),
+        ("two_branch", {"layers": 10**9}, "model.json does not describe a model: .*more than 10,000 tensors"),
+        ("distributed", {"branches": 10**9}, "model.json does not describe a model: .*more than 10,000 tensors"),
+        ("two_branch", {"vectors": "/dev/zero", "vector_size": 10**9}, "not of the run of its model.json"),
+    ],
+)
+def test_sizes_that_the_weights_do_not_have_take_no_memory(
+    name: str, fields: dict[str, Any], told: str, saved: Path
+) -> None:
+    """10⁶ by 4 · 10⁶ numbers would be 16 TB: they are compared with the weights, not made."""
+    change(saved, recipe=name, fields=fields)
+    with pytest.raises(DataError, match=told):
+        load(saved)
+
+
+def test_loading_imports_no_compiler(saved: Path) -> None:
+    """torch would, seconds and 75 MB of it, to draw normal numbers into tensors without memory."""
+    code = f"import sys; from groundling.recipes import load; load({str(saved)!r}); sys.exit('sympy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_weights_of_another_model_are_refused(saved: Path) -> None:

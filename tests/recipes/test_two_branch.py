@@ -14,7 +14,7 @@ from groundling.errors import DataError, GroundlingError
 from groundling.grounding import PhraseGrounder, load
 from groundling.metrics.phrases import localise
 from groundling.presence import calibrate, queries
-from groundling.recipes import Given, recipe_class
+from groundling.recipes import Given, Model, recipe_class, save
 from groundling.recipes import load as load_model
 from groundling.recipes.pseudo_labels import BELOW, SURROUNDINGS, PseudoLabels
 from groundling.recipes.run import groundable_words, train
@@ -145,15 +145,16 @@ def test_knobs_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
 def test_word_vectors_are_in_the_model_and_their_file_is_not_needed_again(
     tmp_path: Path, given: tuple[Given, Loader]
 ) -> None:
-    file = tmp_path / "vectors.txt"
+    file, about = tmp_path / "vectors.txt", given[0]
     file.write_text("dog 1 2\ncat 2 1\nnear 0 0\n")
     recipe = TwoBranch(**SMALL, vectors=str(file), vector_size=2)
-    fixed = recipe.parts(given[0].vocab, given[0].layout, given[0].classes).matcher.vectors
-    assert fixed[given[0].vocab.encode(["dog"])[0]].abs().sum() > 0
+    parts = recipe.parts(about.vocab, about.layout, about.classes)
+    assert parts.matcher.vectors[about.vocab.encode(["dog"])[0]].abs().sum() > 0
+    save(tmp_path, Model(recipe, parts, about.vocab, about.fingerprint, about.layout, about.classes))
     file.unlink()
-    assert recipe.parts(given[0].vocab, given[0].layout, given[0].classes).matcher.vectors.shape == fixed.shape
-    with pytest.raises(DataError, match="does not exist"):
-        recipe.teachers(given[0])
+    assert load_model(tmp_path).parts.matcher.vectors.equal(parts.matcher.vectors)
+    with pytest.raises(DataError, match="vectors.txt: cannot read"):
+        recipe.parts(about.vocab, about.layout, about.classes)
 
 
 # ---------------------------------------------------------------- pseudo labels
