@@ -19,8 +19,9 @@ from groundling.data.dataset import Dataset
 from groundling.errors import DataError
 from groundling.grounding import FORMAT, THRESHOLD, PhraseGrounder, joined
 from groundling.metrics.calibration import Bin, Isotonic, expected_calibration_error, isotonic, reliability
-from groundling.metrics.phrases import KEPT, Query
+from groundling.metrics.phrases import KEPT, Localisation, Query, localise
 from groundling.metrics.statistics import Array
+from groundling.progress import track
 from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
 from groundling.text.classes import head_noun
@@ -53,6 +54,15 @@ def queries(model: PhraseGrounder, examples: Dataset, store: Store) -> Iterator[
             )
             for phrase, row in zip(drawn, order, strict=True)
         ]
+
+
+def localised(
+    model: PhraseGrounder, examples: Dataset, store: Store, iou: float = 0.5, *, quiet: bool = True
+) -> dict[str, Localisation]:
+    """How well a grounder finds annotated phrases: by `any` of their boxes, and by the `union`, the box around all."""
+    each = track(queries(model, examples, store), "images", len(examples), quiet=quiet)
+    asked = [query for some in each for query in some]
+    return {"any": localise(asked, "any", iou), "union": localise(asked, "union", iou)}
 
 
 # ---------------------------------------------------------------- presence

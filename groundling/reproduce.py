@@ -1,7 +1,8 @@
 """A table of a paper on one's own data: every row trained, captioned and scored; what is done is not done again.
 
 A run's folder gets `command.txt` when it is trained to the end, and `scores-SPLIT.json` for each split that it was
-scored on. Training holds out val, whatever is scored: the same runs can be scored on test later.
+scored on, which another version of the package writes anew. Training holds out val, whatever is scored: the same runs
+can be scored on test later.
 """
 
 from __future__ import annotations
@@ -12,22 +13,20 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Literal
 
 import torch
 
-from groundling import api
+from groundling import __version__, api
 from groundling.data.dataset import Dataset, load
 from groundling.data.loader import Loader
 from groundling.errors import DataError, GroundlingError
 from groundling.grounding import PhraseGrounder
 from groundling.judge import Judge
 from groundling.metrics.diversity import self_retrieval
-from groundling.metrics.phrases import localise
 from groundling.metrics.statistics import Statistics
 from groundling.models.grounder import Grounder
 from groundling.pointing import attention_accuracy
-from groundling.presence import queries
+from groundling.presence import localised
 from groundling.recipes import Model, recipe_class
 from groundling.recipes.matching import retrieve
 from groundling.recipes.run import train
@@ -42,7 +41,6 @@ logger = logging.getLogger(__name__)
 COMMAND = "command.txt"
 METRICS = ("bleu", "rouge", "cider-d", "meteor")
 RANKS = (1, 5, 10, 50, 500)  # of self-retrieval, as far as there are images
-TRUTHS: tuple[Literal["any", "union"], ...] = ("any", "union")  # of a phrase with several boxes
 IMAGES = 64  # read from the store at once
 
 
@@ -129,10 +127,13 @@ def _device(bench: Bench) -> torch.device:
 
 
 def _scores(folder: Path, bench: Bench, table: Table, data: Dataset, judge: Judge, store: Store) -> list[Score]:
-    """The scores of a run on the split of the bench, from its file where it has one."""
+    """The scores of a run on the split of the bench, from its file where this version of the evaluator wrote one."""
     path = folder / f"scores-{bench.split}.json"
     if path.exists():
-        return _read(path)
+        before = _read(path)
+        if all(score.signature.endswith(f"|v:{__version__}") for score in before):
+            return before
+        logger.info("%s is of another version: scored again", path)
     pointer = api.load(folder, str(_device(bench)))
     scores = list(_judged(pointer, bench.split, data, judge, store))
     if table.self_retrieval and "captioner" in pointer.model.recipe.keeps:
@@ -161,15 +162,8 @@ def _judged(pointer: api.Pointer, split: str, data: Dataset, judge: Judge, store
     elif not isinstance(model.parts.matcher, Grounder):
         yield from (one.score() for one in both_ways(model, data.split(split), store, device, split))
     elif judge.links:
-        yield from phrases(PhraseGrounder(model, None, device), data.split(split), store)
-
-
-def phrases(model: PhraseGrounder, examples: Dataset, store: Store) -> Iterator[Score]:
-    """How well a grounder finds annotated phrases, for any of their boxes and for the box around them all."""
-    asked = [query for some in queries(model, examples, store) for query in some]
-    for truth in TRUTHS:
-        for one in localise(asked, truth).statistics().values():
-            yield replace(one.score(), name=f"{one.name} {truth}")
+        for truth, one in localised(PhraseGrounder(model, None, device), data.split(split), store).items():
+            yield from (replace(s.score(), name=f"{s.name} {truth}") for s in one.statistics().values())
 
 
 def both_ways(

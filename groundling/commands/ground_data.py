@@ -18,19 +18,16 @@ def run(args: argparse.Namespace) -> None:
     from groundling import grounding
     from groundling.data.dataset import load
     from groundling.errors import DataError, GroundlingError
-    from groundling.metrics.phrases import localise
-    from groundling.presence import calibrate, queries
-    from groundling.progress import track
+    from groundling.presence import calibrate, localised
     from groundling.regions.store import Store
 
     if not args.regions:
         raise GroundlingError("name the regions of the data set with --regions STORE")
     model = grounding.load(args.model, args.device)
     examples, store = load(args.data, args.split), Store.open(args.regions)
-    found = [query for some in track(queries(model, examples, store), "images", len(examples)) for query in some]
-    if not found:
+    judged = localised(model, examples, store, args.iou, quiet=False)
+    if not judged["any"].ids:
         raise DataError(f"nobody drew boxes of phrases in the split {args.split!r} of {args.data}")
-    judged = {"any": localise(found, "any", args.iou), "union": localise(found, "union", args.iou)}
     presence = calibrate(model, examples, store) if args.calibrate else None
     if presence:
         _keep(Path(args.model) / grounding.PRESENCE, presence)

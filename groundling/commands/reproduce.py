@@ -45,7 +45,7 @@ examples:
 what is written:
   OUT/JOB-SEED/                       what `groundling train` writes
   OUT/JOB-SEED/command.txt            the command that trained it, when that is over
-  OUT/JOB-SEED/scores-SPLIT.json      all scores, with their signatures
+  OUT/JOB-SEED/scores-SPLIT.json      all scores, with their signatures; those of another version are made again
 
 tables:
 """

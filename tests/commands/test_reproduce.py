@@ -113,6 +113,25 @@ def test_the_same_runs_are_scored_on_another_split_which_training_never_held_out
     assert {path.name for path in (tmp_path / "plain-0").glob("scores-*")} == {"scores-val.json", "scores-test.json"}
 
 
+def test_scores_of_another_version_are_made_again_and_others_are_not(
+    reproduce: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told() -> dict[str, float]:
+        assert reproduce("--rows", "1", "--json") == 0
+        return scores(json.loads(capsys.readouterr().out)["rows"][0])
+
+    fresh, file, trained = told(), tmp_path / "plain-0" / "scores-val.json", stamps(tmp_path)
+    rows = json.loads(file.read_text())
+    rows[0]["value"] = 99.0
+    file.write_text(json.dumps(rows))
+    assert told() == fresh | {rows[0]["name"]: 99.0}
+    rows[-1]["signature"] = rows[-1]["signature"].rpartition("|v:")[0] + "|v:0.0.9"
+    file.write_text(json.dumps(rows))
+    assert told() == fresh
+    assert "0.0.9" not in file.read_text()
+    assert stamps(tmp_path) == trained
+
+
 def test_self_retrieval_retrieval_and_phrases_are_what_their_own_commands_tell(
     reproduce: Callable[..., int], scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,8 +153,8 @@ def test_self_retrieval_retrieval_and_phrases_are_what_their_own_commands_tell(
     }.items() <= found.items()
     judged = told("ground", "--model", str(tmp_path / "grounder-0"))
     for truth in ("any", "union"):
-        assert judged[truth]["scores"]["recall@1"] == grounder[f"recall@1 {truth}"]
-        assert judged[truth]["scores"]["upper_bound"] == grounder[f"upper_bound {truth}"]
+        for name in ("recall@1", "recall@5", "recall@10", "pointing", "upper_bound"):
+            assert judged[truth]["scores"][name] == grounder[f"{name} {truth}"]
     assert "attention" in matcher and "attention" in grounder
 
 
