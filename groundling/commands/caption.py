@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--coco", metavar="FILE", help="also write COCO results JSON (image_id, caption)")
     group.add_argument("--coco-boxes", metavar="FILE", help="also write the boxes as COCO detection JSON, with scores")
     group.add_argument("--submission", metavar="FILE", help="also write JSON for the official grounding evaluators")
-    group.add_argument("--png", metavar="FOLDER", help="also write a picture with boxes for each image or clip")
+    group.add_argument("--png", metavar="FOLDER", help="also write ID.png, with boxes, for each image or clip")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -100,22 +100,25 @@ def run(args: argparse.Namespace) -> int:
     if args.frames is not None and any(example.captions for example in examples):
         raise GroundlingError("--frames goes with video files; a data set decides by itself")
     captions = _captions(pointer, examples, args, manner)
-    failed, kept = 0, []
+    kept: list[GroundedCaption] = []
+    unread, unseen = 0, set()  # without a caption; ids of those with one, but without a picture
     with ExitStack() as stack:
         lines = stack.enter_context(out.open("w", encoding="utf-8")) if out else None
         tell = _teller(lines, args.json)
         for said in track(captions, "captions", len(examples), quiet=len(examples) == 1 or not out):
-            if said is None or not (pngs is None or _png(pngs, said)):
-                failed += 1
-            if said is not None:
-                tell(said)
-                if files or html:
-                    kept.append(said)
+            if said is None:
+                unread += 1
+                continue
+            if pngs and not _png(pngs, said):
+                unseen.add(said.id)
+            tell(said)
+            if files or html:
+                kept.append(said)
     for kind, path in files.items():
         path.write_text(json.dumps(_written(kind, kept, pointer)), encoding="utf-8")
     if html and kept:
-        failed = max(failed, _page(html, kept))
-    if failed:
+        unseen |= _page(html, kept)
+    if failed := unread + len(unseen):
         print(f"groundling: {failed} of {len(examples)} files could not be read", file=sys.stderr)
     return 1 if failed and not args.skip_bad else 0
 
@@ -280,8 +283,8 @@ def _submission(captions: Sequence[GroundedCaption], pointer: Pointer) -> dict[s
     return write(captions, pointer.model.groundable.class_of)
 
 
-def _page(path: Path, captions: Sequence[GroundedCaption]) -> int:
-    """Write the page; how many pictures could not be read for it."""
+def _page(path: Path, captions: Sequence[GroundedCaption]) -> set[str]:
+    """Write the page; the ids of those whose pictures could not be read for it."""
     from groundling.commands.report import Judged, page
 
     systems, none = [{said.id: said for said in captions}], Judged(per_image=({},))
@@ -290,12 +293,15 @@ def _page(path: Path, captions: Sequence[GroundedCaption]) -> int:
 
 
 def _png(folder: Path, said: GroundedCaption) -> bool:
-    """Write the picture with its boxes; False, and the reason told, where it cannot be read."""
+    """Write the picture with its boxes; False, and the reason told, where it cannot be read.
+
+    No two ids give one name: a/b is a%2Fb, as in an address, and % is %25.
+    """
     from groundling import api
     from groundling.errors import DataError
 
     try:
-        api.draw(said.media, said).save(folder / f"{said.id.replace('/', '_')}.png")
+        api.draw(said.media, said).save(folder / f"{said.id.replace('%', '%25').replace('/', '%2F')}.png")
     except DataError as error:
         print(f"groundling: {error}", file=sys.stderr)
         return False

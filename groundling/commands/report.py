@@ -71,14 +71,14 @@ def page(
     note: str = "",
     side: int = 400,
     limit: int | None = None,
-) -> int:
-    """Write the page of some systems, each id -> caption. How many images were left out, for want of a picture."""
+) -> set[str]:
+    """Write the page of some systems, each id -> caption. The ids of those left out, for want of a picture."""
     from groundling.errors import DataError
     from groundling.progress import track
     from groundling.report import Item, Truth, write
 
     order = list(dict.fromkeys(id for system in systems for id in system))[:limit]
-    left_out = []
+    left_out: dict[str, str] = {}  # id -> why
 
     def item(id: str) -> Item | None:
         said = tuple(system.get(id) for system in systems)
@@ -86,7 +86,7 @@ def page(
         try:
             pictures = _pictures(id, example, [one for one in said if one])
         except DataError as error:
-            left_out.append(str(error))
+            left_out[id] = str(error)
             return None
         numbers = {
             (f"{name}: {key}" if len(names) > 1 else key): value
@@ -99,11 +99,11 @@ def page(
     items = filter(None, map(item, track(order, "pictures", len(order), quiet=len(order) < 50)))
     write(out, items, names, title=title or " and ".join(names), note=note, side=side, evaluation=judged.first)
     print(out)
-    for problem in left_out[:SHOWN]:
+    for problem in list(left_out.values())[:SHOWN]:
         print(f"left out: {problem}", file=sys.stderr)
     if left_out:
         print(f"{len(left_out)} of {len(order)} images left out: no picture", file=sys.stderr)
-    return len(left_out)
+    return set(left_out)
 
 
 def _pictures(id: str, example: Example | None, said: Sequence[GroundedCaption]) -> list[Image.Image]:

@@ -14,6 +14,7 @@ from PIL import Image
 
 from groundling.cli import main
 from groundling.data.official import image_captions
+from groundling.errors import DataError
 
 SIZES = ["--hidden", "16", "--embed", "16", "--attention", "16"]
 TINY = [*SIZES, "--epochs", "1", "--batch", "8", "--min-count", "1", "--device", "cpu"]
@@ -92,6 +93,35 @@ def test_pictures_of_one_name_keep_apart_and_leading_zeros_stay(place: Path, tmp
     assert run("caption", tmp_path / "a", tmp_path / "b", "--model", place / "model", "--coco", coco) == 0
     ids = [row["image_id"] for row in json.loads(coco.read_text())]
     assert ids == [f"{tmp_path}/a/007.png", "008", f"{tmp_path}/b/007.png", 9]
+
+
+def test_each_id_has_a_png_of_its_own(place: Path, tmp_path: Path) -> None:
+    picture = next((place / "scenes" / "images").iterdir())
+    for name in ("a/7.png", "b/7.png", "a_7.png.png", "a%2F7.png.png"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(picture, tmp_path / "in" / name)
+    assert run("caption", tmp_path / "in", "--model", place / "model", "--png", tmp_path / "out") == 0
+    names = {"a%2F7.png.png", "b%2F7.png.png", "a_7.png.png", "a%252F7.png.png"}
+    assert {file.name for file in (tmp_path / "out").iterdir()} == names
+
+
+@pytest.mark.parametrize("more", [[], ["--png", "png"]])
+def test_each_file_that_fails_is_counted_once(
+    place: Path, tmp_path: Path, more: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One cannot be captioned; of another, the picture is gone when it is to be shown, on the page and by itself."""
+
+    def gone(*_: object) -> None:
+        raise DataError("gone.png: no such image file")
+
+    Image.new("RGB", (64, 64), "red").save(tmp_path / "gone.png")
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    monkeypatch.setattr("groundling.api.draw", gone)
+    monkeypatch.setattr("groundling.commands.report._pictures", gone)
+    words = [tmp_path / "gone.png", tmp_path / "bad.png", "--html", tmp_path / "page.html"]
+    monkeypatch.chdir(tmp_path)
+    assert run("caption", *words, "--model", place / "model", *more) == 1
+    assert "2 of 2 files could not be read" in capsys.readouterr().err
 
 
 def test_a_person_in_a_terminal_reads_a_caption_and_a_pipe_gets_json(
