@@ -44,7 +44,7 @@ class Adapted(nn.Module):
     """A matcher of another run, in its own words and with no more regions than it was trained with.
 
     `ids[i]` is its own id of the pupil's word i. It sees the first `limit` regions of an image, and so has no opinion
-    of the others: their attention is 0.
+    of the others: it teaches nobody to look there (`look` is 0), but speaks against none of them (`point`).
     """
 
     ids: Tensor  # (V,) int64
@@ -59,7 +59,12 @@ class Adapted(nn.Module):
         return _widened(self._own.look(seen), batch.regions)
 
     def point(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
-        return _widened(self._own.point(regions.first(self.limit), self.ids[words], image_of), regions)
+        """Of R regions, each that is not seen has 1 / R, as by chance; those that are seen share the rest."""
+        seen = _widened(self._own.point(regions.first(self.limit), self.ids[words], image_of), regions)
+        chance = regions.valid / regions.valid.sum(1, keepdim=True).clamp(min=1)  # (B, R)
+        chance[:, : self.limit] = 0
+        others = chance.to(seen.dtype)[image_of][:, None]  # (N, 1, R)
+        return seen * (1 - others.sum(-1, keepdim=True)) + others * (seen.sum(-1, keepdim=True) > 0)
 
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
         return self._own.rate(regions.first(self.limit), self.ids[words], image_of)

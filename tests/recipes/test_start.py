@@ -10,11 +10,13 @@ from typing import Any
 import planted
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
 from groundling.errors import GroundlingError, RegionMismatch
+from groundling.generate import look_again
 from groundling.recipes import Given, Model, load
 from groundling.recipes.matcher_scan import MatcherScan
 from groundling.recipes.run import begin, groundable_words, train
@@ -22,7 +24,7 @@ from groundling.recipes.scst import Scst
 from groundling.recipes.teachers import Adapted, matcher_of, teacher
 from groundling.recipes.updown import Updown
 from groundling.regions.store import Store
-from groundling.tensors import Regions
+from groundling.tensors import Decoding, Regions
 from groundling.text.vocab import Vocabulary
 from groundling.train.stages import Parts
 
@@ -142,7 +144,7 @@ def test_a_teacher_hears_its_own_words(world: tuple[Dataset, Store, Path]) -> No
 def test_a_teacher_sees_the_regions_that_it_was_trained_with_and_looks_at_no_others(
     world: tuple[Dataset, Store, Path],
 ) -> None:
-    """Three of five: as if the pupil's images had no more, and 0 for the rest."""
+    """Three of five: as if the pupil's images had no more, and 0 for the rest, or the 2/5 that chance gives them."""
     dataset, store, run = world
     pupil = load(run)
     made = MatcherScan(hidden=8, embed=8, regions_per_image=3)
@@ -152,19 +154,39 @@ def test_a_teacher_sees_the_regions_that_it_was_trained_with_and_looks_at_no_oth
     batch = next(Loader(dataset, store, pupil.vocab, batch_size=4, length=16)(0))
     few = replace(batch, regions=store.batch(batch.ids, 3))
     matcher = own.parts.matcher
-    for found, narrow in (
-        (taught.look(batch), matcher.look(few)),
-        (
-            taught.point(batch.regions, batch.targets, batch.image_of),
-            matcher.point(few.regions, few.targets, few.image_of),
-        ),
-    ):
-        assert found.shape[-1] == planted.REGIONS
-        torch.testing.assert_close(found[..., :3], narrow)
-        assert not found[..., 3:].any()
-    told = batch.targets, batch.image_of
+    look, told = taught.look(batch), (batch.targets, batch.image_of)
+    torch.testing.assert_close(look[..., :3], matcher.look(few))
+    assert look.shape[-1] == planted.REGIONS and not look[..., 3:].any()
+    point, narrow = taught.point(batch.regions, *told), matcher.point(few.regions, *told)
+    torch.testing.assert_close(point[..., :3], 0.6 * narrow)
+    torch.testing.assert_close(point[..., 3:], 0.2 * narrow.sum(-1, keepdim=True).expand(-1, -1, 2))
     torch.testing.assert_close(taught.rate(batch.regions, *told), matcher.rate(few.regions, *told))
     assert not torch.allclose(matcher.rate(few.regions, *told), matcher.rate(batch.regions, *told))
+
+
+class Second(nn.Module):
+    """A matcher that sees the word 4, and no other, in the second region."""
+
+    def point(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
+        second = F.one_hot(torch.tensor(1), regions.valid.shape[1]) * 1.0
+        return (words == 4)[..., None] * second
+
+
+def test_a_second_look_does_not_rule_out_what_the_matcher_has_not_seen() -> None:
+    """Of four real regions two are seen. α = (0, 1/2, 1/4, 1/4), and 0 for padding; β = (.1, .1, .7, .1).
+
+    √(.1 · 1/2) : √(.7 · 1/4) : √(.1 · 1/4) at an equal trust: the captioner's own region is still the first.
+    """
+    places = torch.tensor([[20.0 * i, 0, 20 * i + 10, 10] for i in range(5)])
+    regions = Regions.of(torch.zeros(5, 2), places, (100, 10), valid=torch.tensor([True] * 4 + [False]))
+    words, beta = torch.tensor([[4, 2]]), torch.tensor([0.1, 0.1, 0.7, 0.1, 0])
+    said = Decoding(words, torch.zeros(1, 2), beta.expand(1, 2, 5), words)
+    again: Any = Adapted(Second(), torch.arange(5), 2)
+    found = look_again(said, regions, again, 0.5)
+    expected = torch.tensor([0, 0.05, 0.175, 0.025, 0]).sqrt()
+    torch.testing.assert_close(found.attn[0, 0], expected / expected.sum())
+    torch.testing.assert_close(found.attn[0, 1], beta)
+    assert found.picks is not None and found.picks[0, 0].tolist() == [False, False, True, False, False]
 
 
 def test_a_captioner_is_no_teacher_and_other_regions_are_refused(world: tuple[Dataset, Store, Path]) -> None:
