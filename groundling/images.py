@@ -44,10 +44,17 @@ _TURNS = {  # EXIF orientation -> how to undo it
 def open_image(path: Path | str) -> Image.Image:
     """The image as a viewer shows it: RGB, turned as its EXIF says, the first frame, white where it is transparent."""
     with _header(Path(path)) as image:
-        turn = None if image.format == "TIFF" else _TURNS.get(_orientation(image))  # Pillow turns a TIFF by itself
-        image.load()
-        upright = image if turn is None else image.transpose(turn)
-        return _rgb(upright)
+        return as_shown(image)
+
+
+def as_shown(image: Image.Image) -> Image.Image:
+    """A copy of what PIL has opened, as `open_image` would give it; of such a copy, the same again."""
+    turn = None if image.format == "TIFF" else _TURNS.get(_orientation(image))  # Pillow turns a TIFF by itself
+    image.load()
+    shown = _rgb(image if turn is None else image.transpose(turn))
+    for told in ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp"):  # may say that it is not turned yet
+        shown.info.pop(told, None)
+    return shown
 
 
 def image_size(path: Path | str) -> tuple[int, int]:

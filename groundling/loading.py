@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from groundling.errors import DataError, GroundlingError
-from groundling.images import open_image
+from groundling.images import as_shown, open_image
 from groundling.recipes import ABOUT
 from groundling.regions.fingerprints import IMPORTED, require
 from groundling.regions.sources import source
@@ -60,5 +60,5 @@ def source_of(wanted: Fingerprint) -> RegionSource:
 
 
 def opened(image: Picture) -> Image.Image:
-    """RGB, of a path or of what PIL has opened."""
-    return image.convert("RGB") if isinstance(image, Image.Image) else open_image(image)
+    """RGB and upright, of a path or of what PIL has opened."""
+    return as_shown(image) if isinstance(image, Image.Image) else open_image(image)

@@ -16,6 +16,7 @@ from PIL import Image
 from groundling import images
 from groundling.errors import DataError
 from groundling.images import image_size, open_image
+from groundling.loading import opened
 
 RED, GREEN = (255, 0, 0), (0, 160, 0)
 
@@ -66,6 +67,39 @@ def test_an_image_is_turned_as_its_exif_says(tmp_path: Path, suffix: str, orient
     }[red]
     assert near(image.getpixel((x, y)), RED, 20)
     assert near(image.getpixel((width - 1 - x, height - 1 - y)), GREEN, 20)
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tiff"])
+@pytest.mark.parametrize("orientation", [1, 2, 6, 7])
+def test_what_pil_has_opened_is_shown_as_its_file_is(tmp_path: Path, suffix: str, orientation: int) -> None:
+    """Lazily opened, loaded, converted or shown before; and it is not changed itself."""
+    path = tmp_path / f"turned.{suffix}"
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    halves().save(path, exif=exif, quality=95)
+    wanted = open_image(path)
+    with Image.open(path) as lazy, Image.open(path) as loaded:
+        loaded.load()
+        before = loaded.tobytes(), dict(loaded.info)
+        for image in (lazy, loaded, loaded.convert("RGB"), wanted, opened(wanted)):
+            assert opened(image).size == wanted.size
+            assert opened(image).tobytes() == wanted.tobytes()
+        assert (loaded.tobytes(), dict(loaded.info)) == before
+
+
+def test_a_transparent_or_deep_image_is_shown_as_its_file_is(tmp_path: Path) -> None:
+    clear = Image.new("RGBA", (4, 4), (0, 0, 0, 0))
+    deep = Image.fromarray(np.full((4, 4), 40_000, np.uint16))
+    for image in (clear, deep):
+        image.save(tmp_path / "image.png")
+        assert opened(image).tobytes() == open_image(tmp_path / "image.png").tobytes()
+    assert opened(clear).getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_an_orientation_that_xmp_tells_is_heeded_once(tmp_path: Path) -> None:
+    path = tmp_path / "xmp.jpg"
+    halves().save(path, xmp=b'<x:xmpmeta><rdf:Description tiff:Orientation="6"/></x:xmpmeta>')
+    assert open_image(path).size == opened(open_image(path)).size == (32, 48)
 
 
 def test_broken_exif_is_no_orientation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
