@@ -52,6 +52,17 @@ def test_whole_files_are_all_captioned(tool: ModuleType, pointer: groundling.Poi
         assert pointer.caption(tmp_path / name).size in ((96, 64), (64, 96)), name
 
 
+@pytest.mark.parametrize("count", ["0", "-1", "many"])
+def test_there_must_be_files_to_damage(
+    tool: ModuleType, count: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["fuzz_images.py", "--count", count])
+    with pytest.raises(SystemExit) as stopped:
+        tool.main()
+    assert stopped.value.code == 2
+    assert "argument --count: " in (told := capsys.readouterr().err) and count in told
+
+
 def test_damaged_files_are_captioned_or_named(tool: ModuleType, pointer: groundling.Pointer, tmp_path: Path) -> None:
     before, became = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, {"caption": 0, "error": 0}
     for name, content in tool.damaged(COUNT, seed=1):

@@ -27,6 +27,8 @@ from select import select
 
 from PIL import Image, ImageDraw
 
+from groundling.commands.numbers import whole as whole_number
+
 STARTS = 300.0  # seconds in which a process is ready for its first file
 
 # ---------------------------------------------------------------- damage
@@ -213,7 +215,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--count", type=int, default=500, help="files (%(default)s)")
+    parser.add_argument("--count", type=whole_number(1), default=500, help="files (%(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", default="", help="a captioner (default: that of the package)")
     parser.add_argument("--seconds", type=float, default=30.0, help="for one file (%(default)s)")
