@@ -11,7 +11,8 @@ Zhou et al., More Grounded Image Captioning by Distilling Image-Text Matching Mo
  (8)  S(I, T) = Σ_t 1[y_t is a noun] R_t / Σ_t 1[y_t is a noun],   R_t = e_tᵀ a_t / (‖e_t‖ ‖a_t‖)
  (7)  l = [m − S(I, T) + S(I, T̂)]₊ + [m − S(I, T) + S(Î, T)]₊,   T̂ = argmax S(I, c),   Î = argmax S(p, T)
 
-f_i: a region.  y_t: a word.  α: where each word looks.  T̂, Î: the hardest rivals in the batch.
+f_i: a region, brought to mean 0 and deviation 1.  y_t: a word.  α: where each word looks.  T̂, Î: the hardest rivals
+in the batch.
 
 We depart from the equations as the code of SCAN does: v_i has unit length in (5) too. We follow them where that code
 has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. In the code of POS-SCAN, Σ_t of (4) runs

@@ -12,7 +12,8 @@ attention see `matcher_pos_scan`.
  (6)  S(I, T) = (1/n) Σ_t R_t,   R_t = e_tᵀ a_t / (‖e_t‖ ‖a_t‖)
  (7)  l = [m − S(I, T) + S(I, T̂)]₊ + [m − S(I, T) + S(Î, T)]₊,   T̂ = argmax S(I, c),   Î = argmax S(p, T)
 
-f_i: a region.  y_t: a word.  α: where each word looks.  T̂, Î: the hardest rivals in the batch.
+f_i: a region, brought to mean 0 and deviation 1.  y_t: a word.  α: where each word looks.  T̂, Î: the hardest rivals
+in the batch.
 
 We depart from the equations as the code of SCAN does: v_i has unit length in (5) too. We follow them where that code
 has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. Captions of one image are never rivals.

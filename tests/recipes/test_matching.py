@@ -34,7 +34,7 @@ from groundling.train.checkpoint import read, write
 from groundling.train.distributed import distribute, processes
 from groundling.train.stages import Clock, Parts, Step
 
-SMALL: dict[str, Any] = {"hidden": 64, "embed": 16, "lr": 1e-2, "min_count": 1, "batch": 16, "epochs": 20}
+SMALL: dict[str, Any] = {"hidden": 64, "embed": 16, "lr": 1e-2, "min_count": 1, "batch": 4, "epochs": 20}
 RECIPES: dict[str, type[MatcherScan] | type[MatcherPosScan]] = {"scan": MatcherScan, "pos": MatcherPosScan}
 
 
@@ -190,7 +190,7 @@ def gradients(folder: Path, number: int | None = None) -> dict[str, Tensor]:
         vocab=Vocabulary(("<pad>", "<bos>", "<eos>", "<unk>")),
     )
     torch.manual_seed(0)
-    parts = Parts(matcher=Scan(20, planted.DIM, 8, 6, nouns=[False] * 20))
+    parts = Parts(matcher=Scan(20, planted.DIM, 8, 6, nouns=[False] * 20)).eval()  # each has statistics of its own
     step = distribute(Step(parts, lambda m, batch, clock: {"triplet": hardest_triplet(m.matcher, batch, 0.2)}))
     loss = step(batch, Clock(0, 0))["triplet"]
     loss.backward()
