@@ -80,11 +80,15 @@ class Reference(nn.Module):
         zero = memory.new_zeros(memory.shape[0], memory.shape[2])
         return zero, zero, zero, zero
 
-    def step(self, word: Tensor, memory: Tensor, mean: Tensor, mask: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(
+        self, word: Tensor, memory: Tensor, mean: Tensor, mask: Tensor, state: State, keys: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        """`keys`: the region projection, if it was made before the loop."""
         h1, c1, h2, c2 = state
         x = self.drop(F.relu(self.embed(word)))
         h1, c1 = self.attention_lstm(torch.cat([h2, mean, x], 1), (h1, c1))
-        mixed = torch.tanh(self.project_region(memory) + self.project_hidden(h1).unsqueeze(1))
+        keys = self.project_region(memory) if keys is None else keys
+        mixed = torch.tanh(keys + self.project_hidden(h1).unsqueeze(1))
         weights = F.softmax(self.weigh(mixed).squeeze(-1), dim=1) * mask
         weights = weights / weights.sum(1, keepdim=True)
         context = torch.bmm(weights.unsqueeze(1), memory).squeeze(1)

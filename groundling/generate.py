@@ -78,6 +78,33 @@ def _decode(captioner: Captioner, scene: Scene, length: int, choose: Callable[[T
     return Decoding(tokens, logp, attn, guess, picks)
 
 
+def rehearse(captioner: Captioner, scene: Scene, length: int, samples: int) -> tuple[Tensor, Tensor]:
+    """What each of N rows would say by `greedy`, tokens (N, T), and `samples` drawn captions of each, (N * samples, T).
+
+    One loop for all, dropout off, no gradient, and nothing but words: what learning from rewards begins with. They are
+    drawn from the probabilities among the words that are said; to score them as they were drawn, say them `aloud`.
+    """
+    n, each = len(scene), 1 + samples  # the first of each row is the likeliest
+    rows = torch.arange(n * each, device=scene.row.device)  # the captions that are not finished
+    tokens, of = rows.new_full((n * each, length), PAD), rows // each
+    with torch.no_grad(), _dropout_off(captioner):
+        token, state = torch.full_like(scene.row, BOS), captioner.start(scene)
+        for t in range(length):
+            logp, _, state = captioner.step(token, scene, state, aloud=True)
+            if t == 0:  # all captions of a row begin alike
+                logp, scene, state = logp[of], scene[of], pick_rows(state, of)
+            likeliest = (rows % each == 0).nonzero().squeeze(1)
+            token = _draw(logp.exp(), None).index_copy(0, likeliest, logp[likeliest].max(1).indices)
+            tokens[rows, t] = token
+            going = (token != EOS).nonzero().squeeze(1)
+            if not len(going):
+                break
+            if len(going) < len(rows):
+                rows, token, scene, state = rows[going], token[going], _narrow(scene[going]), pick_rows(state, going)
+    tokens = tokens[:, : t + 1].view(n, each, t + 1)
+    return tokens[:, 0], tokens[:, 1:].flatten(0, 1)
+
+
 def _keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:
     """-inf outside the `top_k` largest (0: all) and outside the smallest set whose probability reaches `top_p`."""
     if top_k:

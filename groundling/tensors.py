@@ -247,8 +247,11 @@ class Captioner(Protocol):
         """State before the first word: a tuple (possibly nested) of tensors whose first axis is N."""
         ...
 
-    def step(self, token: Tensor, scene: Scene, state: Any) -> tuple[Tensor, Glimpse, Any]:
-        """(N,) previous words -> log-probabilities (N, V) of the next, what was looked at, the new state."""
+    def step(self, token: Tensor, scene: Scene, state: Any, aloud: bool = False) -> tuple[Tensor, Glimpse, Any]:
+        """(N,) previous words -> log-probabilities (N, V) of the next, what was looked at, the new state.
+
+        `aloud`: the probabilities are those among the words that are said (`sayable`), not among all.
+        """
         ...
 
 

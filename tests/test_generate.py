@@ -306,14 +306,43 @@ def test_temperature_zero_points_to_greedy() -> None:
         generate.sample(chain, chain.scene(), 3, temperature=0)
 
 
+# ---------------------------------------------------------------- greedy and samples at once
+
+
+def test_a_rehearsal_is_what_greedy_says_and_what_is_drawn() -> None:
+    """Captions of several lengths; PAD, BOS and UNK, likelier than all words, are never said."""
+    chain = random_chain(images=3, seed=2)
+    chain.logits[:, :, [PAD, BOS, UNK]] += 3
+    torch.manual_seed(0)
+    usual, drawn = generate.rehearse(chain, chain.scene()[torch.tensor([0, 2, 1, 0])], 6, 200)
+    greedy = generate.greedy(chain, chain.scene()[torch.tensor([0, 2, 1, 0])], 6).tokens
+    assert torch.equal(usual[:, : greedy.shape[1]], greedy) and not usual[:, greedy.shape[1] :].any()
+    assert drawn.shape == (800, 6)
+    for row in drawn.tolist():
+        words = row[: row.index(EOS)] if EOS in row else row
+        assert not {PAD, BOS, UNK} & {*words} and not any(row[len(words) + 1 :])
+    assert len({sum(w != PAD for w in row) for row in drawn.tolist()}) == 6
+
+
+def test_a_rehearsal_draws_words_as_often_as_they_are_likely_among_those_that_are_said() -> None:
+    logits = torch.zeros(2, 7, 7)
+    logits[0, BOS, [UNK, A, B, EOS]] = torch.tensor([9.0, 1.0, 0.5, 0.0])
+    chain = Chain(logits)
+    torch.manual_seed(0)
+    _, drawn = generate.rehearse(chain, chain.scene(), 1, 20_000)
+    counts = torch.stack([drawn.view(2, -1).eq(word).float().mean(1) for word in (EOS, A, B, C)], 1)
+    expected = torch.tensor([[0.0, 1.0, 0.5, 0.0], [0.0, 0.0, 0.0, 0.0]]).softmax(1)
+    torch.testing.assert_close(counts, expected, atol=0.02, rtol=0)
+
+
 # ---------------------------------------------------------------- branches
 
 
 class Chorus(Chain):
     """Two branches: one looks at region 0 and would always say A, the other at region 1 and agrees with the caption."""
 
-    def step(self, token: Tensor, scene: Scene, state: object) -> tuple[Tensor, Glimpse, object]:
-        logp, _, state = super().step(token, scene, state)
+    def step(self, token: Tensor, scene: Scene, state: object, aloud: bool = False) -> tuple[Tensor, Glimpse, object]:
+        logp, _, state = super().step(token, scene, state, aloud)
         branches = torch.eye(2, 3, dtype=logp.dtype).expand(len(token), 2, 3)
         words = torch.stack([torch.full_like(token, A), logp.argmax(1)], 1)
         return logp, Glimpse(branches.mean(1), branches, words), state

@@ -10,7 +10,7 @@ from torch import Tensor
 from groundling.models.attention import Additive
 from groundling.models.encoders import Plain
 from groundling.models.updown import UpDown
-from groundling.tensors import Glimpse, Regions, Scene
+from groundling.tensors import Glimpse, Regions, Scene, sayable
 
 DIM, HIDDEN, VOCAB = 5, 7, 11
 
@@ -68,7 +68,8 @@ class Chain:
         """Which image each row looks at, and how many words it has said: a captioner must not rely on the scene."""
         return scene.row, torch.zeros_like(scene.row)
 
-    def step(self, token: Tensor, scene: Scene, state: Any) -> tuple[Tensor, Glimpse, Any]:
+    def step(self, token: Tensor, scene: Scene, state: Any, aloud: bool = False) -> tuple[Tensor, Glimpse, Any]:
         image, t = state
         attn = torch.nn.functional.one_hot(token % self.regions, self.regions).to(self.logits.dtype)
-        return self.table(image, t, token), Glimpse(attn), (image, t + 1)
+        logp = self.table(image, t, token)
+        return sayable(logp).log_softmax(-1) if aloud else logp, Glimpse(attn), (image, t + 1)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from groundling.models.attention import masked_softmax
 from groundling.models.encoders import embedding
 from groundling.models.neuraltalk import whole_image
-from groundling.models.packed import Packing, Unrolled, log_likelihood
+from groundling.models.packed import Packing, Unrolled, log_likelihood, log_softmax, scores
 from groundling.models.updown import cell
 from groundling.tensors import Decoding, Glimpse, Regions, Scene
 from groundling.types import PAD
@@ -100,12 +100,11 @@ class AdaptiveAttention(nn.Module):
         still = self.whole_gates(scene.whole)[scene.row]
         return silence(still), still
 
-    def step(self, token: Tensor, scene: Scene, state: State) -> tuple[Tensor, Glimpse, State]:
+    def step(self, token: Tensor, scene: Scene, state: State, aloud: bool = False) -> tuple[Tensor, Glimpse, State]:
         (h, m), still = state
         (h, m), adapted, alpha, _ = self.adapt(self.hear(token) + still + self.hidden_gates(h), m, scene)
-        logits = self.logits(self.dropout(adapted + h))
-        exact = torch.promote_types(logits.dtype, torch.float32)
-        return logits.log_softmax(-1, dtype=exact), Glimpse(alpha), ((h, m), still)
+        logits = scores(self.logits, self.dropout(adapted + h), aloud)
+        return log_softmax(logits), Glimpse(alpha), ((h, m), still)
 
     def hear(self, token: Tensor) -> Tensor:
         """Words (...) -> their part of the gates (..., 5H)."""
@@ -118,8 +117,8 @@ class AdaptiveAttention(nn.Module):
         h, m = cell(gates[:, :lstm], m)
         return (h, m), *self.attend(h, gates[:, lstm:].sigmoid() * m.tanh(), scene)
 
-    def forward(self, scene: Scene, inputs: Tensor, targets: Tensor) -> Decoding:
-        """Score `targets` (N, T), saying `inputs` (N, T) before them."""
+    def forward(self, scene: Scene, inputs: Tensor, targets: Tensor, aloud: bool = False) -> Decoding:
+        """Score `targets` (N, T), saying `inputs` (N, T) before them; `aloud`: among the words that are said."""
         packing = Packing.of(targets != PAD, scene.row, len(scene.memory))
         scene = scene.only(packing.images)
         base = self.whole_gates(scene.whole)[scene.row[torch.cat(packing.rows)]] + self.hear(packing.pack(inputs))
@@ -132,7 +131,8 @@ class AdaptiveAttention(nn.Module):
             (h, m), adapted, alpha, _ = self.adapt(gates(h), m, scene[rows])
             said.append(adapted + h)
             attns.append(alpha)
-        logp, guess = log_likelihood(self.logits(self.dropout(torch.cat(said))), packing.pack(targets))
+        logits = scores(self.logits, self.dropout(torch.cat(said)), aloud)
+        logp, guess = log_likelihood(logits, packing.pack(targets))
         return Decoding(targets, packing.unpack(logp), packing.unpack(torch.cat(attns)), packing.unpack(guess))
 
 

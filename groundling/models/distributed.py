@@ -21,8 +21,8 @@ with one correction: where the winner is not the mixture's likeliest word, the t
 differentiable, its likeliest word is the vote (greedy decoding is the paper's), and it is the mixture wherever the two
 agree. `step` and teacher forcing give the same p; beam search adds up its logarithms, a beam carrying the states of all
 K branches. A word's regions are those that the branches which would say it chose (`Glimpse.picks`); a word of a beam or
-sample that no branch would have said has the region with the greatest mean weight. With one branch all of this is
-Up-Down, to the last bit.
+sample that no branch would have said has the region with the greatest mean weight. `aloud`, each p_k is among the words
+that are said before they are mixed. With one branch all of this is Up-Down, to the last bit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from groundling.models.attention import Additive, masked_softmax
-from groundling.models.packed import Packing, Unrolled
+from groundling.models.packed import Packing, Unrolled, log_softmax, scores
 from groundling.models.updown import Cells, Gates, State, UpDown, listen, silence, speak
 from groundling.tensors import Decoding, Glimpse, Scene, sayable
 from groundling.types import EOS, PAD, UNK
@@ -91,14 +91,13 @@ class Distributed(UpDown):
         still = self.whole_gates(scene.whole)[scene.row]
         return _silence(still, scene.keys.shape[1]), still
 
-    def step(self, token: Tensor, scene: Scene, state: State) -> tuple[Tensor, Glimpse, State]:
+    def step(self, token: Tensor, scene: Scene, state: State, aloud: bool = False) -> tuple[Tensor, Glimpse, State]:
         cells, still = state
         heard = self.hear(token) + still
         cells = _listen(cells, lambda x: heard + self.attention_gates(x))
         context, weights = self.look(cells.h1, scene)
         cells = _speak(cells, context, self.language_gates)
-        logits = self.logits(self.dropout(cells.h2))
-        logp, words = elect(logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32)))
+        logp, words = elect(log_softmax(scores(self.logits, self.dropout(cells.h2), aloud)))
         return logp, Glimpse(weights.mean(1), weights, words), (cells, still)
 
     def look(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
@@ -125,7 +124,9 @@ class Distributed(UpDown):
 
     # ---------------------------------------------------------------- teacher forcing
 
-    def forward(self, scene: Scene, inputs: Tensor, targets: Tensor) -> Decoding:  # type: ignore[override]
+    def forward(  # type: ignore[override]
+        self, scene: Scene, inputs: Tensor, targets: Tensor, aloud: bool = False
+    ) -> Decoding:
         """Score `targets` (N, T), saying `inputs` (N, T) before them; the decoding's `branches` are those of each.
 
         Fewer arguments than Up-Down's: there is neither scheduled sampling nor another attention here.
@@ -147,7 +148,7 @@ class Distributed(UpDown):
             cells = _speak(cells, context, language)
             said.append(cells.h2)
             attns.append(weights)
-        logits = self.logits(self.dropout(torch.cat(said)))  # (M, K, V)
+        logits = scores(self.logits, self.dropout(torch.cat(said)), aloud)  # (M, K, V)
         return _decoding(packing, targets, logits, torch.cat(attns))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from groundling.models.packed import Packing, Unrolled, log_likelihood
+from groundling.models.packed import Packing, Unrolled, log_likelihood, log_softmax, scores
 from groundling.models.updown import cell
 from groundling.tensors import Decoding, Glimpse, Regions, Scene
 from groundling.types import PAD
@@ -57,20 +57,19 @@ class Neuraltalk2(nn.Module):
         h, c = cell(gates, gates.new_zeros(len(gates), gates.shape[1] // 4))
         return h[scene.row], c[scene.row]
 
-    def step(self, token: Tensor, scene: Scene, state: State) -> tuple[Tensor, Glimpse, State]:
+    def step(self, token: Tensor, scene: Scene, state: State, aloud: bool = False) -> tuple[Tensor, Glimpse, State]:
         h, c = cell(self.hear(token) + self.hidden_gates(state[0]), state[1])
-        logits = self.logits(self.dropout(h))
+        logits = scores(self.logits, self.dropout(h), aloud)
         nowhere = logits.new_zeros(len(token), scene.valid.shape[1])
-        exact = torch.promote_types(logits.dtype, torch.float32)
-        return logits.log_softmax(-1, dtype=exact), Glimpse(nowhere), (h, c)
+        return log_softmax(logits), Glimpse(nowhere), (h, c)
 
     def hear(self, token: Tensor) -> Tensor:
         """Words (...) -> their part of the gates (..., 4H)."""
         gates: Tensor = self.word_gates(self.dropout(self.embed(token)))
         return gates
 
-    def forward(self, scene: Scene, inputs: Tensor, targets: Tensor) -> Decoding:
-        """Score `targets` (N, T), saying `inputs` (N, T) before them."""
+    def forward(self, scene: Scene, inputs: Tensor, targets: Tensor, aloud: bool = False) -> Decoding:
+        """Score `targets` (N, T), saying `inputs` (N, T) before them; `aloud`: among the words that are said."""
         packing = Packing.of(targets != PAD, scene.row, len(scene.whole))
         gates = Unrolled(self.hidden_gates.weight, self.hear(packing.pack(inputs)), packing.counts)
         h, c = (x[packing.rows[0]] for x in self.start(scene))
@@ -80,7 +79,8 @@ class Neuraltalk2(nn.Module):
                 h, c = h[stays], c[stays]
             h, c = cell(gates(h), c)
             said.append(h)
-        logp, guess = log_likelihood(self.logits(self.dropout(torch.cat(said))), packing.pack(targets))
+        logits = scores(self.logits, self.dropout(torch.cat(said)), aloud)
+        logp, guess = log_likelihood(logits, packing.pack(targets))
         nowhere = logp.new_zeros(*targets.shape, scene.valid.shape[1])
         return Decoding(targets, packing.unpack(logp), nowhere, packing.unpack(guess))
 

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+
+from groundling.tensors import sayable
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,19 @@ class _WeightAtTheEnd(Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, None]:
         x = torch.cat(ctx.inputs).to(grad.dtype)
         return grad, grad.t() @ x if ctx.needs_input_grad[1] else None, None
+
+
+def scores(layer: nn.Linear, h: Tensor, aloud: bool) -> Tensor:
+    """Logits (..., V); `aloud`: PAD, BOS and UNK have none of the softmax, and learn nothing, as they are never said.
+
+    With captions that were drawn UNK would else take what is withdrawn from those below a baseline, in the end all.
+    """
+    return F.linear(h, layer.weight, sayable(layer.bias, -1e4) if aloud else layer.bias)
+
+
+def log_softmax(logits: Tensor) -> Tensor:
+    """In float32 at least."""
+    return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
 def log_likelihood(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

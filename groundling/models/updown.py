@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from groundling.models.packed import Packing, Unrolled, log_likelihood
+from groundling.models.packed import Packing, Unrolled, log_likelihood, log_softmax, scores
 from groundling.tensors import Attention, Decoding, Glimpse, Regions, Scene
 from groundling.types import PAD
 
@@ -92,15 +92,14 @@ class UpDown(nn.Module):
         still = self.whole_gates(scene.whole)[scene.row]
         return silence(still), still
 
-    def step(self, token: Tensor, scene: Scene, state: State) -> tuple[Tensor, Glimpse, State]:
+    def step(self, token: Tensor, scene: Scene, state: State, aloud: bool = False) -> tuple[Tensor, Glimpse, State]:
         cells, still = state
         heard = self.hear(token) + still
         cells = listen(cells, lambda x: heard + self.attention_gates(x))
         context, weights = self.look(cells.h1, scene)
         cells = speak(cells, context, self.language_gates)
-        logits = self.logits(self.dropout(cells.h2))
-        exact = torch.promote_types(logits.dtype, torch.float32)
-        return logits.log_softmax(-1, dtype=exact), Glimpse(weights), (cells, still)
+        logits = scores(self.logits, self.dropout(cells.h2), aloud)
+        return log_softmax(logits), Glimpse(weights), (cells, still)
 
     def hear(self, token: Tensor) -> Tensor:
         """Words (...) -> their part of the attention LSTM's gates (..., 4H)."""
@@ -129,11 +128,13 @@ class UpDown(nn.Module):
         sampling: float = 0.0,
         generator: torch.Generator | None = None,
         look: Look | None = None,
+        aloud: bool = False,
     ) -> Decoding:
         """Score `targets` (N, T), saying `inputs` (N, T) before them.
 
         Scheduled sampling: with probability `sampling`, a word after the first is drawn from the captioner itself
         instead of `inputs`. `look` decides what is seen at each step instead of the captioner's own attention.
+        `aloud`: log p among the words that are said, not among all.
         """
         packing = Packing.of(targets != PAD, scene.row, len(scene.memory))
         scene = scene.only(packing.images)
@@ -161,7 +162,7 @@ class UpDown(nn.Module):
             cells = speak(cells, context, language)
             said.append(cells.h2)
             attns.append(weights)
-        logits = self.logits(self.dropout(torch.cat(said)))
+        logits = scores(self.logits, self.dropout(torch.cat(said)), aloud)
         logp, guess = log_likelihood(logits, packing.pack(targets))
         return Decoding(
             tokens=targets,

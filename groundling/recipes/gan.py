@@ -31,7 +31,7 @@ from groundling.objectives.contrastive import false_pairs, true_pairs
 from groundling.objectives.reinforce import reinforce
 from groundling.recipes import Given, knobs
 from groundling.recipes.mismatched import Mismatched
-from groundling.recipes.scst import log_likelihood, what_is_said
+from groundling.recipes.scst import log_likelihood
 from groundling.tensors import Batch
 from groundling.train.stages import Clock, Losses, Parts, Stage
 from groundling.train.validate import caption_scores
@@ -68,15 +68,12 @@ class Gan:
         def gan(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
-            here = m.captioner.eval().encode(batch.regions)
-            scene = here[image_of]
+            scene = m.captioner.eval().encode(batch.regions)
+            usual, drawn = generate.rehearse(m.captioner, scene, length, self.samples)
             with torch.no_grad():
-                usual = generate.greedy(m.captioner, here, length).tokens
-                drawn = generate.sample(m.captioner, scene, length).tokens
-                gain = m.evaluator(batch.regions, drawn, image_of).sigmoid()
-                gain = gain - m.evaluator(batch.regions, usual, own).sigmoid()[image_of]
-            with what_is_said(m.captioner):
-                learned = reinforce(log_likelihood(m, scene, drawn), drawn, gain)
+                worth = m.evaluator(batch.regions, torch.cat([usual, drawn]), torch.cat([own, image_of])).sigmoid()
+            gain = worth[len(own) :] - worth[image_of]
+            learned = reinforce(log_likelihood(m, scene[image_of], drawn), drawn, gain)
             return self.evaluator(m, batch, drawn, image_of, others) | {"captioner": learned}
 
         return gan

@@ -19,8 +19,7 @@ the mean over the words that were drawn, as in the code that the papers build on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,12 +32,11 @@ from groundling.metrics.reward import BleuReward, CiderReward
 from groundling.objectives.reinforce import reinforce
 from groundling.recipes import Given, knobs
 from groundling.recipes.teachers import teacher
-from groundling.tensors import Batch, Scene, sayable
+from groundling.tensors import Batch, Scene
 from groundling.train.stages import Clock, Losses, Parts, Stage
 from groundling.train.validate import caption_scores
 from groundling.types import BOS, Score
 
-NEVER = -1e4  # logit of what is not said
 Reward = Callable[[Parts, Batch, Tensor, Tensor], Tensor]  # captions (N, T) of the images (N,) of a batch -> (N,)
 
 
@@ -73,14 +71,12 @@ class Scst:
         def scst(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
-            here = m.captioner.eval().encode(batch.regions)
-            scene = here[image_of]
+            scene = m.captioner.eval().encode(batch.regions)
+            usual, drawn = generate.rehearse(m.captioner, scene, length, self.samples)
             with torch.no_grad():
-                usual = generate.greedy(m.captioner, here, length).tokens
-                drawn = generate.sample(m.captioner, scene, length).tokens
-                gain = reward(m, batch, drawn, image_of) - reward(m, batch, usual, own)[image_of]
-            with what_is_said(m.captioner):
-                return {"scst": reinforce(log_likelihood(m, scene, drawn), drawn, gain)}
+                worth = reward(m, batch, torch.cat([usual, drawn]), torch.cat([own, image_of]))
+            gain = worth[len(own) :] - worth[image_of]
+            return {"scst": reinforce(log_likelihood(m, scene[image_of], drawn), drawn, gain)}
 
         return scst
 
@@ -105,25 +101,8 @@ class Scst:
         return caption_scores(m.captioner, batches, given.length, device, given.judged)
 
 
-@contextmanager
-def what_is_said(captioner: nn.Module) -> Iterator[None]:
-    """Probabilities among the words that may be said, as captions are drawn.
-
-    Else UNK, which is never drawn, takes what is withdrawn from captions below the baseline, in the end everything.
-    """
-
-    def among_them(logits: nn.Module, given: object, found: Tensor) -> Tensor:
-        return sayable(found, NEVER)
-
-    hook = captioner.logits.register_forward_hook(among_them)  # type: ignore[union-attr]
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
 def log_likelihood(m: Parts, scene: Scene, words: Tensor) -> Tensor:
-    """(N, T): log p of each word of captions (N, T), which end at EOS or PAD."""
+    """(N, T): log p of each word of captions (N, T), which end at EOS or PAD, among the words that are said."""
     before = torch.cat([torch.full_like(words[:, :1], BOS), words[:, :-1]], 1)
-    logp: Tensor = m.captioner(scene, before, words).logp
+    logp: Tensor = m.captioner(scene, before, words, aloud=True).logp
     return logp

@@ -21,9 +21,9 @@ from groundling.metrics.reward import BleuReward, CiderReward
 from groundling.recipes import WEIGHTS, Given, load, scst
 from groundling.recipes.distributed import Distributed
 from groundling.recipes.run import groundable_words, train
-from groundling.recipes.scst import Scst, log_likelihood
+from groundling.recipes.scst import Scst
 from groundling.recipes.updown import Updown
-from groundling.tensors import Batch, Regions
+from groundling.tensors import Batch, Regions, Scene
 from groundling.text.vocab import Vocabulary
 from groundling.train.checkpoint import read
 from groundling.train.stages import Clock, Parts
@@ -56,11 +56,22 @@ class Kites(nn.Module):
         return (words == self.kite).any(1).float()
 
 
+def plainly(m: Parts, scene: Scene, words: Tensor) -> Tensor:
+    """log p of each word (N, T) among those that may be said, one step after another."""
+    state, word, logps = m.captioner.start(scene), torch.full_like(words[:, 0], BOS), []
+    for target in words.unbind(1):
+        logp, _, state = m.captioner.step(word, scene, state)
+        logp = logp.index_fill(1, torch.tensor([PAD, BOS, UNK]), -torch.inf).log_softmax(1)
+        logps.append(torch.where(target != PAD, logp[torch.arange(len(logp)), target.clamp(min=EOS)], 0.0))
+        word = target
+    return torch.stack(logps, 1)
+
+
 # ---------------------------------------------------------------- eq. 18
 
 
 def test_the_gradient_is_minus_the_gain_over_the_greedy_caption_times_that_of_log_p(tmp_path: Path) -> None:
-    """With dropout off, so that what is drawn here with the same seed is what the loss draws."""
+    """What is drawn here with the same seed is what the loss draws; scored word by word, with gradients."""
     given, batch = world(tmp_path)
     m, recipe = untrained(given), Scst(samples=3)
 
@@ -74,22 +85,12 @@ def test_the_gradient_is_minus_the_gain_over_the_greedy_caption_times_that_of_lo
     torch.manual_seed(1)
     image_of = torch.arange(8).repeat_interleave(3)
     scene = m.captioner.encode(batch.regions)
-    with scst.what_is_said(m.captioner):
-        drawn = generate.sample(m.captioner, scene[image_of], 7)
-    usual = generate.greedy(m.captioner, scene, 7).tokens
-    gain = reward(m, batch, drawn.tokens, image_of) - reward(m, batch, usual, torch.arange(8))[image_of]
-    (-(gain * drawn.logp.sum(1)).sum() / drawn.real.sum()).backward()
+    usual, drawn = generate.rehearse(m.captioner, scene, 7, 3)
+    gain = reward(m, batch, drawn, image_of) - reward(m, batch, usual, torch.arange(8))[image_of]
+    (-(gain * plainly(m, scene[image_of], drawn).sum(1)).sum() / (drawn != PAD).sum()).backward()
     assert gain.abs().max() > 0
     for ours, plain in zip(found, [w.grad for w in m.parameters() if w.grad is not None], strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-6)
-
-
-def test_captions_that_were_drawn_are_scored_as_when_they_were_drawn(tmp_path: Path) -> None:
-    given, batch = world(tmp_path)
-    m = untrained(given)
-    scene = m.captioner.encode(batch.regions)[torch.tensor([0, 0, 5])]
-    said = generate.sample(m.captioner, scene, 6)
-    torch.testing.assert_close(log_likelihood(m, scene, said.tokens), said.logp)
 
 
 def test_dropout_is_off_so_that_captions_are_of_the_probabilities_that_learn(tmp_path: Path) -> None:
@@ -109,8 +110,8 @@ def test_dropout_is_off_so_that_captions_are_of_the_probabilities_that_learn(tmp
 def test_words_that_are_never_drawn_gain_nothing_from_captions_below_the_baseline(tmp_path: Path) -> None:
     given, batch = world(tmp_path)
     m = untrained(given)
-    rewards = iter([torch.zeros(3 * len(batch.ids)), torch.ones(len(batch.ids))])  # drawn, then the baseline
-    losses = Scst(samples=3).losses(lambda m, batch, words, image_of: next(rewards), 6)
+    worth = (torch.arange(4 * len(batch.ids)) < len(batch.ids)).float()  # 1 for the greedy captions, 0 for the drawn
+    losses = Scst(samples=3).losses(lambda m, batch, words, image_of: worth, 6)
     losses(m, batch, Clock(0, 0))["scst"].backward()
     grad = m.captioner.logits.bias.grad
     assert grad.abs().max() > 0.01 and not grad[[PAD, BOS, UNK]].any()
