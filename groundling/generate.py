@@ -82,8 +82,8 @@ def rehearse(captioner: Captioner, scene: Scene, length: int, samples: int) -> t
     """What each of N rows would say by `greedy`, tokens (N, T), and `samples` drawn captions of each, (N * samples, T).
 
     One loop for all, dropout off, no gradient, and nothing but words: what learning from rewards begins with. They are
-    drawn from the probabilities among the words that are said; to score them as they were drawn, say them `aloud`. Votes
-    of branches that are equal are decided by these probabilities, too, where `greedy` asks for those among all words.
+    drawn from the probabilities among the words that are said; to score them as they were drawn, say them `aloud`.
+    Equal votes of branches are decided by these probabilities, too, where `greedy` asks for those among all words.
     """
     n, each = len(scene), 1 + samples  # the first of each row is the likeliest
     rows = torch.arange(n * each, device=scene.row.device)  # the captions that are not finished

@@ -99,7 +99,7 @@ class _WeightAtTheEnd(Function):
 
 
 def scores(layer: nn.Linear, h: Tensor, aloud: bool) -> Tensor:
-    """Logits (..., V); `aloud`: PAD, BOS and UNK have no part in the softmax and learn nothing, as they are never said."""
+    """Logits (..., V); `aloud`: PAD, BOS and UNK have no part in the softmax and learn nothing: they are never said."""
     return F.linear(h, layer.weight, sayable(layer.bias, -1e4) if aloud else layer.bias)
 
 
