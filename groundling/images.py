@@ -48,7 +48,7 @@ def open_image(path: Path | str) -> Image.Image:
 
 
 def as_shown(image: Image.Image) -> Image.Image:
-    """A copy of what PIL has opened, as `open_image` would give it; of such a copy, the same again."""
+    """A copy of the current frame of what PIL has opened, as `open_image` gives it; of such a copy, the same again."""
     turn = None if image.format == "TIFF" else _TURNS.get(_orientation(image))  # Pillow turns a TIFF by itself
     image.load()
     shown = _rgb(image if turn is None else image.transpose(turn))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import sys
 from collections import Counter
@@ -293,7 +294,7 @@ def _page(path: Path, captions: Sequence[GroundedCaption]) -> set[str]:
 
 
 def _png(folder: Path, said: GroundedCaption) -> bool:
-    """Write the picture with its boxes; False, and the reason told, where it cannot be read.
+    """Write the picture with its boxes; False, and the reason told, where it cannot be read or its name is too long.
 
     No two ids give one name: a/b is a%2Fb, as in an address, and % is %25.
     """
@@ -302,7 +303,9 @@ def _png(folder: Path, said: GroundedCaption) -> bool:
 
     try:
         api.draw(said.media, said).save(folder / f"{said.id.replace('%', '%25').replace('/', '%2F')}.png")
-    except DataError as error:
+    except (DataError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
+            raise
         print(f"groundling: {error}", file=sys.stderr)
         return False
     return True

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from groundling.models.scan import is_word
+from groundling.models.standard import Standard
 from groundling.tensors import Batch, Regions
 from groundling.types import PAD
 
@@ -64,7 +65,7 @@ class Grounder(nn.Module):
         phrase of two; PAD: none. `nouns`: which words of the vocabulary are nouns, for captions without tags."""
         super().__init__()
         self.temperature, self.joiner = temperature, joiner
-        self.norm = nn.BatchNorm1d(dim, affine=False)
+        self.norm = Standard(dim)
         self.columns = nn.Dropout(dropout / 3)
         self.of_region = _branch(dim, joint, dropout)
         self.embed = nn.Embedding(vocab_size, embed, padding_idx=PAD)

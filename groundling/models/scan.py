@@ -7,7 +7,8 @@ then stacked cross attention (models/cross_attention.py). What a caption is wort
 over the nouns in POS-SCAN. Regions of a video are those of all its frames.
 
 f is brought to mean 0 and deviation 1 first. W_v and b_v could undo it, so no model is gained or lost, but features of
-photos have so much in common that without it the hardest rivals teach next to nothing for many epochs.
+photos have so much in common that without it the hardest rivals teach next to nothing for many epochs. Of several
+processes each takes the mean of its own regions while training.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from groundling.errors import GroundlingError
 from groundling.models.cross_attention import STEEPEST, attention, score_all, score_pairs
+from groundling.models.standard import Standard
 from groundling.tensors import Batch, Regions
 from groundling.types import EOS, PAD
 
@@ -49,7 +51,7 @@ class Scan(nn.Module):
         if not 0 <= temperature <= STEEPEST:
             raise GroundlingError(f"temperature must be from 0 to {STEEPEST:g}, got {temperature}")
         self.temperature, self.alone = temperature, alone
-        self.norm = nn.BatchNorm1d(dim, affine=False)
+        self.norm = Standard(dim)
         self.of_regions = nn.Linear(dim, hidden)
         self.embed = nn.Embedding(vocab_size, embed, padding_idx=PAD)
         self.gru = nn.GRU(embed, hidden, batch_first=True, bidirectional=True)
@@ -62,9 +64,8 @@ class Scan(nn.Module):
 
     def see(self, regions: Regions) -> Tensor:
         """v (B, R, H), eq. 1, of unit length; 0 where not valid."""
-        v = regions.feats.new_zeros(*regions.valid.shape, self.of_regions.out_features)
-        real = self.norm(regions.feats[regions.valid])
-        return v.masked_scatter(regions.valid[..., None], _unit(self.of_regions(real)))
+        v = _unit(self.of_regions(self.norm(regions.feats[regions.valid])))
+        return v.new_zeros(*regions.valid.shape, v.shape[-1]).masked_scatter(regions.valid[..., None], v)
 
     def read(self, words: Tensor, counts: Tensor) -> Tensor:
         """e (N, T, H), eq. 3, of unit length; 0 for what is no word, and if `alone` for words that do not count."""

@@ -191,7 +191,10 @@ def load(folder: Path | str) -> Model:
         fill(model.parts, weights)
     except RuntimeError as error:
         first = str(error).splitlines()[1].strip()  # below a heading, one line for each weight
-        raise DataError(f"{folder / WEIGHTS} is not of the run of its {ABOUT}: copy both from one. {first}") from error
+        raise DataError(
+            f"{folder / WEIGHTS} is not of the run of its {ABOUT}, or of another version: "
+            f"copy both from one run, or train anew. {first}"
+        ) from error
     model.parts.requires_grad_(False).eval()
     return model
 

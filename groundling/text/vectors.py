@@ -47,7 +47,7 @@ def _file(path: Path, wanted: Iterable[str], size: int) -> Iterator[tuple[str, V
                     continue
                 yield word, _numbers(rest, f"{path}: line {number}")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot read word vectors ({error}); UTF-8 text is expected") from error
+        raise DataError(f"{path}: cannot read word vectors ({error}); name a file of UTF-8 text") from error
 
 
 def _numbers(text: str, place: str) -> Vectors:

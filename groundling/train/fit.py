@@ -205,8 +205,13 @@ def unfreeze(parts: Parts, stage: Stage) -> None:
 
 
 def autocast(device: torch.device) -> torch.autocast:
-    """bfloat16 on GPUs that have it; float32 elsewhere."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda" and torch.cuda.is_bf16_supported())
+    """bfloat16 on GPUs that have it; float32 elsewhere.
+
+    Nothing is cached: in older releases of PyTorch a weight that is first used without gradients, as when captions are
+    drawn, has none later in the same step either.
+    """
+    low = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return torch.autocast(device.type, torch.bfloat16, enabled=low, cache_enabled=False)
 
 
 def agree(terms: Mapping[str, Tensor], signum: int) -> tuple[dict[str, float], bool]:

@@ -105,6 +105,15 @@ def test_each_id_has_a_png_of_its_own(place: Path, tmp_path: Path) -> None:
     assert {file.name for file in (tmp_path / "out").iterdir()} == names
 
 
+def test_an_id_that_is_too_long_for_a_file_name_costs_only_its_own_png(place: Path, tmp_path: Path) -> None:
+    picture = next((place / "scenes" / "images").iterdir())
+    for folder in ("a", "b" * 130 + "/" + "c" * 130):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        shutil.copy(picture, tmp_path / "in" / folder / "7.png")
+    assert run("caption", tmp_path / "in", "--model", place / "model", "--png", tmp_path / "out") == 1
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["a%2F7.png.png"]
+
+
 @pytest.mark.parametrize("more", [[], ["--png", "png"]])
 def test_each_file_that_fails_is_counted_once(
     place: Path, tmp_path: Path, more: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -205,7 +205,7 @@ def work(number: int, folder: Path) -> None:
         write(folder / f"gradients-{number}", gradients(folder, number), {})
 
 
-def test_two_processes_find_the_rivals_and_the_gradient_of_one(tmp_path: Path) -> None:
+def test_two_processes_with_the_same_statistics_find_the_rivals_and_the_gradient_of_one(tmp_path: Path) -> None:
     planted.make(tmp_path / "store", images=12)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

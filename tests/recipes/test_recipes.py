@@ -255,7 +255,7 @@ def tensors(parts: Parts) -> Iterator[tuple[str, torch.Tensor]]:
 @pytest.mark.parametrize(
     ("name", "fields", "told"),
     [
-        ("updown", {"hidden": 10**6}, "not of the run of its model.json: copy both from one. size mismatch for "),
+        ("updown", {"hidden": 10**6}, "copy both from one run, or train anew. size mismatch for "),
         ("updown", {"hidden": 10**9}, "model.json does not describe a model: .*Copy the run again"),
         ("updown", {"hidden": 10**30}, "model.json does not describe a model: .*Copy the run again"),
         ("two_branch", {"layers": 10**9}, "model.json does not describe a model: .*more than 10,000 tensors"),
