@@ -37,6 +37,7 @@ SMALL: dict[str, Value] = {
     "scst.epochs": 12,
     "scst.samples": 10,
     "scst.batch": 32,
+    "scst.lam2": 5.0,
     "groundling.alone": 12,
     "groundling.epochs": 4,
     "groundling.finish": 4,
