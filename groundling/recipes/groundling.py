@@ -12,9 +12,10 @@
  3. Self-critical training (`scst`) with the same model as judge:  r(y) = CIDEr-D(y) + λ2 S(I, y),  for `finish` epochs,
     none unless asked. A grounder rates phrases, not sentences, hence the small λ2; it was not tuned.
 
-Each stage starts from the best weights of the one before it. `docs/results.md` has what was measured: 2 helps, and is
-the default; 1 and 3 have not shown yet that they help on photos. Where boxes matter more than the captioner's own
-attention, `groundling caption --grounder` lets the grounder look again at what was said.
+Each stage starts from the best weights of the one before it. `docs/results.md` has what was measured: 2 helps most,
+and is the default; 1 helps without a guide, and with one takes more time than it gains; 3 has not shown yet that it
+helps on photos. Where boxes matter more than the captioner's own attention, `groundling caption --grounder` lets the
+grounder look again at what was said.
 """
 
 from __future__ import annotations
