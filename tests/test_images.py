@@ -47,14 +47,18 @@ def test_everyday_formats_keep_their_colours(tmp_path: Path, suffix: str) -> Non
     assert near(image.getpixel((5, 16)), RED) and near(image.getpixel((43, 16)), GREEN)
 
 
+def turned(path: Path, orientation: int) -> Path:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    halves().save(path, exif=exif, quality=95)
+    return path
+
+
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tiff"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_an_image_is_turned_as_its_exif_says(tmp_path: Path, suffix: str, orientation: int) -> None:
     """Of the eight orientations, those that show the first column of pixels last put red on another side."""
-    path = tmp_path / f"turned.{suffix}"
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    halves().save(path, exif=exif, quality=95)
+    path = turned(tmp_path / f"turned.{suffix}", orientation)
     image = open_image(path)
     width, height = image.size
     assert (width, height) == image_size(path) == ((32, 48) if orientation >= 5 else (48, 32))
@@ -73,10 +77,7 @@ def test_an_image_is_turned_as_its_exif_says(tmp_path: Path, suffix: str, orient
 @pytest.mark.parametrize("orientation", [1, 2, 6, 7])
 def test_what_pil_has_opened_is_shown_as_its_file_is(tmp_path: Path, suffix: str, orientation: int) -> None:
     """Lazily opened, loaded, converted or shown before; and it is not changed itself."""
-    path = tmp_path / f"turned.{suffix}"
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    halves().save(path, exif=exif, quality=95)
+    path = turned(tmp_path / f"turned.{suffix}", orientation)
     wanted = open_image(path)
     with Image.open(path) as lazy, Image.open(path) as loaded:
         loaded.load()
