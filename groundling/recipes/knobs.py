@@ -15,6 +15,7 @@ from groundling.errors import GroundlingError
 from groundling.recipes import RECIPES, Finish
 
 TYPES = {"int": int, "float": float, "str": str}
+MOST = {"length": 1000}  # beam search makes room for so many words before it knows the first
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,17 @@ def read(name: str) -> tuple[str, list[Knob]]:
 def check(recipe: Finish, *, shares: Collection[str] = (), zero: Collection[str] = ()) -> None:
     """GroundlingError unless each `int` field is a whole number, 1 or more, and each `float` finite and 0 or more.
 
-    Whole numbers of `zero` may be 0; `shares` are from 0 to 1. A float may be given as a whole number.
+    Whole numbers of `zero` may be 0; `shares` are from 0 to 1; `MOST` limits some. A float may be given as a whole
+    number. Since a model on disk names its recipe, this is also what a damaged or hostile file meets.
     """
     for field in fields(recipe):
         name, kind, value = field.name, TYPES[str(field.type)], getattr(recipe, field.name)
         if kind is str:
             continue
         least = int(kind is int and name not in zero)
-        most = 1 if name in shares else math.inf
+        most = 1 if name in shares else MOST.get(name, math.inf)
         fits = isinstance(value, int) or (kind is float and isinstance(value, float))
         if not (fits and least <= value <= most and math.isfinite(value)):
             number = "a whole number" if kind is int else "a number"
-            allowed = f"from {least} to {most}" if name in shares else f"{number}, {least} or more"
+            allowed = f"from {least} to {most}" if most < math.inf else f"{number}, {least} or more"
             raise GroundlingError(f"{name} must be {allowed}; got {value}")

@@ -99,14 +99,17 @@ def test_flags_are_the_fields_of_the_dataclass_and_each_has_help(name: str) -> N
 
 
 @pytest.mark.parametrize("name", QUICK)
-@pytest.mark.parametrize(("knob", "value"), [("patience", 0), ("dropout", 0), ("dropout", 1.0), ("lr", 0)])
+@pytest.mark.parametrize(
+    ("knob", "value"), [("patience", 0), ("dropout", 0), ("dropout", 1.0), ("lr", 0), ("length", 1000)]
+)
 def test_the_ends_of_a_range_are_legal(name: str, knob: str, value: float) -> None:
     assert getattr(recipe(name, **{knob: value}), knob) == value
 
 
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize(
-    ("knob", "value"), [("epochs", 0), ("epochs", 1.5), ("dropout", 1.01), ("lr", float("inf")), ("patience", -1)]
+    ("knob", "value"),
+    [("epochs", 0), ("epochs", 1.5), ("dropout", 1.01), ("lr", float("inf")), ("patience", -1), ("length", 1001)],
 )
 def test_what_is_out_of_range_is_named(name: str, knob: str, value: float) -> None:
     with pytest.raises(GroundlingError, match=f"{knob} must be .*got {value}"):
@@ -258,6 +261,7 @@ def tensors(parts: Parts) -> Iterator[tuple[str, torch.Tensor]]:
         ("updown", {"hidden": 10**6}, "copy both from one run, or train anew. size mismatch for "),
         ("updown", {"hidden": 10**9}, "model.json does not describe a model: .*Copy the run again"),
         ("updown", {"hidden": 10**30}, "model.json does not describe a model: .*Copy the run again"),
+        ("updown", {"length": 10**12}, "model.json does not describe a model: length must be from 1 to 1000; got 1"),
         ("two_branch", {"layers": 10**9}, "model.json does not describe a model: .*more than 10,000 tensors"),
         ("distributed", {"branches": 10**9}, "model.json does not describe a model: .*more than 10,000 tensors"),
         ("two_branch", {"vectors": "/dev/zero", "vector_size": 10**9}, "not of the run of its model.json"),
