@@ -87,7 +87,10 @@ def head_noun(caption: Caption, span: Span) -> int:
 
 
 def label(examples: Iterable[Example], classes: Classes) -> list[Example]:
-    """The same examples, each phrase with its head and, where the head is a form of a class, its label."""
+    """The same examples, each phrase with its head and, where the head is a form of a class, its label.
+
+    Head and class are those that the data set names, where it does: "he" may be a man.
+    """
     return [replace(example, gold=tuple(_labelled(example, classes))) for example in examples]
 
 
@@ -95,6 +98,6 @@ def _labelled(example: Example, classes: Classes) -> Iterator[Phrase]:
     names = set(classes.names)
     for phrase in example.gold:
         caption = example.captions[phrase.caption]
-        head = head_noun(caption, phrase.span)
-        lemma = caption.lemmas[head] if head >= 0 else ""
-        yield replace(phrase, head=head, label=lemma if lemma in names else "")
+        head = phrase.head if phrase.label else head_noun(caption, phrase.span)
+        name = phrase.label or (caption.lemmas[head] if head >= 0 else "")
+        yield replace(phrase, head=head, label=name if name in names else "")

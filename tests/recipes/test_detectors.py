@@ -46,6 +46,13 @@ def test_a_box_is_one_region_with_all_that_was_said_of_it() -> None:
     assert perfect_fingerprint(CLASSES).labels == ("dog", "cat", "other")
 
 
+def test_a_class_that_the_data_set_names_is_that_of_the_region() -> None:
+    """As in ActivityNet-Entities, which calls a puppy a dog."""
+    seen = example(("puppy", BOX, 0))
+    seen = replace(seen, gold=(replace(seen.gold[0], label="dog", head=1),))
+    assert perfect(seen, CLASSES).feats[0].tolist() == [[1, 0, 0]]
+
+
 def test_the_same_box_in_another_frame_is_another_region() -> None:
     found = perfect(example(("dog", BOX, 0), ("dog", BOX, 3)), CLASSES)
     assert found.frame[0].tolist() == [0, 3]

@@ -80,5 +80,9 @@ def test_a_class_that_the_data_set_names_is_the_class_of_its_word() -> None:
     """ActivityNet-Entities calls "guy" a man and tells the word; the lemma of the noun would be another class."""
     caption = Caption("a guy", ("a", "guy"), ((0, 1), (2, 5)), ("DT", "NN"), ("a", "guy"))
     phrase = Phrase(0, (1, 2), ((0.0, 0.0, 5.0, 5.0),), frames=(3,), label="man", head=1)
-    found = build([Example("v_1_segment_00", "", (0, 0), (caption,), (phrase,))], min_count=1)
+    segment = Example("v_1_segment_00", "", (0, 0), (caption,), (phrase,))
+    found = build([segment], min_count=1)
     assert found.names == ("man",) and found.class_of["guy"] == "man"
+    assert label([segment], found) == [segment]
+    (rare,) = label([segment], Classes(("dog",), {"dog": "dog"}))[0].gold
+    assert (rare.label, rare.head) == ("", 1)
