@@ -24,7 +24,7 @@ from groundling.types import BOS, EOS, PAD
 IMAGES, CAPTIONS, REGIONS, FEATURE, VOCAB, LENGTH = 8, 5, 50, 256, 4000, 14
 
 
-def step(model: UpDown, seen: Regions, tokens: Tensor) -> float:
+def step(model: UpDown | Distributed, seen: Regions, tokens: Tensor) -> float:
     """CPU seconds of one step, forward and backward."""
     start = time.process_time()
     scene = model.encode(seen)[torch.arange(IMAGES).repeat_interleave(CAPTIONS)]
@@ -50,7 +50,7 @@ def main() -> None:
         end = int(torch.randint(5, LENGTH + 1, ()))
         row[end], row[end + 1 :] = EOS, PAD
     h = args.hidden
-    models: dict[str, UpDown] = {"Up-Down": UpDown(VOCAB, Plain(FEATURE, h), Additive(h, h), h, h)}
+    models: dict[str, UpDown | Distributed] = {"Up-Down": UpDown(VOCAB, Plain(FEATURE, h), Additive(h, h), h, h)}
     for k in (1, 2, 3, 4, 5):
         models[f"K = {k}"] = Distributed(VOCAB, Plain(FEATURE, h), [Additive(h, h) for _ in range(k)], h, h)
     times: dict[str, list[float]] = {name: [] for name in models}

@@ -39,12 +39,12 @@ from torch.autograd.function import once_differentiable
 
 from groundling.models.attention import Additive, masked_softmax
 from groundling.models.packed import Packing, Unrolled, log_softmax, scores
-from groundling.models.updown import Cells, Gates, State, UpDown, listen, silence, speak
+from groundling.models.updown import Cells, Gates, State, TwoLayers, listen, silence, speak
 from groundling.tensors import Decoding, Glimpse, Scene, sayable
 from groundling.types import EOS, PAD, UNK
 
 
-class Distributed(UpDown):
+class Distributed(TwoLayers):
     """Up-Down whose attention is the first branch, and `others` after it: the weights of an Up-Down fit.
 
     `open` says how many branches are in use; it is saved with the weights, so that a model that has learned with one
@@ -85,7 +85,8 @@ class Distributed(UpDown):
 
     def keys(self, memory: Tensor) -> Tensor:
         """(B, R, H) -> (B, K, R, A), of the branches in use."""
-        return torch.stack([attend.keys(memory) for attend in self.branches(int(self.used))], 1)
+        used = max(1, int(self.used))  # a file may say anything
+        return torch.stack([attend.keys(memory) for attend in self.branches(used)], 1)
 
     def start(self, scene: Scene) -> State:
         still = self.whole_gates(scene.whole)[scene.row]
@@ -124,13 +125,8 @@ class Distributed(UpDown):
 
     # ---------------------------------------------------------------- teacher forcing
 
-    def forward(  # type: ignore[override]
-        self, scene: Scene, inputs: Tensor, targets: Tensor, aloud: bool = False
-    ) -> Decoding:
-        """Score `targets` (N, T), saying `inputs` (N, T) before them; the decoding's `branches` are those of each.
-
-        Fewer arguments than Up-Down's: there is neither scheduled sampling nor another attention here.
-        """
+    def forward(self, scene: Scene, inputs: Tensor, targets: Tensor, aloud: bool = False) -> Decoding:
+        """Score `targets` (N, T), saying `inputs` (N, T) before them; the decoding's `branches` are those of each."""
         k = scene.keys.shape[1]
         packing = Packing.of(targets != PAD, scene.row, len(scene.memory))
         scene = scene.only(packing.images)

@@ -39,11 +39,8 @@ class Cells(NamedTuple):
 State = tuple[Cells, Tensor]  # and (N, 4H) the part of the attention LSTM's gates that never changes: W v̄ + b
 
 
-class UpDown(nn.Module):
-    """A captioner made of an encoder, an attention, and optionally an attention over the feature map (`attend_grid`).
-
-    With the latter, v̂_t + att(grid) is what the language LSTM sees (Chen et al. 2021, eq. 4).
-    """
+class TwoLayers(nn.Module):
+    """The weights of Up-Down: an encoder, an attention, two LSTMs, and what is done with them before the first word."""
 
     def __init__(
         self,
@@ -69,8 +66,6 @@ class UpDown(nn.Module):
             for weight in layer.parameters():
                 nn.init.uniform_(weight, -(hidden**-0.5), hidden**-0.5)
 
-    # ---------------------------------------------------------------- one word at a time
-
     def encode(self, regions: Regions) -> Scene:
         memory, whole, grid = self.encoder(regions)
         return Scene(
@@ -88,6 +83,25 @@ class UpDown(nn.Module):
         """(B, R, H) -> (B, R, A): what the attention makes of the regions once."""
         return self.attend.keys(memory)
 
+    def hear(self, token: Tensor) -> Tensor:
+        """Words (...) -> their part of the attention LSTM's gates (..., 4H)."""
+        gates: Tensor = self.word_gates(self.words(token))
+        return gates
+
+    def words(self, token: Tensor) -> Tensor:
+        """Words (...) -> e (..., E)."""
+        e: Tensor = self.dropout(self.embed(token).relu())
+        return e
+
+
+class UpDown(TwoLayers):
+    """A captioner made of an encoder, an attention, and optionally an attention over the feature map (`attend_grid`).
+
+    With the latter, v̂_t + att(grid) is what the language LSTM sees (Chen et al. 2021, eq. 4).
+    """
+
+    # ---------------------------------------------------------------- one word at a time
+
     def start(self, scene: Scene) -> State:
         still = self.whole_gates(scene.whole)[scene.row]
         return silence(still), still
@@ -100,16 +114,6 @@ class UpDown(nn.Module):
         cells = speak(cells, context, self.language_gates)
         logits = scores(self.logits, self.dropout(cells.h2), aloud)
         return log_softmax(logits), Glimpse(weights), (cells, still)
-
-    def hear(self, token: Tensor) -> Tensor:
-        """Words (...) -> their part of the attention LSTM's gates (..., 4H)."""
-        gates: Tensor = self.word_gates(self.words(token))
-        return gates
-
-    def words(self, token: Tensor) -> Tensor:
-        """Words (...) -> e (..., E)."""
-        e: Tensor = self.dropout(self.embed(token).relu())
-        return e
 
     def look(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
         """Eq. 11, and the feature map where there is one: context (N, H), weights (N, R)."""

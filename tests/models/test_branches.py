@@ -41,7 +41,9 @@ def distributed(k: int = 3, seed: int = 0, gain: float = 3.0, eliminate: bool = 
     return model
 
 
-def forced(model: UpDown, seen: Regions, tokens: Tensor = TOKENS, image_of: Tensor = IMAGE_OF) -> Decoding:
+def forced(
+    model: UpDown | Distributed, seen: Regions, tokens: Tensor = TOKENS, image_of: Tensor = IMAGE_OF
+) -> Decoding:
     said: Decoding = model(model.encode(seen)[image_of], tokens[:, :-1], tokens[:, 1:])
     return said
 
@@ -238,7 +240,7 @@ def test_one_branch_is_up_down_to_the_last_bit(dtype: torch.dtype) -> None:
     seen = regions(9, 2, 6)
     seen = replace(seen, feats=seen.feats.to(dtype))
 
-    def everything(model: UpDown) -> list[Tensor]:
+    def everything(model: UpDown | Distributed) -> list[Tensor]:
         missing, extra = model.load_state_dict(plain.state_dict(), strict=False)
         assert not extra and all(name.startswith(("others", "used")) for name in missing)
         model.train()
@@ -334,6 +336,13 @@ def test_how_many_branches_are_open_is_kept_with_the_weights() -> None:
     assert len(forced(other, regions(4, 4, 4)).branches) == 2
     with pytest.raises(ValueError, match="3 branches, not 4"):
         model.open(4)
+
+
+@pytest.mark.parametrize(("told", "found"), [(-1, 1), (0, 1), (9, 3)])
+def test_a_file_that_speaks_of_branches_that_there_are_not_opens_those_there_are(told: int, found: int) -> None:
+    model = distributed(3)
+    model.used.fill_(told)
+    assert len(forced(model, regions(4, 4, 4)).branches) == found
 
 
 def test_a_feature_map_is_seen_by_every_branch() -> None:
