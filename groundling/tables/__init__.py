@@ -15,6 +15,8 @@ from groundling.errors import GroundlingError
 TABLES = {  # name -> module of this package that has it
     "pos-scan-table-1": "pos_scan",
     "pos-scan-table-2": "pos_scan",
+    "pos-scan-table-3": "pos_scan",
+    "pos-scan-table-4": "pos_scan",
     "pos-scan-figure-3": "pos_scan",
     "pos-scan-divergence": "pos_scan",
     "pos-scan-supervision": "pos_scan",
