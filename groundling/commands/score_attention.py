@@ -7,16 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from groundling.commands.score_table import (
-    add_baseline,
-    add_bootstrap,
-    add_iou,
-    compared,
-    ends,
-    print_scores,
-    resampled,
-    show,
-)
+from groundling.commands.score_table import add_common, add_iou, compared, ends, print_scores, resampled, show
 
 DESCRIPTION = """\
 Attention accuracy: a model reads the captions that people wrote, and at each word that has a box, the region that it
@@ -42,9 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
     add_iou(parser)
-    add_bootstrap(parser)
-    add_baseline(parser, "run")
-    parser.add_argument("--json", action="store_true", help="print JSON, with the words of each class")
+    add_common(parser, "run", "print JSON, with the words of each class")
 
 
 def run(args: argparse.Namespace) -> None:

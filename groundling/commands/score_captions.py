@@ -7,15 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.commands.score_table import (
-    add_baseline,
-    add_bootstrap,
-    compared,
-    ends,
-    metric_names,
-    print_scores,
-    resampled,
-)
+from groundling.commands.score_table import add_common, compared, ends, metric_names, print_scores, resampled
 
 if TYPE_CHECKING:
     from groundling.metrics.statistics import Statistics
@@ -53,9 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--df", type=Path, metavar="FILE", help="document frequencies for CIDEr (`groundling df`)")
     parser.add_argument("--java", action="store_true", help="METEOR by its own jar, as a cross-check; needs Java")
     parser.add_argument("--per-image", action="store_true", help="the scores of each image, too")
-    add_bootstrap(parser)
-    add_baseline(parser, "results")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_common(parser, "results")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -7,15 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from groundling.commands.score_table import (
-    add_baseline,
-    add_bootstrap,
-    compared,
-    ends,
-    print_scores,
-    resampled,
-    signatures,
-)
+from groundling.commands.score_table import add_common, compared, ends, print_scores, resampled, signatures
 
 DESCRIPTION = """\
 CHAIR: how many of the objects that captions mention are not in the image (CHAIRi), and how many captions mention one
@@ -35,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--refs", type=Path, required=True, metavar="CAPTIONS", help="COCO captions file")
     parser.add_argument("--synonyms", type=Path, required=True, metavar="SYNONYMS", help="synonym sets, one per line")
     parser.add_argument("--instances", type=Path, metavar="FILE", help="COCO instances file")
-    add_bootstrap(parser)
-    add_baseline(parser, "results")
-    parser.add_argument("--json", action="store_true", help="print JSON, with every caption")
+    add_common(parser, "results", "print JSON, with every caption")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -6,15 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from groundling.commands.score_table import (
-    add_baseline,
-    add_bootstrap,
-    add_iou,
-    compared,
-    ends,
-    print_scores,
-    resampled,
-)
+from groundling.commands.score_table import add_common, add_iou, compared, ends, print_scores, resampled
 
 DESCRIPTION = """\
 Region classification ("Cls." of the papers): every region that overlaps a box that people drew (IoU above 0.5) should
@@ -42,9 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
     add_iou(parser)
-    add_bootstrap(parser)
-    add_baseline(parser, "run")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_common(parser, "run")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -7,15 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groundling.commands.score_table import (
-    add_baseline,
-    add_bootstrap,
-    add_iou,
-    compared,
-    ends,
-    print_scores,
-    resampled,
-)
+from groundling.commands.score_table import add_common, add_iou, compared, ends, print_scores, resampled
 
 if TYPE_CHECKING:
     from groundling.metrics.statistics import Statistics
@@ -52,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", choices=("generated", "gt"), default="generated", help="(default: generated)")
     add_iou(parser)
     parser.add_argument("--lemmas", type=Path, metavar="TABLE", help="{word: lemma} in place of the built-in rules")
-    add_bootstrap(parser)
-    add_baseline(parser, "submission")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_common(parser, "submission")
 
 
 def run(args: argparse.Namespace) -> None:

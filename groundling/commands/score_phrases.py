@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from groundling.commands.score_table import (
-    add_baseline,
-    add_bootstrap,
+    add_common,
     add_iou,
     compared,
     ends,
@@ -45,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of several true boxes: any, or the box around them all",
     )
     add_iou(parser, "overlap from which a box is right (default 0.5)")
-    add_bootstrap(parser)
-    add_baseline(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_common(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -26,10 +26,13 @@ def add_bootstrap(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bootstrap", type=_resamples, default=0, metavar="N", help="95 %% intervals from N resamples")
 
 
-def add_baseline(parser: argparse.ArgumentParser, what: str = "file") -> None:
+def add_common(parser: argparse.ArgumentParser, what: str = "file", json: str = "print JSON") -> None:
+    """What commands that score one system have at last; `what` is the system: a file, a run."""
+    add_bootstrap(parser)
     parser.add_argument(
         "--baseline", type=Path, metavar=what.upper(), help=f"the {what} of another system: is the difference real?"
     )
+    parser.add_argument("--json", action="store_true", help=json)
 
 
 def metric_names(text: str) -> list[str]:
