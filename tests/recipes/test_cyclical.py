@@ -17,6 +17,7 @@ from groundling.generate import greedy
 from groundling.recipes import ABOUT, WEIGHTS, Given, load
 from groundling.recipes.cyclical import Cyclical
 from groundling.recipes.run import groundable_words, train
+from groundling.regions.records import Layout
 from groundling.tensors import Batch, Regions
 from groundling.text.vocab import Vocabulary
 from groundling.train.checkpoint import read
@@ -38,18 +39,21 @@ SMALL: dict[str, Any] = {
 NOW = Clock(0, 0)
 
 
-def little(folder: Path, **knobs: Any) -> tuple[Cyclical, Parts, Batch]:
+def little(folder: Path, grid: bool = False, **knobs: Any) -> tuple[Cyclical, Parts, Batch]:
     """A recipe, its parts with weights large enough that words differ, and a batch of four images; float64."""
     dataset, store = planted.make(folder, images=5)
     vocab = Vocabulary.build((e.captions[0].tokens for e in dataset), 1)
     batch = next(Loader(dataset.split("train"), store, vocab, batch_size=4, length=5)(0))
     recipe = Cyclical(**SMALL | knobs)
     torch.manual_seed(5)
-    parts = recipe.parts(vocab, store.layout, groundable_words(dataset)).double().eval()
+    seen = replace(
+        batch.regions, feats=batch.regions.feats.double(), grid=torch.randn(4, 6, 3).double() if grid else None
+    )
+    parts = recipe.parts(vocab, Layout.of(seen), groundable_words(dataset)).double().eval()
     with torch.no_grad():
         for weight in parts.parameters():
             weight.mul_(2)
-    return recipe, parts, replace(batch, regions=replace(batch.regions, feats=batch.regions.feats.double()))
+    return recipe, parts, replace(batch, regions=seen)
 
 
 def by_hand(recipe: Cyclical, m: Parts, batch: Batch) -> dict[str, Tensor]:
@@ -72,9 +76,13 @@ def by_hand(recipe: Cyclical, m: Parts, batch: Batch) -> dict[str, Tensor]:
             h1, c1 = _cell(heard + model.attention_gates(torch.cat([second.h2, second.h1], 1)), second.c1)
             word = int(logp.detach().argmax())
             query = h1[0] if recipe.of_hidden else model.embed.weight[word].relu()
-            beta = (keys @ localizer(query) / keys.shape[1] ** 0.5).softmax(0)  # (6)
+            asked = localizer(query) / keys.shape[1] ** 0.5
+            beta = (keys @ asked).softmax(0)  # (6)
+            context = beta @ memory
+            if scene.grid is not None:
+                context = context + (scene.grid_keys[image] @ asked).softmax(0) @ scene.grid[image]
             visual = bool(batch.visual[n, t + 1])
-            seen = (beta @ memory)[None] * (1.0 if visual else recipe.others_region)
+            seen = context[None] * (1.0 if visual else recipe.others_region)
             h2, c2 = _cell(model.language_gates(torch.cat([seen, h1, second.h2], 1)), second.c2)  # (7)
             second = type(second)(h1, c1, h2, c2)
             again = model.logits(h2).log_softmax(1)[0, target]
@@ -110,6 +118,7 @@ def gradients(parts: Parts, loss: Tensor) -> dict[str, Tensor]:
         {"layers": 2},
         {"of_hidden": 1},
         {"consistency": 0.7},
+        {"grid": True, "others_region": 0.0},
     ],
     ids=lambda knobs: " ".join(knobs) or "as published",
 )
