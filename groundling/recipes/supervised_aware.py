@@ -6,8 +6,10 @@ The captioner and its training are those of `updown_aware` (Ma et al., ECCV 2020
       −log p(y*_t | y*_1 … y*_{t-1})
          + nll (−log Σ_i γ_ti β_ti)  +  kl KL(γ_t / Σ_i γ_ti ‖ β_t)  +  ce (−Σ_i γ_ti log β_ti)
 
-γ_ti = 1 where region i has an IoU above 0.5 with a box of the word, else 0. So are the supervised captioners trained
-that the papers on grounded captioning without boxes are compared with.
+γ_ti = 1 where region i has an IoU above 0.5 with a box of the word, else 0. So is the attention of the supervised
+captioners trained that the papers on grounded captioning without boxes are compared with.
+
+We depart from Ma et al., who also teach the classifiers W_c of regions by the boxes: here they learn from words alone.
 """
 
 from __future__ import annotations
