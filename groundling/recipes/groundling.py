@@ -111,7 +111,8 @@ class Groundling:
     def teachers(self, given: Given) -> dict[str, nn.Module]:
         if not self.guide:
             raise GroundlingError("name the run of a grounder or matcher: --guide RUN (`groundling train two_branch`)")
-        return {name: teacher(self.guide, given) for name in ("guide", "judge")}  # a checkpoint holds no tensor twice
+        names = ("guide", "judge") if self.finish else ("guide",)
+        return {name: teacher(self.guide, given) for name in names}  # a checkpoint holds no tensor twice
 
     def stages(self, given: Given) -> list[Stage]:
         return [*self.told().stages(given), *(self.rewarded().stages(given) if self.finish else [])]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import planted
 import pytest
+from torch import nn
 
 from groundling.errors import GroundlingError
 from groundling.generate import greedy
-from groundling.recipes import load
+from groundling.recipes import Given, load
 from groundling.recipes.groundling import Groundling
 from groundling.recipes.run import train
 from groundling.recipes.two_branch import TwoBranch
+from groundling.text.classes import Classes
+from groundling.text.vocab import Vocabulary
 from groundling.train.checkpoint import read
 
 SMALL = Groundling(
@@ -47,3 +51,15 @@ def test_without_a_guide_it_says_how_to_get_one(tmp_path: Path) -> None:
     dataset, store = planted.make(tmp_path / "store", images=10)
     with pytest.raises(GroundlingError, match="--guide RUN .*two_branch"):
         train(SMALL, dataset.split("train"), dataset.split("val"), store, tmp_path / "run")
+
+
+@pytest.mark.parametrize(("finish", "names"), [(0, ["guide"]), (1, ["guide", "judge"])])
+def test_a_judge_is_there_only_where_captions_are_rewarded(
+    finish: int, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("groundling.recipes.groundling.teacher", lambda folder, given: nn.Identity())
+    dataset, store = planted.make(tmp_path / "store", images=5)
+    about = Given(dataset, Vocabulary.build([], 1), store.layout, store.fingerprint, Classes((), {}))
+    recipe = replace(SMALL, guide="elsewhere", finish=finish)
+    assert list(recipe.teachers(about)) == names
+    assert ("scst" in [stage.name for stage in recipe.stages(about)]) == ("judge" in names)
