@@ -72,7 +72,8 @@ def overlap(examples: Sequence[Example], captions: Sequence[Sequence[int]], regi
     """The truth, for recipes that declare `uses_boxes`: (N, size, R) bool, where a region has an IoU above 0.5 with
     any box of the phrase (in the box's frame) that the word carries: its head, or each of its nouns if none is named.
 
-    `captions` are those of each example that take part, in the order of the batch.
+    `captions` are those of each example that take part, in the order of the batch; `size` is that of the longest line,
+    whose last token is EOS: the word that was cut there is not in it.
     """
     found = torch.zeros(sum(map(len, captions)), size, regions.boxes.shape[1], dtype=torch.bool)
     row = 0
@@ -80,7 +81,7 @@ def overlap(examples: Sequence[Example], captions: Sequence[Sequence[int]], regi
         for caption in chosen:
             for phrase in example.gold:
                 if phrase.caption == caption and phrase.boxes:
-                    words = [t + 1 for t in _carriers(phrase, example.captions[caption]) if t + 1 < size]
+                    words = [t + 1 for t in _carriers(phrase, example.captions[caption]) if t + 1 < size - 1]
                     found[row, words] |= covers(phrase, example, regions, b)
             row += 1
     return found

@@ -89,7 +89,8 @@ def test_the_truth_follows_the_size_that_regions_were_made_at_and_their_frame() 
     assert overlap([example], [[0]], half, 5)[0, 2].tolist() == [False, True]
 
 
-def test_a_word_beyond_the_cut_has_no_truth() -> None:
+def test_a_word_beyond_the_cut_has_no_truth_nor_has_the_end_in_its_place() -> None:
     example = Example("one", "", (100, 100), (BALL,), gold=(Phrase(0, (0, 4), ((0, 0, 10, 10),), head=3),))
-    line = encode(BALL, VOCAB, 2)
-    assert not overlap([example], [[0]], regions((0, 0, 10, 10)), len(line)).any()
+    for length, words in ((2, []), (3, []), (4, [[0, 4, 0]])):
+        line = encode(BALL, VOCAB, length)
+        assert overlap([example], [[0]], regions((0, 0, 10, 10)), len(line)).nonzero().tolist() == words
