@@ -95,9 +95,17 @@ def _add_own(parser: argparse.ArgumentParser) -> None:
     add_bootstrap(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the resamples (default 0)")
     parser.add_argument(
-        "--html", nargs="?", const="", metavar="FILE", help="also a page with scores, errors and images"
+        "--html",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="also a page: scores, by class and by class frequency too, errors, images",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, with every judged word")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON, with scores by class and by class frequency, and every judged word",
+    )
 
 
 # ---------------------------------------------------------------- our own files
