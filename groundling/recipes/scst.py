@@ -7,6 +7,14 @@ Grounded Image Captioning by Distilling Image-Text Matching Model, CVPR 2020:
 (18)  ∇l2 ≈ −(r(y) − r(ŷ)) ∇log p(y)        y: a caption drawn from the captioner, ŷ: the one that it would say (greedy)
 (19)  r(y) = CIDEr-D(y) + λ2 S(I, y)
 
+With --baseline others a caption is compared with the other drawn captions of its image instead of ŷ (Luo, A Better
+Variant of Self-Critical Sequence Training, 2020; Kool et al., Buy 4 REINFORCE Samples, Get a Baseline for Free, 2019):
+
+      r(y_i) − 1/(n − 1) Σ_{j ≠ i} r(y_j)
+
+The mean of both estimates is the same. Where drawn captions are worth much less than greedy ones, as with a captioner
+that has seen few photos, nearly all gains of (18) are below 0, and the second estimate is much less noisy.
+
 S: score of the judge, a matcher that was trained before (`matcher_scan`, `matcher_pos_scan`) and is frozen. CIDEr-D is
 from 0 to 10, on word ids with the end as a word, with the document frequencies of the training captions. BLEU-4 may be
 added, as the code that the papers build on allows.
@@ -29,6 +37,7 @@ import torch
 from torch import Tensor, nn
 
 from groundling import generate
+from groundling.errors import GroundlingError
 from groundling.metrics.reward import BleuReward, CiderReward
 from groundling.objectives.reinforce import reinforce
 from groundling.recipes import Given, knobs
@@ -46,6 +55,7 @@ class Scst:
     judge: str = ""  # run of the matcher whose score is rewarded too; empty: none
     lam2: float = 1.0  # weight of the judge's score, eq. 19
     bleu: float = 0.0  # weight of BLEU-4, from 0 to 1
+    baseline: str = "greedy"  # what a drawn caption is compared with: greedy (eq. 18), or others that were drawn
     samples: int = 5  # captions drawn for each image
     lr: float = 5e-5  # learning rate of Adam
     clip: float = 5.0  # largest norm of the gradient
@@ -58,6 +68,10 @@ class Scst:
 
     def __post_init__(self) -> None:
         knobs.check(self, zero=("patience",))
+        if self.baseline not in ("greedy", "others"):
+            raise GroundlingError(f"baseline must be greedy or others; got {self.baseline!r}")
+        if self.baseline == "others" and self.samples < 2:
+            raise GroundlingError("with --baseline others at least 2 captions of each image are drawn: --samples 2")
 
     def teachers(self, given: Given) -> dict[str, nn.Module]:
         return {"judge": teacher(self.judge, given)} if self.judge else {}
@@ -76,7 +90,9 @@ class Scst:
             usual, drawn = generate.rehearse(m.captioner, scene, length, self.samples)
             with torch.no_grad():
                 worth = reward(m, batch, torch.cat([usual, drawn]), torch.cat([own, image_of]))
-            gain = worth[len(own) :] - worth[image_of]
+            drawn_worth = worth[len(own) :]
+            usual_worth = worth[image_of] if self.baseline == "greedy" else of_others(drawn_worth, self.samples)
+            gain = drawn_worth - usual_worth
             return {"scst": reinforce(log_likelihood(m, scene[image_of], drawn), drawn, gain)}
 
         return scst
@@ -100,6 +116,12 @@ class Scst:
 
     def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
         return caption_scores(m.captioner, batches, given.length, device, given.judged)
+
+
+def of_others(worth: Tensor, samples: int) -> Tensor:
+    """(N * samples,): the mean worth of the other captions of the same image."""
+    each = worth.view(-1, samples)
+    return ((each.sum(1, keepdim=True) - each) / (samples - 1)).flatten()
 
 
 def log_likelihood(m: Parts, scene: Scene, words: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from groundling.metrics.ngrams import Corpus, Numbers
 from groundling.metrics.reward import BleuReward, CiderReward
 from groundling.recipes import WEIGHTS, Given, load, scst
 from groundling.recipes.distributed import Distributed
+from groundling.recipes.multihead import Multihead
 from groundling.recipes.run import groundable_words, train
 from groundling.recipes.scst import Scst
 from groundling.recipes.updown import Updown
@@ -70,10 +71,11 @@ def plainly(m: Parts, scene: Scene, words: Tensor) -> Tensor:
 # ---------------------------------------------------------------- eq. 18
 
 
-def test_the_gradient_is_minus_the_gain_over_the_greedy_caption_times_that_of_log_p(tmp_path: Path) -> None:
+@pytest.mark.parametrize("baseline", ["greedy", "others"])
+def test_the_gradient_is_minus_the_gain_over_the_baseline_times_that_of_log_p(baseline: str, tmp_path: Path) -> None:
     """What is drawn here with the same seed is what the loss draws; scored word by word, with gradients."""
     given, batch = world(tmp_path)
-    m, recipe = untrained(given), Scst(samples=3)
+    m, recipe = untrained(given), Scst(samples=3, baseline=baseline)
 
     def reward(m: Parts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
         return (words * torch.arange(1.0, words.shape[1] + 1)).sum(1) / 100 + image_of
@@ -86,11 +88,32 @@ def test_the_gradient_is_minus_the_gain_over_the_greedy_caption_times_that_of_lo
     image_of = torch.arange(8).repeat_interleave(3)
     scene = m.captioner.encode(batch.regions)
     usual, drawn = generate.rehearse(m.captioner, scene, 7, 3)
-    gain = reward(m, batch, drawn, image_of) - reward(m, batch, usual, torch.arange(8))[image_of]
+    worth = reward(m, batch, drawn, image_of)
+    if baseline == "greedy":
+        gain = worth - reward(m, batch, usual, torch.arange(8))[image_of]
+    else:
+        first, second, third = worth.view(8, 3).unbind(1)
+        rest = (second + third) / 2, (first + third) / 2, (first + second) / 2
+        gain = worth - torch.stack(rest, 1).flatten()
     (-(gain * plainly(m, scene[image_of], drawn).sum(1)).sum() / (drawn != PAD).sum()).backward()
     assert gain.abs().max() > 0
     for ours, plain in zip(found, [w.grad for w in m.parameters() if w.grad is not None], strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-6)
+
+
+def test_compared_with_the_others_captions_of_one_worth_teach_nothing_and_all_gains_cancel() -> None:
+    worth = torch.tensor([1.0, 2.0, 6.0, 5.0, 5.0, 5.0])
+    torch.testing.assert_close(scst.of_others(worth, 3), torch.tensor([4.0, 3.5, 1.5, 5.0, 5.0, 5.0]))
+    assert (worth - scst.of_others(worth, 3)).sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("knobs", "told"),
+    [({"baseline": "best"}, "greedy or others"), ({"baseline": "others", "samples": 1}, "--samples 2")],
+)
+def test_baselines_that_cannot_be(knobs: dict[str, Any], told: str) -> None:
+    with pytest.raises(GroundlingError, match=told):
+        Scst(**knobs)
 
 
 def test_dropout_is_off_so_that_captions_are_of_the_probabilities_that_learn(tmp_path: Path) -> None:
@@ -141,9 +164,11 @@ def test_the_expected_reward_rises(tmp_path: Path) -> None:
     assert expected() > 0.8
 
 
-def test_captioners_of_several_branches_learn_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "recipe", [Distributed(branches=2, location=8, dropout=0.1, **SMALL), Multihead(heads=2, location=8, **SMALL)]
+)
+def test_captioners_of_several_branches_or_heads_learn_too(recipe: Distributed | Multihead, tmp_path: Path) -> None:
     given, batch = world(tmp_path)
-    recipe = Distributed(branches=2, location=8, dropout=0.1, **SMALL)
     m = recipe.parts(given.vocab, given.layout, given.classes)
     judge = Kites(given.vocab)
     losses = Scst().losses(lambda m, batch, words, image_of: judge.rate(batch.regions, words, image_of), 6)
