@@ -250,6 +250,18 @@ def test_every_table_speaks_of_recipes_and_knobs_that_there_are(name: str, tmp_p
     assert all(set(row.paper) <= set(found.columns) for row in found.rows)
 
 
+def test_the_rows_of_a_table_are_command_lines_and_those_of_the_paper_are_all_there(tmp_path: Path) -> None:
+    """Four ways to teach the attention, by four ways to go on; the numbers of the first and last row as printed."""
+    found, bench = tables.table("pos-scan-table-2"), Bench(tmp_path, tmp_path, tmp_path, {})
+    jobs = {job.name: job for job in found.jobs}
+    assert len({bench.command(jobs[row.job], 0) for row in found.rows}) == 16
+    assert list(found.rows[0].paper.values()) == [70.1, 27.4, 21.8, 58.9, 8.33, 23.09]
+    assert list(found.rows[-1].paper.values()) == [72.6, 28.0, 22.6, 64.3, 7.63, 18.33]
+    last = bench.command(jobs[found.rows[-1].job], 0)
+    assert f"train scst --data {tmp_path}" in last and f"--start {tmp_path / 'kl-pos-scan-0'} " in last
+    assert last.endswith(f"--judge {tmp_path / 'pos-scan-0'}")
+
+
 def test_a_job_of_one_name_is_the_same_in_all_tables() -> None:
     """For tables in one folder share their runs."""
     jobs: dict[str, Job] = {}
