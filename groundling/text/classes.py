@@ -3,7 +3,8 @@
 As in the papers: the head of a phrase is its last noun, its class the lemma of that noun, and a class is a lemma that
 heads enough phrases with boxes in the training split: 100 in the 29,000 images of Flickr30k, where the papers count 480
 classes; in fewer images the same share is fewer phrases, 20 in 6,000. A word that a model says is groundable when it is
-a form of a class: when some caption has this word as a noun, or a pronoun, with the class as its lemma.
+a form of a class: when captions have this word as a noun, or a pronoun, more often than not, with the class as its
+lemma.
 """
 
 from __future__ import annotations
@@ -70,14 +71,20 @@ def build(examples: Iterable[Example], min_count: int = 20) -> Classes:
 
 
 def forms(names: Sequence[str], captions: Iterable[Caption]) -> dict[str, str]:
-    """The words of annotated captions that are said for a class, with that class: {"dog": "dog", "dogs": "dog"}."""
-    known = set(names)
-    said: dict[str, Counter[str]] = {}
+    """The words of annotated captions that are said for a class, with that class: {"dog": "dog", "dogs": "dog"}.
+
+    A word that is no noun more often than not is no form: "red" may be a class ("a man in red"), but most of what is
+    called red is a shirt.
+    """
+    known, said = set(names), {name: Counter[str]() for name in names}
+    uses: Counter[str] = Counter()
     for caption in captions:
+        uses.update(caption.tokens)
         for word, tag, lemma in zip(caption.tokens, caption.tags, caption.lemmas, strict=False):
             if lemma in known and tag.startswith(("NN", "PRP")):
                 said.setdefault(word, Counter())[lemma] += 1
-    return {name: name for name in names} | {word: count.most_common(1)[0][0] for word, count in said.items()}
+    nouns = {word: count for word, count in said.items() if 2 * count.total() > uses[word] or not uses[word]}
+    return {word: count.most_common(1)[0][0] if count else word for word, count in nouns.items()}
 
 
 def head_noun(caption: Caption, span: Span) -> int:

@@ -61,6 +61,23 @@ def test_a_verb_of_the_same_lemma_makes_no_form() -> None:
     assert forms(["saw", "he"], [tagged("he/PRP sees/VBZ/saw him/PRP/he")]) == {"saw": "saw", "he": "he", "him": "he"}
 
 
+def test_a_form_of_a_form_is_no_form() -> None:
+    assert forms(["child"], [tagged("children/NNS/child childrens/NNS/children")]) == {
+        "child": "child",
+        "children": "child",
+    }
+
+
+def test_a_word_that_is_mostly_no_noun_is_not_groundable_though_it_may_name_a_class() -> None:
+    red = tagged("a/DT red/JJ dog/NN or/CC red/JJ cat/NN of/IN a/DT man/NN in/IN red/NN")
+    assert forms(["dog", "red"], [red]) == {"dog": "dog"}
+    assert forms(["dog", "red"], [red, tagged("reds/NNS/red in/IN red/NN on/IN red/NN")]) == {
+        "dog": "dog",
+        "red": "red",
+        "reds": "red",
+    }
+
+
 def test_labels_are_given_to_heads_of_known_classes_only() -> None:
     first, grass = label(TRAIN[:1], build(TRAIN, 2))[0].gold
     assert (first.label, first.head) == ("dog", 1)
