@@ -21,8 +21,9 @@ Ask people which of two systems points better, and count what they answer.
 
 The page shows one word of one image after the other, with the place that each system ties it to, in an order that is
 drawn for each image and hides who is who: A is better, B is better, about the same. Compared are the words that both
-captions of an image share and ground; where both systems grounded one given sentence, all its words. Each image is for
-two of the raters. What was answered stays in the browser until it is saved as a file; that file holds the key.
+captions of an image share and ground, which are nouns; where both systems grounded one given sentence, all its words.
+Each image is for two of the raters. What was answered stays in the browser until it is saved as a file; that file holds
+the key.
 
 Shares have 95 % intervals (bootstrap over images); agreement is that of each two raters of the same word: same,
 opposite, in between, and Cohen's kappa."""

@@ -29,6 +29,7 @@ TABLES = {  # name -> module of this package that has it
     "cyclical-table-10": "cyclical",
     "cyclical-table-11-perfect": "cyclical",
     "cyclical-table-11-biased": "cyclical",
+    "cyclical-table-12": "cyclical",
     "distributed-table-1": "distributed",
     "distributed-table-2": "distributed",
     "distributed-table-3": "distributed",
