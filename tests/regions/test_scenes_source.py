@@ -252,3 +252,16 @@ def test_proposals_may_be_as_redundant_as_those_of_a_detector() -> None:
     assert make(36, 0.6).fingerprint == make().fingerprint != make(36, 0.9).fingerprint
     with pytest.raises(GroundlingError, match="between 0 and 1, not 1"):
         make(36, 1.0)
+
+
+def test_a_sure_source_keeps_the_picture_and_what_it_takes_for_a_thing() -> None:
+    image = scene(9, 3).picture.image
+    every, things = make(100, 0.9)(image), make(100, 0.9, 0.5)(image)
+    kept = every.scores[0, :, 0] >= 0.5
+    assert 1 < kept.sum() < len(kept) - 1 and not kept[0]
+    kept[0] = True
+    for part in ("boxes", "feats", "labels", "scores"):
+        torch.testing.assert_close(getattr(things, part)[0], getattr(every, part)[0, kept])
+    assert make(100, 0.9, 0.5).fingerprint != make(100, 0.9).fingerprint == make(100, 0.9, 0.0).fingerprint
+    with pytest.raises(GroundlingError, match="below 1, not 1"):
+        make(36, 0.6, 1.0)

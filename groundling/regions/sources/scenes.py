@@ -35,18 +35,22 @@ THUMB, HISTOGRAM, CELLS, ANGLES, PLACE = 6, 19, 3, 8, 8
 DIM = _scene_head.LOOKS + HISTOGRAM + PLACE
 
 
-def make(count: int = 36, same: float = SAME) -> SceneRegions:
+def make(count: int = 36, same: float = SAME, sure: float = 0.0) -> SceneRegions:
     """`count` is the largest number of regions of an image, from 20 to 100; `same` the IoU above which two are one.
 
-    With count 100 and same 0.9 things are covered by as many proposals as a detector gives.
+    With count 100 and same 0.9 things are covered by as many proposals as a detector gives. `sure` leaves out what the
+    network takes for a thing with less probability, most parts and most pairs of things, as a detector does; the whole
+    picture stays.
     """
     if not FEWEST <= count <= MOST:
         raise GroundlingError(f"the scenes source gives {FEWEST} to {MOST} regions, not {count}")
     if not 0 < same < 1:
         raise GroundlingError(f"same is an overlap between 0 and 1, not {same}")
-    parameters = {"count": count} | ({} if same == SAME else {"same": same})
+    if not 0 <= sure < 1:
+        raise GroundlingError(f"sure is a probability below 1, not {sure}")
+    parameters = {"count": count} | ({} if same == SAME else {"same": same}) | ({"sure": sure} if sure else {})
     weights = {_scene_head.WEIGHTS.name: _scene_head.WEIGHTS.sha256}
-    return SceneRegions(count, same, Fingerprint("scenes", VERSION, DIM, parameters, weights, _scene_head.LABELS))
+    return SceneRegions(count, same, sure, Fingerprint("scenes", VERSION, DIM, parameters, weights, _scene_head.LABELS))
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class SceneRegions:
 
     count: int
     same: float
+    sure: float
     fingerprint: Fingerprint
 
     def __call__(self, image: Image.Image) -> Regions:
@@ -62,12 +67,14 @@ class SceneRegions:
         looks, classes = _scene_head.look(described)
         feats = np.concatenate([looks, described[:, -HISTOGRAM - PLACE :].astype(np.float32)], 1)
         labels, scores = _scene_head.say(classes)
+        kept = scores[:, 0] >= self.sure
+        kept[0] = True
         return Regions.of(
-            torch.from_numpy(feats),
-            torch.from_numpy(boxes),
+            torch.from_numpy(feats[kept]),
+            torch.from_numpy(boxes[kept]),
             image.size,
-            labels=torch.from_numpy(labels),
-            scores=torch.from_numpy(scores),
+            labels=torch.from_numpy(labels[kept]),
+            scores=torch.from_numpy(scores[kept]),
         )
 
 
