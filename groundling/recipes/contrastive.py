@@ -11,6 +11,8 @@ Dai and Lin, Contrastive Learning for Image Captioning, NeurIPS 2017. Goes on wi
     --positive 0               CL(N), the negative constraint alone
     --reference RUN            a stronger captioner as reference, of the same words
     --replace-every 10         every 10 epochs the best target of these epochs becomes the reference (section 4.3)
+    --guide RUN                ours: and λ1 KL(guide ‖ target) at the nouns of true pairs: a captioner that was taught
+                               where to look (`distill`, `groundling`) does not forget it while it learns to differ
 
 The best is that with the greatest CIDEr-D. CL(N) alone makes captions distinctive at its cost (table 4): there nothing
 is chosen, and the last target is kept.
@@ -34,6 +36,7 @@ from groundling.errors import GroundlingError
 from groundling.objectives.contrastive import false_pairs, true_pairs
 from groundling.recipes import Given, Model, knobs, load
 from groundling.recipes.mismatched import Mismatched
+from groundling.recipes.teachers import followed, guide_of
 from groundling.regions import fingerprints
 from groundling.tensors import Batch, Decoding, Regions, Scene
 from groundling.train.stages import Clock, Losses, Parts, Stage
@@ -48,6 +51,8 @@ class Contrastive:
     nu: float = 1.0  # ν of eq. 8
     sets: int = 5  # K of eq. 10: mismatched captions for every true one
     reference: str = ""  # run of the reference; empty: the model to start from
+    guide: str = ""  # run of the matcher or grounder whose attention the target goes on following; empty: none
+    lam1: float = 0.1  # weight of KL(guide ‖ target)
     replace_every: int = 0  # epochs after which the best target of them becomes the reference; 0: never
     lr: float = 1e-6  # learning rate of Adam
     clip: float = 5.0  # largest norm of the gradient
@@ -66,12 +71,14 @@ class Contrastive:
     def teachers(self, given: Given) -> dict[str, nn.Module]:
         if given.start is None:
             raise GroundlingError("contrastive goes on with a trained captioner: name its run with --start")
-        found = {}
+        found: dict[str, nn.Module] = {}
         if self.replace_every or not self.reference:
             found["earlier"] = deepcopy(captioner_of(given.start))
         if self.reference:
             model = _stronger(self.reference, given)
             found["reference"] = Narrowed(captioner_of(model), model.recipe.regions_per_image)
+        if self.guide:
+            found["guide"] = guide_of(self.guide, given)
         return found
 
     def stages(self, given: Given) -> list[Stage]:
@@ -98,12 +105,15 @@ class Contrastive:
         def cl(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             if clock == Clock(0, 0) and reference == "earlier":
                 m.earlier.load_state_dict(m.captioner.state_dict())
-            ratio = log_ratio(m.captioner.eval(), getattr(m, reference), batch, others, self.sets)
+            ratio, attn = log_ratio(m.captioner.eval(), getattr(m, reference), batch, others, self.sets)
             n = len(batch.tokens)
-            return {
+            terms = {
                 "true": self.positive * true_pairs(ratio[:n], self.nu),
                 "false": self.negative * false_pairs(ratio[n:], self.nu),
             }
+            if self.guide:
+                terms["look"] = self.lam1 * followed(m.guide, batch, attn)
+            return terms
 
         return cl
 
@@ -111,22 +121,33 @@ class Contrastive:
         return caption_scores(m.captioner, batches, given.length, device, given.judged)
 
 
-def log_ratio(target: nn.Module, reference: nn.Module, batch: Batch, others: Mismatched, sets: int) -> Tensor:
-    """Eq. 7 for the N captions of a batch, then for `sets` of other images in place of each: (N + N * sets,)."""
-    image_of = torch.cat([batch.image_of, batch.image_of.repeat_interleave(sets)])
+def log_ratio(
+    target: nn.Module, reference: nn.Module, batch: Batch, others: Mismatched, sets: int
+) -> tuple[Tensor, Tensor]:
+    """Eq. 7 for the N captions of a batch, then for `sets` of other images in place of each, (N + N * sets,).
+
+    And where the target, or its first branch, looked while it told the former, (N, T, R).
+    """
+    n, image_of = len(batch.tokens), torch.cat([batch.image_of, batch.image_of.repeat_interleave(sets)])
     wrong = others.draw([batch.ids[i] for i in batch.image_of.tolist()], sets).to(image_of.device)
     size = max(batch.tokens.shape[1], wrong.shape[1])
     tokens = torch.cat([F.pad(t, (0, size - t.shape[1]), value=PAD) for t in (batch.tokens, wrong)])
     with torch.no_grad():
         usual = logp(reference, batch, image_of, tokens)
-    return logp(target, batch, image_of, tokens) - usual
+    said = told(target, batch, image_of, tokens)
+    first = said.branches[0] if said.branches else said
+    return said.logp.sum(1) - usual, first.attn[:n, : batch.targets.shape[1]]
 
 
 def logp(captioner: nn.Module, batch: Batch, image_of: Tensor, tokens: Tensor) -> Tensor:
     """ln p(c | I) of captions (N, T + 1) and their images (N,)."""
+    return told(captioner, batch, image_of, tokens).logp.sum(1)
+
+
+def told(captioner: nn.Module, batch: Batch, image_of: Tensor, tokens: Tensor) -> Decoding:
     scene = captioner.encode(batch.regions)[image_of]  # type: ignore[operator]
-    said: Tensor = captioner(scene, tokens[:, :-1], tokens[:, 1:]).logp
-    return said.sum(1)
+    said: Decoding = captioner(scene, tokens[:, :-1], tokens[:, 1:])
+    return said
 
 
 class Narrowed(nn.Module):

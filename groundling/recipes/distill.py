@@ -23,12 +23,10 @@ import torch
 from torch import Tensor, nn
 
 from groundling.errors import GroundlingError
-from groundling.models.neuraltalk import Neuraltalk2
-from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import Given, knobs
 from groundling.recipes.captioning import forced
-from groundling.recipes.teachers import guidance, teacher
+from groundling.recipes.teachers import followed, guide_of
 from groundling.tensors import Batch
 from groundling.train.schedules import StepDecay
 from groundling.train.stages import Clock, Parts, Stage
@@ -57,9 +55,7 @@ class Distill:
     def teachers(self, given: Given) -> dict[str, nn.Module]:
         if not self.guide:
             raise GroundlingError("name the run of a matcher or grounder: --guide RUN (`groundling train two_branch`)")
-        if given.start is not None and isinstance(given.start.captioner, Neuraltalk2):
-            raise GroundlingError("neuraltalk looks at no region, so there is nothing to guide; start with another")
-        return {"guide": teacher(self.guide, given)}
+        return {"guide": guide_of(self.guide, given)}
 
     def stages(self, given: Given) -> list[Stage]:
         schedule, only = StepDecay(self.decay, self.decay_every), ("captioner",)
@@ -68,10 +64,9 @@ class Distill:
     def xe(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         said = forced(m, batch)
         branches = said.branches or (said,)
-        alpha, nouns = guidance(m.guide, batch)
         return {
             "xe": torch.stack([cross_entropy(branch.logp, batch.targets) for branch in branches]).mean(),
-            "look": self.lam1 * attention_kl(alpha, branches[0].attn, nouns),
+            "look": self.lam1 * followed(m.guide, batch, branches[0].attn),
         }
 
     def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:

@@ -36,11 +36,10 @@ from torch import Tensor, nn
 
 from groundling.models.attention import Additive
 from groundling.models.distributed import Distributed as Captioner
-from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import Given, knobs
 from groundling.recipes.captioning import aware, forced
-from groundling.recipes.teachers import guidance, teacher
+from groundling.recipes.teachers import followed, teacher
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
@@ -126,8 +125,7 @@ class Distributed:
         terms = [cross_entropy(branch.logp, batch.targets) for branch in said.branches]
         losses = {"xe": torch.stack(terms).mean()}
         if self.guide:
-            alpha, nouns = guidance(m.guide, batch)
-            losses["look"] = self.lam1 * attention_kl(alpha, said.branches[0].attn, nouns)
+            losses["look"] = self.lam1 * followed(m.guide, batch, said.branches[0].attn)
         return losses
 
     def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:

@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from groundling.errors import GroundlingError
+from groundling.models.neuraltalk import Neuraltalk2
+from groundling.objectives.attention_kl import attention_kl
 from groundling.recipes import Given, Model, load, recipe_name
 from groundling.regions import fingerprints
 from groundling.tensors import Batch, Matcher, Regions
@@ -34,10 +36,23 @@ def matcher_of(model: Model, name: str, vocab: Vocabulary, fingerprint: Fingerpr
     return Adapted(model.parts.matcher, own, model.recipe.regions_per_image)
 
 
+def guide_of(folder: Path | str, given: Given) -> nn.Module:
+    """The same for the attention of a captioner that was trained before, if it has any."""
+    if given.start is not None and isinstance(given.start.captioner, Neuraltalk2):
+        raise GroundlingError("neuraltalk looks at no region, so there is nothing to guide; start with another")
+    return teacher(folder, given)
+
+
 def guidance(guide: Matcher, batch: Batch) -> tuple[Tensor, Tensor]:
     """Where the guide looks for each word of `batch.targets` (N, T, R), and the nouns that it places (N, T) bool."""
     alpha = guide.look(batch)
     return alpha, batch.nouns[:, 1:] & (alpha.sum(-1) > 0)
+
+
+def followed(guide: Matcher, batch: Batch, attn: Tensor) -> Tensor:
+    """Mean KL(guide ‖ captioner) at the nouns of a batch; attn (N, T, R), the captioner's."""
+    alpha, nouns = guidance(guide, batch)
+    return attention_kl(alpha, attn, nouns)
 
 
 class Adapted(nn.Module):

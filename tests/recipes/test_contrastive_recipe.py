@@ -13,12 +13,13 @@ import numpy as np
 import planted
 import pytest
 import torch
+from torch import Tensor, nn
 
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
 from groundling.errors import GroundlingError
 from groundling.metrics.retrieval import own_ranks
-from groundling.recipes import ABOUT, Finish, Given, load
+from groundling.recipes import ABOUT, Finish, Given, load, teachers
 from groundling.recipes.adaptive import Adaptive
 from groundling.recipes.contrastive import Contrastive, log_ratio, logp
 from groundling.recipes.gan import Gan
@@ -112,9 +113,42 @@ def test_the_ratio_is_that_of_the_captions_in_the_batch_then_of_others(world: Wo
     assert given.start is not None
     captioner = given.start.parts.captioner
     others = Mismatched.of(given)
-    ratio = log_ratio(captioner, captioner, batch, others, 4)
+    ratio, attn = log_ratio(captioner, captioner, batch, others, 4)
     assert ratio.shape == (5 * len(batch.tokens),)
     torch.testing.assert_close(ratio, torch.zeros_like(ratio))
+    said = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    torch.testing.assert_close(attn, said.attn)
+
+
+class Leftmost(nn.Module):
+    """A guide who finds every word in the first region."""
+
+    def look(self, batch: Batch) -> Tensor:
+        where = torch.zeros(*batch.targets.shape, batch.regions.boxes.shape[1])
+        where[..., 0] = 1
+        return where
+
+
+def test_with_a_guide_the_target_looks_where_the_guide_does_at_nouns(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(teachers, "teacher", lambda folder, given: Leftmost())
+    given, batch, recipe = world.given(), world.batch(), replace(CL, guide="planted", lam1=0.5)
+    assert given.start is not None
+    captioner = given.start.parts.captioner
+    m = Parts(captioner=captioner, **recipe.teachers(given))
+    terms = recipe.stages(given)[0].losses(m, batch, Clock(0, 0))
+    said = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    nouns = batch.nouns[:, 1:]
+    assert nouns.any() and set(terms) == {"true", "false", "look"}
+    torch.testing.assert_close(terms["look"], -0.5 * said.attn[..., 0][nouns].log().mean())
+
+
+def test_a_captioner_that_looks_nowhere_cannot_be_guided(world: World, tmp_path: Path) -> None:
+    blind = Neuraltalk(hidden=8, embed=8, epochs=1, batch=8, min_count=1)
+    train(blind, world.data.split("train"), world.data.split("val"), world.store, tmp_path / "blind")
+    with pytest.raises(GroundlingError, match="looks at no region"):
+        world._replace(run=tmp_path / "blind").finish(replace(CL, guide="planted", epochs=1), tmp_path / "cl")
 
 
 def test_parts_of_the_objective_can_be_left_out(world: World) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from groundling.data.loader import Loader
 from groundling.errors import GroundlingError
 from groundling.objectives.attention_kl import attention_kl
-from groundling.recipes import WEIGHTS, Given, Recipe, distill, is_whole, load, pos_scan, recipe_class
+from groundling.recipes import WEIGHTS, Given, Recipe, is_whole, load, pos_scan, recipe_class, teachers
 from groundling.recipes.distill import Distill
 from groundling.recipes.neuraltalk import Neuraltalk
 from groundling.recipes.pos_scan import PosScan
@@ -105,7 +105,7 @@ def test_any_captioner_that_attends_to_regions_follows_a_guide(name: str, tmp_pa
 def test_distillation_is_a_finish_that_wants_a_guide_and_a_captioner_that_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distill, "teacher", lambda folder, given: Beside())
+    monkeypatch.setattr(teachers, "teacher", lambda folder, given: Beside())
     dataset, store = planted.make(tmp_path / "store", images=10)
     data = dataset.split("train"), dataset.split("val"), store
     plain = {"hidden": 8, "embed": 8, "epochs": 1, "min_count": 1}
