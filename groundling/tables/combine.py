@@ -30,6 +30,7 @@ JOBS = (
     Job("aware-k4-grounder", "distributed", {"branches": 4, "alone": 0, "guide": "@grounder"}, start="decoder"),
     Job("aware-grounder-cider", "scst", start="aware-grounder"),
     Job("aware-grounder-reward", "scst", {"judge": "@grounder", "lam2": 0.1}, start="aware-grounder"),
+    Job("aware-grounder-contrast", "contrastive", {"guide": "@grounder"}, start="aware-grounder"),
     Job("groundling", "groundling", {"guide": "@grounder"}),
 )
 TABLES = {
@@ -50,6 +51,7 @@ TABLES = {
             Row("ground truth", "supervised-aware", {}),
             Row("+ KL(grounder), then SCST by CIDEr", "aware-grounder-cider", {}),
             Row("+ KL(grounder), then SCST by CIDEr + grounder", "aware-grounder-reward", {}),
+            Row("+ KL(grounder), then contrastive + KL(grounder)", "aware-grounder-contrast", {}),
             Row("the recipe groundling", "groundling", {}),
         ),
     )

@@ -40,6 +40,8 @@ SMALL: dict[str, Value] = {
     "scst.lam2": 5.0,
     "groundling.alone": 12,
     "groundling.epochs": 4,
+    "groundling.contrast": 6,
+    "groundling.contrast_lr": 3e-4,
     "groundling.finish": 4,
     "groundling.finish_lr": 2e-4,
     "contrastive.lr": 3e-4,

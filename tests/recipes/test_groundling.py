@@ -21,7 +21,7 @@ from groundling.train.checkpoint import read
 
 SMALL = Groundling(
     hidden=32, embed=16, attention=16, location=8, dropout=0.0, lr=1e-2, decay_every=100, min_count=1, batch=8,
-    lam1=1.0, branches=2, alone=12, epochs=3, finish=1, finish_lr=1e-4, samples=2,
+    lam1=1.0, branches=2, alone=12, epochs=3, contrast=1, contrast_lr=1e-4, finish=1, finish_lr=1e-4, samples=2,
 )  # fmt: skip
 GROUNDER = TwoBranch(distill=0.0, joint=16, embed=16, hidden=16, dropout=0.0, lr=1e-2, epochs=8, batch=16, min_count=1)
 
@@ -53,13 +53,23 @@ def test_without_a_guide_it_says_how_to_get_one(tmp_path: Path) -> None:
         train(SMALL, dataset.split("train"), dataset.split("val"), store, tmp_path / "run")
 
 
-@pytest.mark.parametrize(("finish", "names"), [(0, ["guide"]), (1, ["guide", "judge"])])
-def test_a_judge_is_there_only_where_captions_are_rewarded(
-    finish: int, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("contrast", "finish", "names"),
+    [
+        (0, 0, ["guide"]),
+        (0, 1, ["guide", "judge"]),
+        (1, 0, ["guide", "earlier"]),
+        (2, 1, ["guide", "judge", "earlier"]),
+    ],
+)
+def test_teachers_are_there_only_for_the_stages_that_need_them(
+    contrast: int, finish: int, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("groundling.recipes.groundling.teacher", lambda folder, given: nn.Identity())
     dataset, store = planted.make(tmp_path / "store", images=5)
-    about = Given(dataset, Vocabulary.build([], 1), store.layout, store.fingerprint, Classes((), {}))
-    recipe = replace(SMALL, guide="elsewhere", finish=finish)
+    vocab = Vocabulary.of((c for e in dataset for c in e.captions), 1)
+    about = Given(dataset, vocab, store.layout, store.fingerprint, Classes((), {}))
+    recipe = replace(SMALL, guide="elsewhere", contrast=contrast, finish=finish)
     assert list(recipe.teachers(about)) == names
-    assert ("scst" in [stage.name for stage in recipe.stages(about)]) == ("judge" in names)
+    stages = [stage.name for stage in recipe.stages(about)]
+    assert stages == ["alone", "together"] + ["cl"] * bool(contrast) + ["scst"] * finish
