@@ -39,10 +39,11 @@ def by_model(model: Model) -> Namer:
 
 
 def by_detector(fingerprint: Fingerprint, classes: Classes) -> Namer:
-    """The detector's likeliest label, where it is a word for a class."""
+    """The detector's likeliest label, where it is a class or a word for one: not every class is a form of itself."""
     if not fingerprint.labels:
         raise GroundlingError(f"the regions of {fingerprint.name} have no labels: name a RUN that classifies regions")
-    class_of = [classes.class_of.get(label.lower(), "") for label in fingerprint.labels]
+    known = {**classes.class_of, **{name: name for name in classes.names}}
+    class_of = [known.get(label.lower(), "") for label in fingerprint.labels]
 
     def name(regions: Regions) -> list[list[str]]:
         if not regions.labels.shape[2]:

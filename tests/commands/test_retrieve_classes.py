@@ -131,17 +131,17 @@ def test_regions_without_labels_need_a_run() -> None:
 
 
 def test_a_detector_names_a_region_where_its_label_is_a_word_for_a_class() -> None:
-    """Labels Person, dogs, sky; classes person (man, person) and dog (dogs): the sky and unknown labels have none."""
-    classes = Classes(("person", "dog"), {"person": "person", "man": "person", "dogs": "dog"})
-    name = by_detector(Fingerprint("d", "1", 2, labels=("Person", "dogs", "sky")), classes)
+    """Classes person (man, person), dog (dogs) and orange, which has no form: the sky and unknown labels have none."""
+    classes = Classes(("person", "dog", "orange"), {"person": "person", "man": "person", "dogs": "dog"})
+    name = by_detector(Fingerprint("d", "1", 2, labels=("Person", "dogs", "sky", "orange")), classes)
     regions = Regions.of(
-        torch.zeros(4, 2),
-        torch.zeros(4, 4),
+        torch.zeros(5, 2),
+        torch.zeros(5, 4),
         (10, 10),
-        labels=torch.tensor([[0, 1], [1, 0], [2, 0], [-1, -1]]),
-        scores=torch.ones(4, 2),
+        labels=torch.tensor([[0, 1], [1, 0], [2, 0], [3, 0], [-1, -1]]),
+        scores=torch.ones(5, 2),
     )
-    assert name(regions) == [["person", "dog", "", ""]]
+    assert name(regions) == [["person", "dog", "", "orange", ""]]
 
 
 @pytest.mark.parametrize("what", ["classes", "attention"])
