@@ -73,14 +73,14 @@ def build(examples: Iterable[Example], min_count: int = 20) -> Classes:
 def forms(names: Sequence[str], captions: Iterable[Caption]) -> dict[str, str]:
     """The words of annotated captions that are said for a class, with that class: {"dog": "dog", "dogs": "dog"}.
 
-    A word that is no noun more often than not is no form: "red" may be a class ("a man in red"), but most of what is
-    called red is a shirt.
+    A word that is something else in half of its uses or more is no form: "red" may be a class ("a man in red"), but
+    most of what is called red is a shirt.
     """
     known, said = set(names), {name: Counter[str]() for name in names}
     uses: Counter[str] = Counter()
     for caption in captions:
-        uses.update(caption.tokens)
         for word, tag, lemma in zip(caption.tokens, caption.tags, caption.lemmas, strict=False):
+            uses[word] += 1
             if lemma in known and tag.startswith(("NN", "PRP")):
                 said.setdefault(word, Counter())[lemma] += 1
     nouns = {word: count for word, count in said.items() if 2 * count.total() > uses[word] or not uses[word]}

@@ -78,6 +78,11 @@ def test_a_word_that_is_mostly_no_noun_is_not_groundable_though_it_may_name_a_cl
     }
 
 
+def test_a_caption_without_tags_says_nothing_of_what_its_words_are() -> None:
+    untagged = Caption("red dogs", ("red", "dogs"), ((0, 3), (4, 8)))
+    assert forms(["dog", "red"], [untagged, tagged("dogs/NNS/dog")]) == {"dog": "dog", "red": "red", "dogs": "dog"}
+
+
 def test_labels_are_given_to_heads_of_known_classes_only() -> None:
     first, grass = label(TRAIN[:1], build(TRAIN, 2))[0].gold
     assert (first.label, first.head) == ("dog", 1)
