@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -57,7 +58,7 @@ def check(recipe: Finish, *, shares: Collection[str] = (), zero: Collection[str]
         least = int(kind is int and name not in zero)
         most = 1 if name in shares else MOST.get(name, math.inf)
         fits = isinstance(value, int) or (kind is float and isinstance(value, float))
-        if not (fits and least <= value <= most and math.isfinite(value)):
+        if not (fits and least <= value <= min(most, sys.float_info.max)):
             number = "a whole number" if kind is int else "a number"
             allowed = f"from {least} to {most}" if most < math.inf else f"{number}, {least} or more"
             raise GroundlingError(f"{name} must be {allowed}; got {value}")

@@ -109,7 +109,10 @@ def test_the_ends_of_a_range_are_legal(name: str, knob: str, value: float) -> No
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize(
     ("knob", "value"),
-    [("epochs", 0), ("epochs", 1.5), ("dropout", 1.01), ("lr", float("inf")), ("patience", -1), ("length", 1001)],
+    [
+        *(("epochs", 0), ("epochs", 1.5), ("epochs", 10**400), ("dropout", 1.01), ("lr", float("inf"))),
+        *(("lr", float("nan")), ("patience", -1), ("length", 1001)),
+    ],
 )
 def test_what_is_out_of_range_is_named(name: str, knob: str, value: float) -> None:
     with pytest.raises(GroundlingError, match=f"{knob} must be .*got {value}"):
