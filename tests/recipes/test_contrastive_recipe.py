@@ -22,6 +22,7 @@ from groundling.metrics.retrieval import own_ranks
 from groundling.recipes import ABOUT, Finish, Given, load, teachers
 from groundling.recipes.adaptive import Adaptive
 from groundling.recipes.contrastive import Contrastive, log_ratio, logp
+from groundling.recipes.distributed import Distributed
 from groundling.recipes.gan import Gan
 from groundling.recipes.introspective import Introspective
 from groundling.recipes.mismatched import Mismatched
@@ -118,6 +119,17 @@ def test_the_ratio_is_that_of_the_captions_in_the_batch_then_of_others(world: Wo
     torch.testing.assert_close(ratio, torch.zeros_like(ratio))
     said = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
     torch.testing.assert_close(attn, said.attn)
+
+
+def test_of_several_branches_the_first_is_guided_and_the_length_of_other_captions_does_not_matter(world: World) -> None:
+    given, batch = world.given(), world.batch()
+    batch = replace(batch, tokens=batch.tokens[:, :4])
+    recipe = Distributed(branches=2, hidden=16, embed=8, attention=8, location=4, dropout=0.0)
+    captioner = recipe.parts(given.vocab, given.layout, given.classes).captioner
+    _, attn = log_ratio(captioner, captioner, batch, Mismatched.of(given), 2)
+    said = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    assert not torch.equal(said.attn, said.branches[0].attn)
+    torch.testing.assert_close(attn, said.branches[0].attn)
 
 
 class Leftmost(nn.Module):
