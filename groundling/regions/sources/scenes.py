@@ -38,8 +38,8 @@ DIM = _scene_head.LOOKS + HISTOGRAM + PLACE
 def make(count: int = 36, same: float = SAME, sure: float = 0.0) -> SceneRegions:
     """`count` is the largest number of regions of an image, from 20 to 100; `same` the IoU above which two are one.
 
-    With count 100 and same 0.9 things are covered by as many proposals as a detector gives. `sure` leaves out what the
-    network takes for a thing with less probability, most parts and most pairs of things, as a detector does; the whole
+    With count 100 and same 0.9 things are covered by as many proposals as a detector gives. `sure` leaves out regions
+    whose likeliest name has less probability, most parts and most pairs of things, as a detector does; the whole
     picture stays.
     """
     if not FEWEST <= count <= MOST:
