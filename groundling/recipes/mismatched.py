@@ -35,7 +35,7 @@ class Mismatched:
             ]
             count[example.id] = len(lines) - first[example.id]
         if max(count.values()) == len(lines):
-            raise GroundlingError("all captions are of one image: there is none that does not fit it")
+            raise GroundlingError("all captions are of one image, none to contrast it with (groundling: --contrast 0)")
         tokens = torch.full((len(lines), max(map(len, lines))), PAD)
         for row, line in zip(tokens, lines, strict=True):
             row[: len(line)] = torch.from_numpy(line)

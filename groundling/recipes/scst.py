@@ -71,7 +71,7 @@ class Scst:
         if self.baseline not in ("greedy", "others"):
             raise GroundlingError(f"baseline must be greedy or others; got {self.baseline!r}")
         if self.baseline == "others" and self.samples < 2:
-            raise GroundlingError("with --baseline others at least 2 captions of each image are drawn: --samples 2")
+            raise GroundlingError("to compare a drawn caption with others, draw at least 2 of each image: --samples 2")
 
     def teachers(self, given: Given) -> dict[str, nn.Module]:
         return {"judge": teacher(self.judge, given)} if self.judge else {}
@@ -90,10 +90,9 @@ class Scst:
             usual, drawn = generate.rehearse(m.captioner, scene, length, self.samples)
             with torch.no_grad():
                 worth = reward(m, batch, torch.cat([usual, drawn]), torch.cat([own, image_of]))
-            drawn_worth = worth[len(own) :]
-            usual_worth = worth[image_of] if self.baseline == "greedy" else of_others(drawn_worth, self.samples)
-            gain = drawn_worth - usual_worth
-            return {"scst": reinforce(log_likelihood(m, scene[image_of], drawn), drawn, gain)}
+            each = worth[len(own) :]
+            expected = worth[image_of] if self.baseline == "greedy" else of_others(each, self.samples)
+            return {"scst": reinforce(log_likelihood(m, scene[image_of], drawn), drawn, each - expected)}
 
         return scst
 
