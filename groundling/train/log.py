@@ -70,7 +70,7 @@ class Log:
         if self._file is None:
             return
         self._write(stage, epoch, step, scores)
-        told = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+        told = ", ".join(f"{name} {value:.4f}" for name, value in scores.items()) or "done"
         self._bar.say(f"{stage}, epoch {epoch + 1}: {told}{note}")
 
     def bytes(self) -> int:

@@ -77,3 +77,10 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "log.csv").mkdir()
     with pytest.raises(GroundlingError, match="cannot save .*log.csv"):
         Log(tmp_path, 0, 0, 1)
+
+
+def test_an_epoch_that_nothing_scores_is_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"), Log(tmp_path, 0, 0, 2) as log:
+        log.epoch("ground", 0, 2, {}, "")
+        log.epoch("xe", 1, 2, {"cider-d": 0.5}, " (best so far)")
+    assert caplog.messages == ["ground, epoch 1: done", "xe, epoch 2: cider-d 0.5000 (best so far)"]
