@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from groundling.models.attention import Additive
-from groundling.models.distributed import Distributed
 from groundling.models.encoders import Plain
+from groundling.models.multi_branch import MultiBranch
 from groundling.models.updown import UpDown
 from groundling.tensors import Regions
 from groundling.types import BOS, EOS, PAD
@@ -24,11 +24,11 @@ from groundling.types import BOS, EOS, PAD
 IMAGES, CAPTIONS, REGIONS, FEATURE, VOCAB, LENGTH = 8, 5, 50, 256, 4000, 14
 
 
-def step(model: UpDown | Distributed, seen: Regions, tokens: Tensor) -> float:
+def step(model: UpDown | MultiBranch, seen: Regions, tokens: Tensor) -> float:
     """CPU seconds of one step, forward and backward."""
     start = time.process_time()
-    scene = model.encode(seen)[torch.arange(IMAGES).repeat_interleave(CAPTIONS)]
-    said = model(scene, tokens[:, :-1], tokens[:, 1:])
+    encoded = model.encode(seen)[torch.arange(IMAGES).repeat_interleave(CAPTIONS)]
+    said = model(encoded, tokens[:, :-1], tokens[:, 1:])
     outputs = [branch.logp for branch in said.branches] or [said.logp]
     model.zero_grad()
     (-torch.stack(outputs).mean()).backward()
@@ -50,9 +50,9 @@ def main() -> None:
         end = int(torch.randint(5, LENGTH + 1, ()))
         row[end], row[end + 1 :] = EOS, PAD
     h = args.hidden
-    models: dict[str, UpDown | Distributed] = {"Up-Down": UpDown(VOCAB, Plain(FEATURE, h), Additive(h, h), h, h)}
+    models: dict[str, UpDown | MultiBranch] = {"Up-Down": UpDown(VOCAB, Plain(FEATURE, h), Additive(h, h), h, h)}
     for k in (1, 2, 3, 4, 5):
-        models[f"K = {k}"] = Distributed(VOCAB, Plain(FEATURE, h), [Additive(h, h) for _ in range(k)], h, h)
+        models[f"K = {k}"] = MultiBranch(VOCAB, Plain(FEATURE, h), [Additive(h, h) for _ in range(k)], h, h)
     times: dict[str, list[float]] = {name: [] for name in models}
     for _ in range(args.rounds):
         for name, model in models.items():

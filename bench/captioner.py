@@ -19,7 +19,7 @@ import torch
 from reference_captioner import Reference
 from torch import Tensor
 
-from groundling import generate
+from groundling import decoding
 from groundling.models.attention import Additive
 from groundling.models.encoders import Plain
 from groundling.models.updown import UpDown
@@ -116,7 +116,7 @@ def check_training(ours: UpDown, plain: Reference, batch: tuple[Regions, Tensor,
     plain.float()
 
 
-def check_captions(name: str, said: generate.Decoding, words: list[list[int]], logp: Tensor) -> str:
+def check_captions(name: str, said: decoding.Decoding, words: list[list[int]], logp: Tensor) -> str:
     mine = [[w for w in row if w != PAD] for row in said.tokens.tolist()]
     if mine != words:
         raise SystemExit(f"{name}: {sum(a != b for a, b in zip(mine, words, strict=True))} captions differ")
@@ -162,10 +162,10 @@ def main() -> None:
     plain.eval()
     words, logp = plain.greedy(seen, LENGTH)
     spoken = [[w for w in row if w != PAD] for row in words.tolist()]
-    print(check_captions("greedy", generate.greedy(ours, ours.encode(seen), LENGTH), spoken, logp.sum(1)))
+    print(check_captions("greedy", decoding.greedy(ours, ours.encode(seen), LENGTH), spoken, logp.sum(1)))
     for width in (3, 5):
         found, totals = plain.beam(seen, LENGTH, width)
-        said = generate.beam(ours, ours.encode(seen), LENGTH, width=width)
+        said = decoding.beam(ours, ours.encode(seen), LENGTH, width=width)
         print(check_captions(f"beam {width}", said, found, torch.tensor(totals)))
 
     def step(model: UpDown | Reference, batch: tuple[Regions, Tensor, Tensor, Tensor]) -> None:
@@ -183,7 +183,7 @@ def main() -> None:
             1.4,
             args.rounds,
             lambda: plain.greedy(seen, LENGTH),
-            lambda: generate.greedy(ours, ours.encode(seen), LENGTH),
+            lambda: decoding.greedy(ours, ours.encode(seen), LENGTH),
         )
         for width, goal in ((3, 4.0), (5, 5.0)):
             compare(
@@ -191,7 +191,7 @@ def main() -> None:
                 goal,
                 args.rounds,
                 lambda w=width: plain.beam(seen, LENGTH, w),
-                lambda w=width: generate.beam(ours, ours.encode(seen), LENGTH, width=w),
+                lambda w=width: decoding.beam(ours, ours.encode(seen), LENGTH, width=w),
             )
 
 

@@ -52,8 +52,8 @@ def main() -> int:
 
 def train(folder: Path, out: str, epochs: int) -> list[str]:
     given = ["--data", str(folder / "scenes"), "--regions", str(folder / "regions"), "--out", str(folder / out)]
-    knobs = [f"--{name}={value}" for name, value in {**SMALL, "epochs": epochs}.items()]
-    return ["train", "updown", *given, *knobs]
+    config = [f"--{name}={value}" for name, value in {**SMALL, "epochs": epochs}.items()]
+    return ["train", "updown", *given, *config]
 
 
 def run(*words: object) -> None:

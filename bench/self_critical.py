@@ -16,7 +16,7 @@ plain       each image is embedded, and its greedy caption made, once; but the r
 Both are kinder than that code: features are repeated before the clock starts, a caption that reaches the limit costs no
 further step, and n-grams are of numbers instead of strings. The plain one has no dropout, as ours.
 
-Drawn words differ from step to step, so what must agree is checked on captions drawn once: log p and its gradients
+Sampling words differ from step to step, so what must agree is checked on captions drawn once: log p and its gradients
 within 1e-5, rewards within 1e-9. Then all are timed in turns; the first round warms up. The aim is 2 times faster.
 """
 
@@ -36,18 +36,18 @@ from captions import PlainReward
 from reference_captioner import Reference
 from torch import Tensor
 
-from groundling import generate
+from groundling import decoding
 from groundling.data.dataset import Dataset
 from groundling.metrics.reward import CiderReward
 from groundling.models.updown import UpDown
 from groundling.objectives.reinforce import reinforce
-from groundling.recipes import Given
+from groundling.recipes import TrainingContext
 from groundling.recipes.scst import Scst, log_likelihood
 from groundling.regions.records import Layout
 from groundling.tensors import Batch, Regions
 from groundling.text.classes import Classes
 from groundling.text.vocab import SPECIAL, Vocabulary
-from groundling.train.stages import Clock, Parts
+from groundling.training.stages import Clock, Parts
 from groundling.types import BOS, EOS, PAD, UNK, Caption, Example, Fingerprint
 
 IMAGES, BATCH, SAMPLES, LENGTH = 2000, 16, 5, 16
@@ -81,7 +81,7 @@ def sentences(n: int, generator: torch.Generator) -> list[list[int]]:
     return [[i for i in row if i not in (PAD, EOS)] for row in words.tolist()]
 
 
-def material(generator: torch.Generator) -> tuple[Given, list[list[list[int]]], Batch]:
+def material(generator: torch.Generator) -> tuple[TrainingContext, list[list[list[int]]], Batch]:
     """Training data of which only the captions count, these as ids, and the batch of its first images."""
     flat = sentences(5 * IMAGES, generator)
     references = [flat[i : i + 5] for i in range(0, len(flat), 5)]
@@ -90,7 +90,7 @@ def material(generator: torch.Generator) -> tuple[Given, list[list[list[int]]], 
         Example(str(i), "", (0, 0), tuple(Caption("", tuple(vocab.decode(ids)), ()) for ids in captions))
         for i, captions in enumerate(references)
     )
-    given = Given(
+    context = TrainingContext(
         Dataset("made up", Path(), examples), vocab, Layout(bench.FEATURE), Fingerprint("", "", 0), Classes((), {})
     )
     nothing = torch.zeros(0, dtype=torch.int64)
@@ -102,7 +102,7 @@ def material(generator: torch.Generator) -> tuple[Given, list[list[list[int]]], 
         refs=(),
         vocab=vocab,
     )  # fmt: skip
-    return given, references, batch
+    return context, references, batch
 
 
 class Plain:
@@ -154,9 +154,9 @@ def check(ours: UpDown, published: Plain, plain: Plain, references: list[list[li
     image = torch.arange(len(regions)).repeat_interleave(SAMPLES)
     ours.eval().zero_grad()
     plain.model.eval().zero_grad()
-    scene = ours.encode(regions)
-    usual, words = generate.rehearse(ours, scene, LENGTH + 1, SAMPLES)
-    logp = log_likelihood(Parts(captioner=ours), scene[image], words)
+    encoded = ours.encode(regions)
+    usual, words = decoding.sample_with_greedy(ours, encoded, LENGTH + 1, SAMPLES)
+    logp = log_likelihood(Parts(captioner=ours), encoded[image], words)
     gain = torch.randn(len(words), generator=torch.Generator().manual_seed(0))
     reinforce(logp, words, gain).backward()
     inputs, targets = torch.cat([torch.full_like(words[:, :1], BOS), words[:, :-1]], 1), words
@@ -194,12 +194,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="torch threads")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    given, references, batch = material(torch.Generator().manual_seed(1))
+    context, references, batch = material(torch.Generator().manual_seed(1))
     ours = captioner()
     others = [Plain(Reference(ours), references, batch.regions, published) for published in (True, False)]
     check(ours, *others, references, batch.regions)
     recipe = Scst(samples=SAMPLES)
-    losses, parts = recipe.losses(recipe.reward(given), LENGTH + 1), Parts(captioner=ours)
+    losses, parts = recipe.losses(recipe.reward(context), LENGTH + 1), Parts(captioner=ours)
 
     def step() -> None:
         ours.train().zero_grad()

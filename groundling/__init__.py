@@ -2,11 +2,11 @@
 
 import groundling
 
-model = groundling.load()  # or the folder of a model that you trained
-said = model.caption("photo.jpg")
-for link in said:
-    print(said.word(link), link.box, link.score, link.evidence)
-groundling.draw("photo.jpg", said).save("pointed.png")
+captioner = groundling.load()  # or the folder of a model that you trained
+caption = captioner.caption("photo.jpg")
+for link in caption:
+    print(caption.word(link), link.box, link.score, link.evidence)
+groundling.draw("photo.jpg", caption).save("pointed.png")
 """
 
 from __future__ import annotations
@@ -16,25 +16,48 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from groundling.api import Pointer, draw, load
+    from groundling.inference import (
+        BeamSearch,
+        GroundedCaptioner,
+        GroundedPhrase,
+        PhraseGrounder,
+        Sampling,
+        load,
+        load_grounder,
+    )
     from groundling.report.coco import coco_boxes, coco_results
+    from groundling.report.picture import draw
     from groundling.types import Example, GroundedCaption, Link, Score
 
 __all__ = [
+    "BeamSearch",
     "Example",
     "GroundedCaption",
+    "GroundedCaptioner",
+    "GroundedPhrase",
     "Link",
-    "Pointer",
+    "PhraseGrounder",
+    "Sampling",
     "Score",
     "__version__",
     "coco_boxes",
     "coco_results",
     "draw",
     "load",
+    "load_grounder",
 ]
 _HOME = {
-    "api": ("Pointer", "draw", "load"),
+    "inference": (
+        "BeamSearch",
+        "GroundedCaptioner",
+        "GroundedPhrase",
+        "PhraseGrounder",
+        "Sampling",
+        "load",
+        "load_grounder",
+    ),
     "report.coco": ("coco_boxes", "coco_results"),
+    "report.picture": ("draw",),
     "types": ("Example", "GroundedCaption", "Link", "Score"),
 }
 

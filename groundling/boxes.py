@@ -31,11 +31,12 @@ def iou(a: Tensor, b: Tensor) -> Tensor:
     return both / either.clamp(min=1e-9)
 
 
-def hits(boxes: Tensor) -> Tensor:
-    """(…, R, R): how far each box would do for each other, 0 to 1: a soft step of their IoU at a half.
+def soft_iou_match(boxes: Tensor) -> Tensor:
+    """(…, R, R): whether two boxes match, IoU > 0.5, as a soft step from 0 to 1.
 
-    Weighed by where something may be, it tells which box most likely finds it: rarely the likeliest one, if that is
-    alone among many that overlap. The width of the step was chosen on the validation split of Flickr8k.
+    Multiplied by the probability that a thing is in each box, it gives the probability that a box finds the thing. The
+    best box is often not the likeliest one, if that overlaps with few others. The width of the step was chosen on the
+    validation split of Flickr8k.
     """
     return ((iou(boxes, boxes) - 0.5) / 0.08).sigmoid()
 

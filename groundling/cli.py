@@ -1,59 +1,20 @@
-"""The `groundling` command. Each subcommand is one module of `groundling.commands`, imported only when it is called.
-
-A command module has `add_arguments(parser)` and `run(args) -> int | None`, and keeps its heavy imports inside `run`,
-so that `groundling --help` answers at once.
-"""
+"""The `groundling` command: runs a subcommand and tells errors in one line."""
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import logging
 import sys
 from collections.abc import Sequence
 
-from groundling import __version__
+from groundling import commands
 from groundling.errors import GroundlingError
-
-COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs them
-    "demo": "the whole path on drawn scenes: data, regions, training, captions, scores, a page",
-    "scenes": "draw little worlds, still or moving, with captions and boxes: a data set made here",
-    "doctor": "check a data set, its regions and this machine before training",
-    "regions": "make or import the regions that models look at",
-    "train": "train a recipe",
-    "seeds": "train, caption and score with several seeds: mean and deviation of every score",
-    "caption": "caption images and videos, each noun with its box",
-    "ground": "find the phrases of a sentence in an image, each with its box",
-    "labels": "which phrases of a data set have a class of a detector",
-    "report": "one HTML page to look at captions and boxes",
-    "score": "score captions and their grounding",
-    "retrieve": "find images by captions: how distinctive captions are",
-    "study": "ask people which of two systems points better",
-    "official": "reference and split files for the official grounding evaluators",
-    "reproduce": "a whole table of a paper on your data, beside the paper's numbers",
-    "tokenize": "tokens as the caption metrics see them",
-    "df": "document frequencies of a caption corpus, for CIDEr on few images",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
-    parser = argparse.ArgumentParser(prog="groundling", description="Captions that point.", allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"groundling {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    chosen = next((word for word in argv if word in COMMANDS), None)
-    for name, line in COMMANDS.items():
-        sub = commands.add_parser(
-            name, help=line, description=line, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-        if name == chosen:
-            module = importlib.import_module(f"groundling.commands.{name}")
-            module.add_arguments(sub)
-            sub.set_defaults(run=module.run)
-    args = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
-        return args.run(args) or 0
+        return commands.call(argv)
     except GroundlingError as error:
         print(f"groundling: {error}", file=sys.stderr)
         return 2
@@ -64,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 141
     except OSError as error:  # a full disk, a folder that may not be written
-        print(f"groundling: {error.filename or args.command}: {error.strerror or error}", file=sys.stderr)
+        print(f"groundling: {error.filename or argv[0]}: {error.strerror or error}", file=sys.stderr)
         return 2
 
 

@@ -30,6 +30,8 @@ SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", "
 MAX_PIXELS = 89_478_485  # of the first frame: 256 MB as RGB, the size at which Pillow itself starts to warn
 MAX_SCANS = 100  # a progressive JPEG has about ten; a few bytes each can ask for thousands of passes over all pixels
 
+Picture = str | Path | Image.Image  # an image: its file, or what PIL has opened
+
 _TURNS = {  # EXIF orientation -> how to undo it
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -39,6 +41,11 @@ _TURNS = {  # EXIF orientation -> how to undo it
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+
+
+def opened(image: Picture) -> Image.Image:
+    """RGB and upright, of a path or of what PIL has opened."""
+    return as_shown(image) if isinstance(image, Image.Image) else open_image(image)
 
 
 def open_image(path: Path | str) -> Image.Image:

@@ -1,4 +1,4 @@
-"""The nouns made of tensors, in order of flow: Regions -> Batch -> Scene -> Glimpse -> Decoding.
+"""The nouns made of tensors, in order of flow: Regions -> Batch -> EncodedImage -> Glimpse -> Decoding.
 
 Shape letters, the same in every file:
 B images · N captions · T tokens · R regions · D feature · H hidden · V vocabulary · P phrases · K branches · L labels.
@@ -125,7 +125,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Scene:
+class EncodedImage:
     """B encoded images, and which of them each of N rows looks at. Indexing picks rows and copies nothing.
 
     `keys` is what the attention made of `memory` once, before the first word. Attentions see the rows of one image side
@@ -144,17 +144,17 @@ class Scene:
     def __len__(self) -> int:
         return len(self.row)
 
-    def __getitem__(self, index: Tensor) -> Scene:
+    def __getitem__(self, index: Tensor) -> EncodedImage:
         return replace(self, row=self.row[index])
 
-    def only(self, images: Tensor) -> Scene:
+    def only(self, images: Tensor) -> EncodedImage:
         """The same rows, with a copy of these images and no others, in this order."""
         place = torch.empty(len(self.memory), dtype=torch.int64, device=images.device)
         place[images] = torch.arange(len(images), device=images.device)
         row = place[self.row]
         return replace(_map(self, lambda x: x if x is self.row else x.index_select(0, images)), row=row)
 
-    def of_grid(self) -> Scene:
+    def of_grid(self) -> EncodedImage:
         """The same rows looking at the feature map instead of the regions."""
         if self.grid is None or self.grid_keys is None:
             raise ValueError("this captioner looks at feature maps, but its regions have none (regions.grid)")
@@ -230,7 +230,7 @@ class Decoding:
         return self.tokens != PAD
 
 
-def sayable(x: Tensor, never: float = -math.inf) -> Tensor:
+def without_special(x: Tensor, never: float = -math.inf) -> Tensor:
     """A copy of what words score, (..., V), with `never` for PAD, BOS and UNK."""
     return x.index_fill(-1, torch.tensor((PAD, BOS, UNK), device=x.device), never)
 
@@ -241,26 +241,28 @@ def sayable(x: Tensor, never: float = -math.inf) -> Tensor:
 class Captioner(Protocol):
     """Anything that can be decoded. Teacher forcing, sampling and beam search are loops over `step`."""
 
-    def encode(self, regions: Regions) -> Scene: ...
+    def encode(self, regions: Regions) -> EncodedImage: ...
 
-    def start(self, scene: Scene) -> Any:
+    def start(self, encoded: EncodedImage) -> Any:
         """State before the first word: a tuple (possibly nested) of tensors whose first axis is N."""
         ...
 
-    def step(self, token: Tensor, scene: Scene, state: Any, aloud: bool = False) -> tuple[Tensor, Glimpse, Any]:
+    def step(
+        self, token: Tensor, encoded: EncodedImage, state: Any, mask_special: bool = False
+    ) -> tuple[Tensor, Glimpse, Any]:
         """(N,) previous words -> log-probabilities (N, V) of the next, what was looked at, the new state.
 
-        `aloud`: the probabilities are those among the words that are said (`sayable`), not among all.
+        `mask_special`: the probabilities are those among the words that are said (`without_special`), not among all.
         """
         ...
 
 
 class Attention(Protocol):
-    """Called as `attend(query, scene)`; `keys` is called once per image and put into the scene."""
+    """Called as `attend(query, encoded)`; `keys` is called once per image and put into the encoded."""
 
     def keys(self, memory: Tensor) -> Tensor: ...
 
-    def __call__(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
+    def __call__(self, query: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor]:
         """(N, H) -> context (N, H), weights (N, R) that are exactly 0 on invalid regions."""
         ...
 
@@ -310,7 +312,7 @@ def _top(attn: Tensor, frame: Tensor) -> Tensor:
     return best
 
 
-Noun = TypeVar("Noun", Regions, Batch, Scene, Glimpse)
+Noun = TypeVar("Noun", Regions, Batch, EncodedImage, Glimpse)
 
 
 def _map(noun: Noun, change: Callable[[Tensor], Tensor]) -> Noun:

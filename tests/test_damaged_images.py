@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import groundling
-from groundling import api, recipes
+from groundling import inference, recipes
 from groundling.errors import DataError
 from groundling.recipes.updown import Updown
 from groundling.regions.records import Layout
@@ -35,7 +35,7 @@ def tool() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def pointer() -> groundling.Pointer:
+def captioner() -> groundling.GroundedCaptioner:
     """A captioner that never learned, on the regions of scenes."""
     torch.manual_seed(0)
     made = source("scenes")
@@ -43,13 +43,15 @@ def pointer() -> groundling.Pointer:
     vocab, classes = Vocabulary.build([["dog", "a"]], min_count=1), Classes(("dog",), {"dog": "dog"})
     recipe = Updown(hidden=8, embed=8, attention=8, length=4)
     model = recipes.Model(recipe, recipe.parts(vocab, layout, classes), vocab, made.fingerprint, layout, classes)
-    return api.Pointer(model, torch.device("cpu"))
+    return inference.GroundedCaptioner(model, torch.device("cpu"))
 
 
-def test_whole_files_are_all_captioned(tool: ModuleType, pointer: groundling.Pointer, tmp_path: Path) -> None:
+def test_whole_files_are_all_captioned(
+    tool: ModuleType, captioner: groundling.GroundedCaptioner, tmp_path: Path
+) -> None:
     for name, content in tool.whole().items():
         (tmp_path / name).write_bytes(content)
-        assert pointer.caption(tmp_path / name).size in ((96, 64), (64, 96)), name
+        assert captioner.caption(tmp_path / name).size in ((96, 64), (64, 96)), name
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "many"])
@@ -63,12 +65,14 @@ def test_there_must_be_files_to_damage(
     assert "argument --count: " in (told := capsys.readouterr().err) and count in told
 
 
-def test_damaged_files_are_captioned_or_named(tool: ModuleType, pointer: groundling.Pointer, tmp_path: Path) -> None:
+def test_damaged_files_are_captioned_or_named(
+    tool: ModuleType, captioner: groundling.GroundedCaptioner, tmp_path: Path
+) -> None:
     before, became = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, {"caption": 0, "error": 0}
     for name, content in tool.damaged(COUNT, seed=1):
         (tmp_path / name).write_bytes(content)
         try:
-            pointer.caption(tmp_path / name)
+            captioner.caption(tmp_path / name)
             became["caption"] += 1
         except DataError as error:
             assert name in str(error)

@@ -12,8 +12,9 @@ import pytest
 import torch
 from PIL import Image
 
-from groundling import grounding, recipes
+from groundling import inference, recipes
 from groundling.errors import GroundlingError
+from groundling.inference import calibration
 from groundling.recipes.two_branch import TwoBranch
 from groundling.regions.records import Layout
 from groundling.regions.sources import source
@@ -77,10 +78,10 @@ def test_only_a_calibrated_grounder_is_packed(tool: ModuleType, run: Path, tmp_p
         (tmp_path / "work" / name).symlink_to(run)
     with pytest.raises(SystemExit, match="not calibrated"):
         tool.pack(tmp_path / "work", tmp_path / "out")
-    presence = {"format": grounding.FORMAT, "calibration": {"x": [0, 1], "p": [0, 1]}}
-    (run / grounding.PRESENCE).write_text(json.dumps(presence))
+    presence = {"format": calibration.FORMAT, "calibration": {"x": [0, 1], "p": [0, 1]}}
+    (run / calibration.CALIBRATION).write_text(json.dumps(presence))
     tool.pack(tmp_path / "work", tmp_path / "out")
-    assert grounding.load(tmp_path / "out" / "grounder").presence is not None
+    assert inference.load_grounder(tmp_path / "out" / "grounder").calibration is not None
 
 
 def test_weights_of_other_shapes_are_refused(run: Path) -> None:
@@ -92,7 +93,7 @@ def test_weights_of_other_shapes_are_refused(run: Path) -> None:
 
 
 def test_every_step_is_a_command_that_is_understood(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to the data, which is not there: flags and knobs are all known."""
+    """Up to the data, which is not there: flags and config are all known."""
     from groundling.cli import main
 
     for command in (*tool.STEPS.values(), *tool.SCORES):

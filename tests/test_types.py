@@ -27,7 +27,7 @@ def test_union_spans_the_chosen_boxes_and_is_nan_without_any() -> None:
 
 def test_a_box_does_for_another_when_they_overlap_by_more_than_half() -> None:
     """IoU 1, 0 and 1/2: the step is soft, of width 0.08."""
-    found = boxes.hits(torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10], [0, 0, 10, 5]]))
+    found = boxes.soft_iou_match(torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10], [0, 0, 10, 5]]))
     step = 1 / (1 + math.exp(0.5 / 0.08))
     torch.testing.assert_close(found[0], torch.tensor([1 - step, step, 0.5]))
     torch.testing.assert_close(found, found.T)

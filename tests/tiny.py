@@ -10,7 +10,7 @@ from torch import Tensor
 from groundling.models.attention import Additive
 from groundling.models.encoders import Plain
 from groundling.models.updown import UpDown
-from groundling.tensors import Glimpse, Regions, Scene, sayable
+from groundling.tensors import EncodedImage, Glimpse, Regions, without_special
 
 DIM, HIDDEN, VOCAB = 5, 7, 11
 
@@ -55,21 +55,23 @@ class Chain:
         logp = self.table(torch.full_like(t, image), t, torch.tensor([1, *words[:-1]]))
         return logp[t, torch.tensor(words)].tolist()
 
-    def encode(self, _: Regions) -> Scene:
+    def encode(self, _: Regions) -> EncodedImage:
         b = len(self.logits)
         flat = torch.zeros(b, self.regions, 1, dtype=self.logits.dtype)
         valid = torch.ones(b, self.regions, dtype=torch.bool)
-        return Scene(flat, flat, valid, valid.long() - 1, flat[:, 0], torch.arange(b))
+        return EncodedImage(flat, flat, valid, valid.long() - 1, flat[:, 0], torch.arange(b))
 
-    def scene(self) -> Scene:
+    def encoded(self) -> EncodedImage:
         return self.encode(regions(1))
 
-    def start(self, scene: Scene) -> Any:
-        """Which image each row looks at, and how many words it has said: a captioner must not rely on the scene."""
-        return scene.row, torch.zeros_like(scene.row)
+    def start(self, encoded: EncodedImage) -> Any:
+        """Which image each row looks at, and how many words it has said: a captioner must not rely on the encoded."""
+        return encoded.row, torch.zeros_like(encoded.row)
 
-    def step(self, token: Tensor, scene: Scene, state: Any, aloud: bool = False) -> tuple[Tensor, Glimpse, Any]:
+    def step(
+        self, token: Tensor, encoded: EncodedImage, state: Any, mask_special: bool = False
+    ) -> tuple[Tensor, Glimpse, Any]:
         image, t = state
         attn = torch.nn.functional.one_hot(token % self.regions, self.regions).to(self.logits.dtype)
         logp = self.table(image, t, token)
-        return sayable(logp).log_softmax(-1) if aloud else logp, Glimpse(attn), (image, t + 1)
+        return without_special(logp).log_softmax(-1) if mask_special else logp, Glimpse(attn), (image, t + 1)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from groundling import api
+import groundling
+from groundling import inference
 from groundling.errors import GroundlingError
 from groundling.images import open_image
 
@@ -89,14 +90,14 @@ def main() -> int:
     args = parser.parse_args()
     try:
         paths = {find(photo, args.folder): whose for photo, whose in PHOTOS.items()}
-        pointer = api.load(args.model, grounder=args.grounder)
+        captioner = inference.load(args.model, grounder=args.grounder)
         pictures = []
         for path, whose in paths.items():
-            said = pointer.caption(path, api.Likeliest(beam=args.beam))
+            said = captioner.caption(path, inference.BeamSearch(beam=args.beam))
             doubt = ", ".join(sorted({said.word(link) for link in said if said.weak(link)}))
             print(f"{path.name} ({whose}): {said.text}" + (f" [weak: {doubt}]" if doubt else ""), flush=True)
             picture = open_image(path)
-            drawn = api.draw(picture.resize((LARGE, round(picture.height * LARGE / picture.width))), said)
+            drawn = groundling.draw(picture.resize((LARGE, round(picture.height * LARGE / picture.width))), said)
             pictures.append(drawn.resize((SIDE, round(drawn.height * SIDE / LARGE))))
     except GroundlingError as error:
         print(error, file=sys.stderr)

@@ -27,7 +27,7 @@ from select import select
 
 from PIL import Image, ImageDraw
 
-from groundling.commands.numbers import whole as whole_number
+from groundling.commands.flag_types import whole as whole_number
 
 STARTS = 300.0  # seconds in which a process is ready for its first file
 
@@ -160,17 +160,17 @@ def damaged(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
 
 def caption(folder: Path, model: str, memory: int, skip: int) -> None:
     """One JSON line for each file of the folder, after the first `skip`."""
-    from groundling import api
+    from groundling import inference
     from groundling.errors import GroundlingError
 
-    pointer = api.load(model)
-    _ = pointer.source
+    captioner = inference.load(model)
+    _ = captioner.source
     print(json.dumps(["", "", 0.0, _most()]), flush=True)
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     for path in sorted(folder.iterdir())[skip:]:
         start = time.perf_counter()
         try:
-            pointer.caption(path)
+            captioner.caption(path)
             became = "caption"
         except GroundlingError as error:
             became = "named error" if path.name in str(error) else f"an error that does not name the file: {error}"

@@ -26,12 +26,12 @@ import torch
 from torch import Tensor
 
 from groundling import recipes
-from groundling.grounding import PRESENCE, read_presence
-from groundling.loading import CAPTIONER, GROUNDER, SHIPPED
+from groundling.inference.calibration import CALIBRATION, read_calibration
+from groundling.inference.loading import CAPTIONER, GROUNDER, SHIPPED
 from groundling.recipes import ABOUT, WEIGHTS
-from groundling.train.checkpoint import read, write
+from groundling.training.checkpoint import read, write
 
-# ---------------------------------------------------------------- all that is decided, knobs included
+# ---------------------------------------------------------------- all that is decided, config included
 
 STEPS = {  # name -> words of `groundling`; {data} and {work} are filled in
     "regions": "regions extract {data} --source photos --out {work}/regions",
@@ -82,11 +82,11 @@ def groundling(words: list[str]) -> None:
 
 def pack(work: Path, out: Path) -> None:
     """Both models of `work`, in half precision, into `out`."""
-    if read_presence(work / GROUNDER) is None:
+    if read_calibration(work / GROUNDER) is None:
         sys.exit(f"{work / GROUNDER} was not calibrated: run the step `calibrate`")
     for name in (GROUNDER, CAPTIONER):
         shrink(work / name, out / name)
-    (out / GROUNDER / PRESENCE).write_bytes((work / GROUNDER / PRESENCE).read_bytes())
+    (out / GROUNDER / CALIBRATION).write_bytes((work / GROUNDER / CALIBRATION).read_bytes())
     size = sum(path.stat().st_size for name in (GROUNDER, CAPTIONER) for path in (out / name).iterdir())
     print(f"\n{out}: {size / 1e6:.1f} MB")
     if size > LARGEST:
@@ -99,7 +99,7 @@ def shrink(run: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     write(out / WEIGHTS, {name: halved(value) for name, value in weights.items()}, about)
     described = json.loads((run / ABOUT).read_bytes())
-    for recipe in (described, *described.get("finishes", ())):
+    for recipe in (described, *described.get("fine_tuning", ())):
         recipe["fields"] = portable(recipe["fields"])
     (out / ABOUT).write_text(json.dumps(described, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
     for name, value in recipes.load(out).parts.state_dict().items():
@@ -113,8 +113,8 @@ def halved(value: Tensor) -> Tensor:
 
 
 def portable(fields: dict[str, Any]) -> dict[str, Any]:
-    """Knobs without folders of this machine. Word vectors are among the weights: nobody shall look for their file."""
-    plain = {knob: Path(value).name if isinstance(value, str) else value for knob, value in fields.items()}
+    """Config without folders of this machine. Word vectors are among the weights: nobody shall look for their file."""
+    plain = {field: Path(value).name if isinstance(value, str) else value for field, value in fields.items()}
     return plain | ({"vectors": f"{plain['vectors']}, in the weights"} if plain.get("vectors") else {})
 
 

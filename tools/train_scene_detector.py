@@ -1,6 +1,6 @@
 """Train the network that says what a region of a drawn scene is, and write its weights.
 
-    python tools/train_scene_detector.py groundling/regions/sources/scene_head.safetensors
+    python tools/train_scene_detector.py groundling/scenes/scene_head.safetensors
 
 It takes some minutes of one core. The scenes have seeds of their own, so that nobody is tested on what it was trained
 on unless he draws scenes of seed 10000 or 10001. Prints how well it tells classes apart on the latter, and the SHA-256
@@ -23,10 +23,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from groundling.boxes import area, intersection, iou
-from groundling.data.scenes.write import Scene, scene
 from groundling.progress import track
-from groundling.regions.sources._scene_head import LOOKS, NAMES
-from groundling.regions.sources.scenes import describe
+from groundling.scenes.detector import LOOKS, NAMES
+from groundling.scenes.regions import describe
+from groundling.scenes.write import EncodedImage, scene
 
 SEED, SCENES = 10_000, 4000
 TEST_SEED, TEST_SCENES = 10_001, 300
@@ -66,7 +66,7 @@ def rows(seed: int, count: int) -> tuple[Tensor, Tensor]:
     return torch.cat([x for x, _ in made]), torch.cat([y for _, y in made])
 
 
-def _rows(drawn: Scene) -> tuple[Tensor, Tensor]:
+def _rows(drawn: EncodedImage) -> tuple[Tensor, Tensor]:
     boxes, x = describe(drawn.picture.image, COUNT, SAME)
     things = [(item.name, box) for item, box in zip(drawn.world.items, drawn.picture.boxes, strict=True)]
     seen = [(NAMES.index(name), box) for name, box in things if box and name != "leash"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from groundling.api import Manner, Pointer
+    from groundling.inference import DecodingSettings, GroundedCaptioner
     from groundling.regions.store import Store
     from groundling.types import Example, GroundedCaption
 
@@ -23,15 +23,14 @@ DESCRIPTION = """\
 Caption images and videos, each noun with its box.
 
 IMAGES are picture files, video files, folders of them, or one data set that `groundling doctor` understands. Without
---model the captioner and the grounder speak that come with the package.
+--model, the captioner and the grounder that come with the package are used.
 
-In a terminal each caption is shown with its nouns numbered: `place` is how sure the model is of the box, `there` how
-likely the thing is in the image at all, as far as a grounder knows. Below 0.5 (without a grounder: where the captioner
-gave the box less than a fifth of its attention) the evidence is weak: the word may be made up, and has a question mark
-or a dashed box wherever it is shown. With --json, into a file or into a pipe, one JSON line per image: caption, tokens,
-characters of each token, links (token, box in xyxy pixels, score, evidence, weak),
-looks (where the attention of each word went). An id is a file's name without its ending, or its path where names are
-alike.
+In a terminal each caption is shown with its nouns numbered: `score` is how sure the model is of the box, `evidence`
+the probability that the thing is in the image at all, as far as a grounder knows. Below 0.5 (without a grounder: where
+the captioner gave the box less than a fifth of its attention) the evidence is weak: the word may be made up, and has a
+question mark or a dashed box wherever it is shown. With --json, into a file or into a pipe, one JSON line per image:
+caption, tokens, characters of each token, links (token, box in xyxy pixels, score, evidence, weak), looks (where the
+attention of each word went). An id is a file's name without its ending, or its path where names are alike.
 
 Of a video --frames frames are looked at, at the middles of as many equal parts; links then say in which frame, counted
 from 0, their box is. A picture or video that cannot be read is named and left out; the command then ends with code 1,
@@ -57,7 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--grounder", default="", metavar="RUN", help="a grounder or matcher that looks again at each noun"
     )
-    parser.add_argument("--trust", type=float, metavar="X", help="in its look, from 0 to 1 (default 0.5)")
+    parser.add_argument(
+        "--grounder-weight",
+        type=float,
+        metavar="W",
+        help="how much the grounder counts against the captioner's own attention, from 0 to 1 (default 0.5)",
+    )
+    parser.add_argument("--trust", dest="grounder_weight", type=float, help=argparse.SUPPRESS)  # its name in 0.1
     parser.add_argument("--regions", metavar="STORE", help="regions of the data set; made on the fly without it")
     parser.add_argument("--frames", type=int, metavar="N", help="of a video file (default 10)")
     parser.add_argument("--split", help="only this split of the data set")
@@ -84,23 +89,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from groundling import api
-    from groundling.commands.places import new_file, new_folder
+    from groundling import inference
+    from groundling.commands.outputs import new_file, new_folder
     from groundling.errors import GroundlingError
     from groundling.progress import track
 
-    manner = _manner(args)
+    decoding = _manner(args)
     out, html = (new_file(name) if name else None for name in (args.out, args.html))
     files = {kind: new_file(name) for kind in ("coco", "coco_boxes", "submission") if (name := getattr(args, kind))}
     pngs = new_folder(args.png) if args.png else None
-    if args.trust is not None and args.model and not args.grounder:
-        raise GroundlingError("--trust is of the look of a grounder: name it with --grounder RUN")
-    trust = api.TRUST if args.trust is None else args.trust
-    pointer = api.load(args.model, args.device, grounder=args.grounder, trust=trust)
+    if args.grounder_weight is not None and args.model and not args.grounder:
+        raise GroundlingError("--grounder-weight needs a grounder: name one with --grounder RUN")
+    weight = inference.GROUNDER_WEIGHT if args.grounder_weight is None else args.grounder_weight
+    captioner = inference.load(args.model, args.device, grounder=args.grounder, grounder_weight=weight)
     examples = _unique(_examples(args.images, args.split, args.skip_bad))
     if args.frames is not None and any(example.captions for example in examples):
         raise GroundlingError("--frames goes with video files; a data set decides by itself")
-    captions = _captions(pointer, examples, args, manner)
+    captions = _captions(captioner, examples, args, decoding)
     kept: list[GroundedCaption] = []
     unread, unseen = 0, set()  # without a caption; ids of those with one, but without a picture
     with ExitStack() as stack:
@@ -116,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
             if files or html:
                 kept.append(said)
     for kind, path in files.items():
-        path.write_text(json.dumps(_written(kind, kept, pointer)), encoding="utf-8")
+        path.write_text(json.dumps(_written(kind, kept, captioner)), encoding="utf-8")
     if html and kept:
         unseen |= _page(html, kept)
     if failed := unread + len(unseen):
@@ -124,10 +129,10 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failed and not args.skip_bad else 0
 
 
-def _manner(args: argparse.Namespace) -> Manner:
+def _manner(args: argparse.Namespace) -> DecodingSettings:
     """How words are chosen; an option of the other way is refused."""
-    from groundling.api import Drawn, Likeliest
     from groundling.errors import GroundlingError
+    from groundling.inference import BeamSearch, Sampling
 
     def given(*names: str) -> dict[str, Any]:
         return {name: value for name in names if (value := getattr(args, name)) is not None}
@@ -137,7 +142,7 @@ def _manner(args: argparse.Namespace) -> Manner:
     if wrong := next(iter(likeliest if args.sample else drawn), None):
         cure = "does not go with --sample" if args.sample else "needs --sample"
         raise GroundlingError(f"--{wrong.replace('_', '-')} {cure}")
-    return Drawn(**drawn) if args.sample else Likeliest(**likeliest)
+    return Sampling(**drawn) if args.sample else BeamSearch(**likeliest)
 
 
 # ---------------------------------------------------------------- what to caption
@@ -184,7 +189,7 @@ def _unique(examples: Iterable[Example]) -> list[Example]:
 
 
 def _captions(
-    pointer: Pointer, examples: Sequence[Example], args: argparse.Namespace, manner: Manner
+    captioner: GroundedCaptioner, examples: Sequence[Example], args: argparse.Namespace, decoding: DecodingSettings
 ) -> Iterator[GroundedCaption | None]:
     """What can be known to fail is told here, before the first caption; the rest is done as captions are asked for."""
     from groundling.errors import DataError
@@ -198,17 +203,21 @@ def _captions(
         cure = f"leave out {drawn}" if args.regions else "give their regions with --regions STORE"
         raise DataError(f"{len(bare)} of {len(examples)} images have no picture file, such as {bare[0]!r}: {cure}")
     if not args.regions:
-        _ = pointer.source  # a missing extra, or regions that cannot be made here
-        return _of_files(pointer, examples, args.frames, manner)
+        _ = captioner.source  # a missing extra, or regions that cannot be made here
+        return _of_files(captioner, examples, args.frames, decoding)
     store = Store.open(args.regions)
     store.require(x.id for x in examples)
-    return _of_store(pointer, store, examples, args.frames, manner)
+    return _of_store(captioner, store, examples, args.frames, decoding)
 
 
 def _of_store(
-    pointer: Pointer, store: Store, examples: Sequence[Example], frames: int | None, manner: Manner
+    captioner: GroundedCaptioner,
+    store: Store,
+    examples: Sequence[Example],
+    frames: int | None,
+    decoding: DecodingSettings,
 ) -> Iterator[GroundedCaption | None]:
-    captions = pointer.captions_of(store, [x.id for x in examples], manner)
+    captions = captioner.captions_of(store, [x.id for x in examples], decoding)
     for said, example in zip(captions, examples, strict=True):
         yield _about(said, example, frames)
 
@@ -228,7 +237,7 @@ def _about(said: GroundedCaption, example: Example, frames: int | None) -> Groun
 
 
 def _of_files(
-    pointer: Pointer, examples: Sequence[Example], frames: int | None, manner: Manner
+    captioner: GroundedCaptioner, examples: Sequence[Example], frames: int | None, decoding: DecodingSettings
 ) -> Iterator[GroundedCaption | None]:
     """One caption per example; None for each file that cannot be read, which is named."""
     from groundling.errors import DataError
@@ -240,14 +249,14 @@ def _of_files(
         found = []
         for example in examples[start : start + BATCH]:
             try:
-                found.append((example, of_media(pointer.source, example.media, frames or FRAMES, example.segment)))
+                found.append((example, of_media(captioner.source, example.media, frames or FRAMES, example.segment)))
             except DataError as error:
                 print(f"groundling: {error}", file=sys.stderr)
                 yield None
         if found:
             seen, regions = zip(*found, strict=True)
             ids, media = [x.id for x in seen], [x.media for x in seen]
-            captions = pointer.say(Regions.stack(regions), ids, media, manner)
+            captions = captioner.generate(Regions.stack(regions), ids, media, decoding)
             yield from (_about(said, example, frames) for said, example in zip(captions, seen, strict=True))
 
 
@@ -266,22 +275,22 @@ def _teller(file: TextIO | None, as_json: bool) -> Callable[[GroundedCaption], N
     return lambda said: console.print(readable(said))
 
 
-def _written(kind: str, captions: Sequence[GroundedCaption], pointer: Pointer) -> Any:
+def _written(kind: str, captions: Sequence[GroundedCaption], captioner: GroundedCaptioner) -> Any:
     from groundling.report.coco import coco_boxes, coco_results
 
     if kind == "coco":
         return coco_results(captions)
     if kind == "coco_boxes":
-        return coco_boxes(captions, pointer.model.groundable.class_of)
-    return _submission(captions, pointer)
+        return coco_boxes(captions, captioner.model.groundable.class_of)
+    return _submission(captions, captioner)
 
 
-def _submission(captions: Sequence[GroundedCaption], pointer: Pointer) -> dict[str, Any]:
+def _submission(captions: Sequence[GroundedCaption], captioner: GroundedCaptioner) -> dict[str, Any]:
     """As the evaluator of images wants it, or that of videos, whose ids are those of segments."""
-    from groundling.data.official import image_submission, video_submission
+    from groundling.data.evaluator_files import image_submission, video_submission
 
     write = video_submission if all("_segment_" in said.id for said in captions) else image_submission
-    return write(captions, pointer.model.groundable.class_of)
+    return write(captions, captioner.model.groundable.class_of)
 
 
 def _page(path: Path, captions: Sequence[GroundedCaption]) -> set[str]:
@@ -298,11 +307,11 @@ def _png(folder: Path, said: GroundedCaption) -> bool:
 
     No two ids give one name: a/b is a%2Fb, as in an address, and % is %25.
     """
-    from groundling import api
     from groundling.errors import DataError
+    from groundling.report.picture import draw
 
     try:
-        api.draw(said.media, said).save(folder / f"{said.id.replace('%', '%25').replace('/', '%2F')}.png")
+        draw(said.media, said).save(folder / f"{said.id.replace('%', '%25').replace('/', '%2F')}.png")
     except (DataError, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
             raise

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from groundling.cli import main
+    from groundling.commands import call
 
     folder: Path = args.folder
     page = folder / "page.html"
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         if step[0] == "scenes" and _drawn(folder / "scenes", args.images):
             continue
         print(f"\n[{number}/{len(all_steps)}] groundling {shlex.join(step)}", flush=True)
-        if code := main(step):
+        if code := call(step):
             return code
     if missing:
         print(f"\nReal photos were left out: {missing}.")
@@ -53,14 +53,14 @@ def run(args: argparse.Namespace) -> int:
 
 def photos() -> tuple[list[Path], str]:
     """The real photos, and, where they cannot be captioned here, what is missing instead."""
-    from groundling import api
+    from groundling import inference
     from groundling.errors import GroundlingError
 
     package = find_spec("skimage")
     if package is None:
         return [], "scikit-image is not installed; run: pip install 'groundling[demo]'"
     try:
-        _ = api.load().source
+        _ = inference.load().source
     except GroundlingError as error:
         return [], str(error)
     places = [Path(folder) / "data" / name for folder in package.submodule_search_locations or () for name in PHOTOS]
@@ -72,7 +72,7 @@ def steps(folder: Path, images: int, epochs: int, photos: Sequence[Path] = ()) -
     names = ("scenes", "regions", "model", "test.jsonl", "page.html", "photos.jsonl")
     scenes, regions, model, captions, page, real = (str(folder / name) for name in names)
     test = ["--data", scenes, "--split", "test"]
-    small = [word for knob, value in {"epochs": epochs, **SMALL}.items() for word in (f"--{knob}", str(value))]
+    small = [word for field, value in {"epochs": epochs, **SMALL}.items() for word in (f"--{field}", str(value))]
     return [
         ["scenes", scenes, "--images", str(images)],
         ["regions", "extract", scenes, "--source", "scenes", "--out", regions],

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 from groundling.commands.score_table import add_bootstrap, add_iou
 
 if TYPE_CHECKING:
-    from groundling.grounding import Found, PhraseGrounder
+    from groundling.inference.grounder import GroundedPhrase, PhraseGrounder
     from groundling.tensors import Regions
 
 DESCRIPTION = """\
 Find the phrases of a sentence in an image, each with its box. Without --model the grounder looks that comes with the
 package.
 
-The noun phrases of SENTENCE are found, or named with --phrase. `present` is the probability that the phrase is in the
-image at all, where the model was calibrated: one below 0.5 is "not found". It was fitted on phrases of which one in two
-was in the image. `overlap` tells how sure the model is of the box itself.
+The noun phrases of SENTENCE are found, or named with --phrase. `evidence` is the probability that the phrase is in the
+image at all, where the model was calibrated: a phrase below 0.5 is "not found". It was fitted on phrases of which one
+in two was in the image. `score` tells how sure the model is of the box itself.
 
 With --data, all annotated phrases of a data set are grounded and judged, for a true box of several (`any`) and for the
 box around them all (`union`): accuracy (recall@1), recall@5 and 10, pointing game, the upper bound that the proposals
-allow, and the same for each phrase type. --calibrate also fits `present` on one half of the images, judges it on the
+allow, and the same for each phrase type. --calibrate also fits `evidence` on one half of the images, judges it on the
 other and leaves it with the model. --cost tells floating point operations and milliseconds per image."""
 
 EPILOG = """\
@@ -83,57 +83,59 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _image(args: argparse.Namespace) -> None:
-    from groundling import grounding
-    from groundling.commands.places import new_file, new_folder
+    from groundling import inference
+    from groundling.commands.outputs import new_file, new_folder
     from groundling.errors import GroundlingError
+    from groundling.inference.grounder import as_caption
+    from groundling.report.picture import draw
 
     if not (args.sentence or args.phrase):
         raise GroundlingError("say what to look for: a SENTENCE, or --phrase")
     png, coco = (new_file(name) if name else None for name in (args.png, args.coco_boxes))
     folder = new_folder(args.heatmap) if args.heatmap else None
-    model = grounding.load(args.model, args.device)
+    model = inference.load_grounder(args.model, args.device)
     regions = model.regions(args.image)
-    places = model.place(regions, args.sentence, args.phrase)
+    places = model.ground_regions(regions, args.sentence, args.phrase)
     if args.json:
         row = {"image": args.image, "sentence": args.sentence, "phrases": [place.to_dict() for place in places]}
         print(json.dumps(row))
     else:
         _print(places)
     if png:
-        grounding.draw(args.image, places).save(png)
+        draw(args.image, as_caption(places)).save(png)
     if coco:
         _coco(coco, args.image, regions, places)
     if folder:
         _heat(folder, args.image, model, regions, places)
 
 
-def _print(places: Sequence[Found]) -> None:
+def _print(places: Sequence[GroundedPhrase]) -> None:
     from rich.table import Table
 
     from groundling.commands.score_table import show
 
     table = Table("phrase", box=None, pad_edge=False)
-    for name in ("box (x1 y1 x2 y2)", "overlap", "present", ""):
+    for name in ("box (x1 y1 x2 y2)", "score", "evidence", ""):
         table.add_column(name, justify="right")
     for place in places:
         box = " ".join(f"{x:.0f}" for x in place.box) if place.found else "not found"
-        present = "" if place.presence is None else f"{place.presence:.2f}"
+        evidence = "" if place.evidence is None else f"{place.evidence:.2f}"
         note = f"never seen: {', '.join(place.unknown)}" if place.unknown else ""
-        table.add_row(place.phrase, box, f"{place.score:.2f}", present, note)
+        table.add_row(place.phrase, box, f"{place.score:.2f}", evidence, note)
     show(table)
 
 
-def _coco(path: Path, image: str, regions: Regions, places: Sequence[Found]) -> None:
-    from groundling.grounding import as_caption
+def _coco(path: Path, image: str, regions: Regions, places: Sequence[GroundedPhrase]) -> None:
+    from groundling.inference.grounder import as_caption
     from groundling.report.coco import coco_boxes
 
     width, height = (round(side) for side in regions.size[0].tolist())
     path.write_text(json.dumps(coco_boxes([as_caption(places, Path(image).stem, image, (width, height))])))
 
 
-def _heat(folder: Path, image: str, model: PhraseGrounder, regions: Regions, places: Sequence[Found]) -> None:
-    from groundling.grounding import heat, paint
+def _heat(folder: Path, image: str, model: PhraseGrounder, regions: Regions, places: Sequence[GroundedPhrase]) -> None:
     from groundling.images import open_image
+    from groundling.report.heatmap import heat, paint
     from groundling.text import words
 
     picture = open_image(image)

@@ -13,16 +13,20 @@ SENTENCE = "a man in a red shirt is holding a guitar on the street"
 
 
 def run(args: argparse.Namespace) -> None:
-    from groundling import grounding
+    from groundling import inference
     from groundling.images import open_image
+    from groundling.text.noun_phrases import noun_phrases
 
-    model = grounding.load(args.model, args.device)
+    model = inference.load_grounder(args.model, args.device)
     picture = open_image(args.image)
     regions = model.regions(picture)
-    said = [phrase for _, _, phrase in grounding.noun_phrases(args.sentence or SENTENCE)]
+    asked = [phrase for _, _, phrase in noun_phrases(args.sentence or SENTENCE)]
     rows = [
         {"part": "regions and features, of one image", **_measured(lambda: model.regions(picture))},
-        {"part": f"grounder, {len(said)} phrases in a prepared image", **_measured(lambda: model.rank(regions, said))},
+        {
+            "part": f"grounder, {len(asked)} phrases in a prepared image",
+            **_measured(lambda: model.rank(regions, asked)),
+        },
     ]
     detector = getattr(model.source, "flops", None)
     if detector is not None:

@@ -10,52 +10,53 @@ from typing import TYPE_CHECKING, Any
 from groundling.commands.score_table import ends, print_scores, resampled, show
 
 if TYPE_CHECKING:
+    from groundling.inference.calibration import Calibration
     from groundling.metrics.phrases import Localisation
-    from groundling.presence import Presence
 
 
 def run(args: argparse.Namespace) -> None:
-    from groundling import grounding
+    from groundling import inference
     from groundling.data.dataset import load
     from groundling.errors import DataError, GroundlingError
-    from groundling.presence import calibrate, localised
+    from groundling.evaluation.phrases import localised
+    from groundling.inference.calibration import CALIBRATION, calibrate
     from groundling.regions.store import Store
 
     if not args.regions:
         raise GroundlingError("name the regions of the data set with --regions STORE")
-    model = grounding.load(args.model, args.device)
+    model = inference.load_grounder(args.model, args.device)
     examples, store = load(args.data, args.split), Store.open(args.regions)
     judged = localised(model, examples, store, args.iou, quiet=False)
     if not judged["any"].ids:
         raise DataError(f"nobody drew boxes of phrases in the split {args.split!r} of {args.data}")
-    presence = calibrate(model, examples, store) if args.calibrate else None
-    if presence:
-        _keep(Path(args.model) / grounding.PRESENCE, presence)
-    _tell(judged, presence, args)
+    calibration = calibrate(model, examples, store) if args.calibrate else None
+    if calibration:
+        _keep(Path(args.model) / CALIBRATION, calibration)
+    _tell(judged, calibration, args)
 
 
-def _keep(path: Path, presence: Presence) -> None:
-    from groundling.train.checkpoint import atomic
+def _keep(path: Path, calibration: Calibration) -> None:
+    from groundling.files import saved
 
-    with atomic(path) as file:
-        file.write(json.dumps(presence.to_json(), indent=1).encode())
+    with saved(path) as file:
+        file.write(json.dumps(calibration.to_json(), indent=1).encode())
 
 
-def _tell(judged: dict[str, Localisation], presence: Presence | None, args: argparse.Namespace) -> None:
+def _tell(judged: dict[str, Localisation], calibration: Calibration | None, args: argparse.Namespace) -> None:
     if args.json:
         row: dict[str, Any] = {}
         for truth, one in judged.items():
             intervals = resampled(list(one.statistics().values()), args.bootstrap)
             row[truth] = {"scores": one.to_dict(), "by_kind": one.by_kind(), **ends(intervals)}
-        print(json.dumps(row | ({"presence": presence.to_json()} if presence else {})))
+        print(json.dumps(row | ({"calibration": calibration.to_json()} if calibration else {})))
         return
     for one in judged.values():
         statistics = list(one.statistics().values())
         print_scores([each.score() for each in statistics], resampled(statistics, args.bootstrap))
         print()
     _print_kinds(judged)
-    if presence:
-        _print_presence(presence)
+    if calibration:
+        _print_calibration(calibration)
 
 
 def _print_kinds(judged: dict[str, Localisation]) -> None:
@@ -73,16 +74,16 @@ def _print_kinds(judged: dict[str, Localisation]) -> None:
     show(table)
 
 
-def _print_presence(presence: Presence) -> None:
+def _print_calibration(calibration: Calibration) -> None:
     from rich.table import Table
 
     print(
-        f"\npresent or not: ECE {presence.ece:.4f} on {presence.judged_on} phrases, right {presence.accuracy:.4f}; "
-        f"fitted on {presence.fitted_on} of other images"
+        f"\nevidence: expected calibration error {calibration.ece:.4f} on {calibration.judged_on} phrases, "
+        f"right {calibration.accuracy:.4f}; fitted on {calibration.fitted_on} phrases of other images"
     )
     table = Table("said", box=None, pad_edge=False)
     for name in ("mean", "true", "phrases"):
         table.add_column(name, justify="right")
-    for one in presence.curve:
+    for one in calibration.curve:
         table.add_row(f"{one.low:.1f} to {one.high:.1f}", f"{one.said:.3f}", f"{one.true:.3f}", str(one.n))
     show(table)

@@ -37,9 +37,9 @@ def run(args: argparse.Namespace) -> None:
 
     from groundling.data.dataset import load
     from groundling.errors import DataError
-    from groundling.grounding import joined
     from groundling.regions.store import Store
     from groundling.text.labels import Labels, coverage, read_labels
+    from groundling.text.noun_phrases import joined
 
     names = read_labels(args.labels) if args.labels else Store.open(args.regions).fingerprint.labels
     if not names:

@@ -31,20 +31,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from groundling.commands.places import new_folder
-    from groundling.data import official
+    from groundling.commands.outputs import new_folder
+    from groundling.data import evaluator_files
     from groundling.errors import DataError
-    from groundling.judge import Judge
+    from groundling.evaluation.evaluator import CaptionEvaluator
 
     out = new_folder(args.out)
-    judge = Judge.of(args.data, skip_bad=args.skip_bad)
-    if not judge.links:
+    evaluator = CaptionEvaluator.of(args.data, skip_bad=args.skip_bad)
+    if not evaluator.links:
         raise DataError(f"{args.data}: nobody drew boxes here, so there is nothing to evaluate grounding by")
-    video = any(phrase.frames for example in judge.examples for phrase in example.gold)
+    video = any(phrase.frames for example in evaluator.examples for phrase in example.gold)
     if video:
-        reference, splits = official.video_reference(judge.examples), official.video_splits(judge.examples)
+        reference, splits = (
+            evaluator_files.video_reference(evaluator.examples),
+            evaluator_files.video_splits(evaluator.examples),
+        )
     else:
-        reference, splits = official.image_reference(judge.examples), official.image_splits(judge.examples)
+        reference, splits = (
+            evaluator_files.image_reference(evaluator.examples),
+            evaluator_files.image_splits(evaluator.examples),
+        )
     for name, content in (("reference.json", reference), ("splits.json", splits)):
         (out / name).write_text(json.dumps(content), encoding="utf-8")
     kind = "activitynet-entities" if video else "flickr30k-entities"

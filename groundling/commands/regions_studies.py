@@ -52,7 +52,7 @@ def add_biased(parser: argparse.ArgumentParser) -> None:
 
 
 def run_truth(args: argparse.Namespace) -> int:
-    from groundling.recipes.detectors import perfect, perfect_fingerprint
+    from groundling.papers.detectors import perfect, perfect_fingerprint
 
     dataset, classes = _data(args)
     by_id = {example.id: example for example in dataset}
@@ -60,7 +60,7 @@ def run_truth(args: argparse.Namespace) -> int:
 
 
 def run_biased(args: argparse.Namespace) -> int:
-    from groundling.recipes.detectors import biased_fingerprint, seen_through, train_biased
+    from groundling.papers.detectors import biased_fingerprint, seen_through, train_biased
     from groundling.regions.store import Store
 
     dataset, classes = _data(args)
@@ -78,7 +78,7 @@ def _data(args: argparse.Namespace) -> tuple[Dataset, Classes]:
     """The data set and the object words of its training split."""
     from groundling.data.dataset import load
     from groundling.errors import DataError
-    from groundling.recipes.run import groundable_words
+    from groundling.text.classes import groundable_words
 
     dataset = load(args.data)
     if not any(phrase.boxes for example in dataset.split(args.train_split) for phrase in example.gold):

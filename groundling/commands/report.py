@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from groundling.commands.places import new_file
+    from groundling.commands.outputs import new_file
     from groundling.metrics.predictions import read_captions
 
     out = new_file(args.out)
@@ -145,11 +145,11 @@ class Judged:
 def _judged(systems: Sequence[dict[str, GroundedCaption]], args: argparse.Namespace) -> Judged:
     if not args.data:
         return Judged(per_image=({},) * len(systems))
-    from groundling.judge import Judge
+    from groundling.evaluation.evaluator import CaptionEvaluator
 
     pointing = any(said.links for system in systems for said in system.values())
-    judge = Judge.of(args.data, args.split, links=pointing, skip_bad=args.skip_bad)
-    return Judged.of(judge.examples, [judge(list(system.values())) for system in systems])
+    evaluator = CaptionEvaluator.of(args.data, args.split, links=pointing, skip_bad=args.skip_bad)
+    return Judged.of(evaluator.examples, [evaluator(list(system.values())) for system in systems])
 
 
 def _own_numbers(said: GroundedCaption) -> dict[str, float]:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.commands.numbers import listed, whole
+from groundling.commands.flag_types import listed, whole
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
     from groundling.metrics.spread import Spread
-    from groundling.reproduce import Bench
-    from groundling.tables import Row, Table, Value
+    from groundling.papers.reproduce import Bench
+    from groundling.papers.tables import Row, Table, Value
     from groundling.types import Score
 
 PAPER = " (paper)"  # ends the heading of a column
@@ -79,9 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set",
         action="append",
         default=[],
-        metavar="KNOB=VALUE",
-        help="a knob of all recipes that have it, or of one: RECIPE.KNOB=VALUE, which counts more; may be repeated. "
-        "What makes a row what it is stays",
+        metavar="FIELD=VALUE",
+        help="a config field of all recipes that have it, or of one: RECIPE.FIELD=VALUE, which counts more; may be "
+        "repeated. What makes a row what it is stays",
     )
     parser.add_argument("--commands", action="store_true", help="print the commands of the rows and do nothing")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from groundling.tables import table
+    from groundling.papers.tables import table
 
     if args.table is None:
         print(_tables())
@@ -99,17 +99,17 @@ def run(args: argparse.Namespace) -> int:
         print(_contents(found))
         return 0
     rows = _rows(found, args.rows)
-    own = _knobs(found, args.set)
+    own = _config_of(found, args.set)
     if args.data is None or args.regions is None:
         raise GroundlingError("name the data and its regions: --data DATA --regions STORE")
-    from groundling.loading import device_of
-    from groundling.reproduce import Bench
-    from groundling.tables.small import SMALL
+    from groundling.inference.loading import device_of
+    from groundling.papers.reproduce import Bench
+    from groundling.papers.tables.small import SMALL
 
     if args.device:
         device_of(args.device)
-    knobs = {**(SMALL if args.small else {}), **own}
-    bench = Bench(args.data, args.regions, args.out, knobs, args.split, args.limit, args.device)
+    config = {**(SMALL if args.small else {}), **own}
+    bench = Bench(args.data, args.regions, args.out, config, args.split, args.limit, args.device)
     if args.commands:
         for seed in args.seeds:
             print("\n".join(bench.command(job, seed) for job in found.order(rows)))
@@ -121,12 +121,12 @@ def _reproduce(found: Table, rows: Sequence[Row], bench: Bench, args: argparse.N
     import torch
 
     from groundling.metrics.evaluation import finite
-    from groundling.reproduce import reproduce
-    from groundling.train.interrupt import Stopped
+    from groundling.papers.reproduce import reproduce
+    from groundling.training.interrupt import Stopped
 
     if args.threads:
         torch.set_num_threads(args.threads)
-    logging.getLogger("groundling.reproduce").setLevel(logging.INFO)
+    logging.getLogger("groundling.papers.reproduce").setLevel(logging.INFO)
     try:
         done = reproduce(found, rows, bench, args.seeds)
     except Stopped as stopped:
@@ -146,7 +146,7 @@ def _reproduce(found: Table, rows: Sequence[Row], bench: Bench, args: argparse.N
 
 
 def _tables() -> str:
-    from groundling.tables import TABLES, table
+    from groundling.papers.tables import TABLES, table
 
     return "\n".join(f"  {name:26} {table(name).title}" for name in TABLES)
 
@@ -158,7 +158,7 @@ def _contents(found: Table) -> str:
     wide = max(len(row.label) for row in found.rows)
     for number, row in enumerate(found.rows, start=1):
         job = jobs[row.job]
-        words = [job.recipe, *(f"--{name.replace('_', '-')} {value}" for name, value in job.knobs.items())]
+        words = [job.recipe, *(f"--{name.replace('_', '-')} {value}" for name, value in job.config.items())]
         words += [f"--start @{job.start}"] if job.start else []
         lines.append(f"{number:4}  {row.label:{wide}}  {' '.join(words)}")
     needed = {name for job in found.order(found.rows) for name in job.needs}
@@ -174,24 +174,28 @@ def _rows(found: Table, numbers: Sequence[int] | None) -> list[Row]:
     return [found.rows[n - 1] for n in numbers]
 
 
-def _knobs(found: Table, pairs: Sequence[str]) -> dict[str, Value]:
-    """`--set`, each value of the type of its knob. GroundlingError where no recipe of the table has such a knob."""
-    from groundling.recipes import knobs
+def _config_of(found: Table, pairs: Sequence[str]) -> dict[str, Value]:
+    """`--set`, each value of the type of its field. GroundlingError where no recipe of the table has it."""
+    from groundling.recipes import _config
 
-    recipes = {job.recipe: {knob.name: knob for knob in knobs.read(job.recipe)[1]} for job in found.jobs}
+    recipes = {job.recipe: {field.name: field for field in _config.read(job.recipe)[1]} for job in found.jobs}
     chosen: dict[str, Value] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         recipe, dot, name = key.replace("-", "_").rpartition(".")
         if not equals:
-            raise GroundlingError(f"--set takes KNOB=VALUE, got {pair!r}")
+            raise GroundlingError(f"--set takes FIELD=VALUE, got {pair!r}")
         if dot and recipe not in recipes:
             raise GroundlingError(f"--set {pair}: {found.name} trains no {recipe}; it trains {', '.join(recipes)}")
         known = [of[name] for each, of in recipes.items() if name in of and recipe in ("", each)]
         if not known and recipe:
-            raise GroundlingError(f"--set {pair}: {recipe} has no knob {name}; see `groundling train {recipe} --help`")
+            raise GroundlingError(
+                f"--set {pair}: {recipe} has no config field {name}; see `groundling train {recipe} --help`"
+            )
         if not known:
-            raise GroundlingError(f"--set {pair}: no recipe of {found.name} has a knob {name}: {', '.join(recipes)}")
+            raise GroundlingError(
+                f"--set {pair}: no recipe of {found.name} has a config field {name}: {', '.join(recipes)}"
+            )
         try:
             chosen[f"{recipe}{dot}{name}"] = known[0].type(text)
         except ValueError as error:

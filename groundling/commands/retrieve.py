@@ -8,12 +8,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.commands.numbers import listed, whole
+from groundling.commands.flag_types import listed, whole
 from groundling.commands.score_table import add_bootstrap, ends, print_scores, resampled
 from groundling.errors import DataError, GroundlingError
 
 if TYPE_CHECKING:
-    from groundling.api import Pointer
+    from groundling.inference.captioner import GroundedCaptioner
     from groundling.metrics.statistics import Statistics
     from groundling.regions.store import Store
     from groundling.types import Score
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     import torch
 
-    from groundling import api
+    from groundling import inference
     from groundling.metrics.evaluation import finite
     from groundling.regions.fingerprints import require
     from groundling.regions.store import Store
@@ -86,9 +86,9 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("--shortlist is for log p; a matcher scores all images at once")
     if args.threads:
         torch.set_num_threads(args.threads)
-    one, store = api.load(args.model, args.device), Store.open(args.regions)
+    one, store = inference.load(args.model, args.device), Store.open(args.regions)
     require(store.fingerprint, one.model.fingerprint)
-    search = _both_ways if "matcher" in one.model.recipe.keeps else _self_retrieval
+    search = _both_ways if "matcher" in one.model.recipe.saved_modules else _self_retrieval
     statistics, more = search(one, store, args)
     intervals = resampled(statistics, args.bootstrap)
     scores = [each.score() for each in statistics] + more
@@ -99,11 +99,11 @@ def run(args: argparse.Namespace) -> None:
         print_scores(scores, intervals)
 
 
-def _both_ways(one: Pointer, store: Store, args: argparse.Namespace) -> tuple[list[Statistics], list[Score]]:
+def _both_ways(one: GroundedCaptioner, store: Store, args: argparse.Namespace) -> tuple[list[Statistics], list[Score]]:
     """R@k of a matcher, with the captions of the data, and the sum of them all."""
     from groundling.data.dataset import load
     from groundling.metrics.retrieval import rsum
-    from groundling.reproduce import both_ways
+    from groundling.papers.reproduce import both_ways
 
     if args.matcher or args.shortlist or args.ks:
         raise GroundlingError("--matcher, --shortlist and --ks are for a captioner; this model is a matcher")
@@ -124,11 +124,13 @@ def _ids(args: argparse.Namespace, store: Store) -> list[str]:
     return found
 
 
-def _self_retrieval(one: Pointer, store: Store, args: argparse.Namespace) -> tuple[list[Statistics], list[Score]]:
+def _self_retrieval(
+    one: GroundedCaptioner, store: Store, args: argparse.Namespace
+) -> tuple[list[Statistics], list[Score]]:
     """R@k of the captioner's own captions and, with a shortlist, what it caught."""
     from groundling import recipes
+    from groundling.evaluation.self_retrieval import Gallery
     from groundling.metrics.diversity import self_retrieval
-    from groundling.recipes.self_retrieval import Gallery
 
     ids, ks = _ids(args, store), args.ks or (1, 5, 10)
     gallery = Gallery.of(one.model, store, ids, one.device)

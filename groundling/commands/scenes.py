@@ -63,10 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from groundling.data.scenes import moving
-    from groundling.data.scenes.write import split_sizes, write
     from groundling.errors import GroundlingError
     from groundling.progress import track
+    from groundling.scenes import moving
+    from groundling.scenes.write import split_sizes, write
 
     if args.images < 1:
         raise GroundlingError(f"--images must be at least 1, got {args.images}")
@@ -97,9 +97,9 @@ def run(args: argparse.Namespace) -> None:
 
 def _recall(out: Path) -> str:
     from groundling.data.dataset import load
-    from groundling.data.scenes.recall import recall
     from groundling.progress import track
     from groundling.regions.sources import source
+    from groundling.scenes.recall import recall
 
     val = load(out, "val", annotated=False)
     return f"val: {recall(source('scenes'), track(val, 'regions', len(val)))}"

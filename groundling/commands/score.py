@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from groundling.commands.score_table import add_bootstrap, add_iou, metric_names, print_scores, show
 
 if TYPE_CHECKING:
-    from groundling.judge import Judge
+    from groundling.evaluation.evaluator import CaptionEvaluator
     from groundling.metrics.evaluation import Evaluation
     from groundling.metrics.significance import Comparison
     from groundling.types import GroundedCaption
@@ -121,13 +121,13 @@ def _score(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         parser.error("--compare: a file is named twice")
     if args.data is None:
         parser.error("name the data set with --data")
-    from groundling.judge import judge_of, read
+    from groundling.evaluation.evaluator import evaluator_for, read
 
     metrics = metric_names(args.metrics)
     systems = [read(path) for path in files]
-    judge = judge_of(systems, args.data, args.split, grounding=args.grounding, skip_bad=args.skip_bad)
+    evaluator = evaluator_for(systems, args.data, args.split, grounding=args.grounding, skip_bad=args.skip_bad)
     options = {"iou": args.iou, "bootstrap": args.bootstrap, "seed": args.seed}
-    evaluations = [judge(system.captions, metrics, **options) for system in systems]
+    evaluations = [evaluator(system.captions, metrics, **options) for system in systems]
     if args.compare:
         _report_comparison(files, evaluations, args)
     elif args.json:
@@ -135,7 +135,7 @@ def _score(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     else:
         _print_evaluation(evaluations[0])
     if args.html is not None:
-        _page(files, [system.captions for system in systems], judge, evaluations, args)
+        _page(files, [system.captions for system in systems], evaluator, evaluations, args)
     return 0
 
 
@@ -207,14 +207,14 @@ def _short_names(files: Sequence[Path]) -> list[str]:
 def _page(
     files: Sequence[Path],
     systems: Sequence[Sequence[GroundedCaption]],
-    judge: Judge,
+    evaluator: CaptionEvaluator,
     evaluations: Sequence[Evaluation],
     args: argparse.Namespace,
 ) -> None:
     from groundling.commands import report
-    from groundling.commands.places import new_file
+    from groundling.commands.outputs import new_file
 
-    judged = report.Judged.of(judge.examples, evaluations)
+    judged = report.Judged.of(evaluator.examples, evaluations)
     shown = [{said.id: said for said in captions if said.id in judged.examples} for captions in systems]
     with redirect_stdout(sys.stderr):  # standard output has the scores, as JSON perhaps
         report.page(new_file(args.html or f"{files[0].stem}.html"), _short_names(files), shown, judged)

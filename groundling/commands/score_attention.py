@@ -39,17 +39,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from dataclasses import asdict
 
-    from groundling import api
+    from groundling import inference
     from groundling.data.dataset import load
+    from groundling.evaluation.attention_accuracy import attention_accuracy
     from groundling.metrics.evaluation import finite
     from groundling.metrics.grounding import GivenGrounding
-    from groundling.pointing import attention_accuracy
     from groundling.regions.store import Store
 
     store, data = Store.open(args.regions), load(args.data, skip_bad=args.skip_bad)
 
     def judged(run: Path) -> GivenGrounding:
-        one = api.load(run, args.device)
+        one = inference.load(run, args.device)
         return attention_accuracy(one.model, data, store, args.split, iou=args.iou, device=one.device)
 
     found = judged(args.model)

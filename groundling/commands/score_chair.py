@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _instances(path: Path) -> list[tuple[str, str]]:
     """(image, category) of every instance."""
-    from groundling.metrics.files import Place, read_json
+    from groundling.files import Place, read_json
 
     file, name = read_json(path, "instances")
     place = Place(name)

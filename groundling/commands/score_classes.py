@@ -42,16 +42,16 @@ def run(args: argparse.Namespace) -> None:
 
     import torch
 
-    from groundling import api
+    from groundling import inference
     from groundling.data.dataset import load
+    from groundling.evaluation.attention_accuracy import labelled
+    from groundling.evaluation.region_classes import by_detector, by_model, named_regions
     from groundling.metrics.evaluation import classify_examples, finite
     from groundling.metrics.statistics import Statistics
-    from groundling.pointing import labelled
     from groundling.progress import track
-    from groundling.recipes.region_classes import by_detector, by_model, named_regions
-    from groundling.recipes.run import groundable_words
     from groundling.regions.fingerprints import require
     from groundling.regions.store import Store
+    from groundling.text.classes import groundable_words
 
     store, data = Store.open(args.regions), load(args.data, skip_bad=args.skip_bad)
     examples = labelled(data, args.split)
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
 
     def judged(run: Path | None) -> Statistics:
         if run is not None:
-            one = api.load(run, args.device)
+            one = inference.load(run, args.device)
             require(store.fingerprint, one.model.fingerprint)
             name, limit, device = by_model(one.model), one.model.recipe.regions_per_image, one.device
         else:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.commands.numbers import listed
+from groundling.commands.flag_types import listed
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ def _train(words: Sequence[str]) -> argparse.Namespace:
 
 def _repeat(words: Sequence[str], train: argparse.Namespace, folder: Path, seed: int, split: str) -> int:
     """Train, and caption if the captions are not those of the model that is there."""
-    from groundling.cli import main
+    from groundling.commands import call
     from groundling.recipes import WEIGHTS
 
-    if code := main([*words, "--seed", str(seed), "--out", str(folder)]):
+    if code := call([*words, "--seed", str(seed), "--out", str(folder)]):
         return code
     captions = folder / f"{split}.jsonl"
     if captions.exists() and captions.stat().st_mtime_ns > (folder / WEIGHTS).stat().st_mtime_ns:
@@ -92,18 +92,18 @@ def _repeat(words: Sequence[str], train: argparse.Namespace, folder: Path, seed:
     data, store = str(train.data), str(train.store)
     caption = ["caption", data, "--regions", store, "--split", split, "--model", str(folder), "--out", str(half)]
     caption += ["--device", train.device] if train.device else []
-    if code := main(caption + (["--skip-bad"] if train.skip_bad else [])):
+    if code := call(caption + (["--skip-bad"] if train.skip_bad else [])):
         return code
     half.replace(captions)
     return 0
 
 
 def _score(train: argparse.Namespace, folder: Path, split: str) -> list[Score]:
-    from groundling.judge import Judge
+    from groundling.evaluation.evaluator import CaptionEvaluator
     from groundling.metrics.predictions import read_captions
 
-    judge = Judge.of(train.data, split, skip_bad=train.skip_bad)
-    return judge(read_captions(folder / f"{split}.jsonl")).scores
+    evaluator = CaptionEvaluator.of(train.data, split, skip_bad=train.skip_bad)
+    return evaluator(read_captions(folder / f"{split}.jsonl")).scores
 
 
 def _print(found: Sequence[Spread], seeds: Sequence[int]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PIL import Image
 
-    from groundling.study import Sheet
+    from groundling.papers.study import Sheet
 
 DESCRIPTION = """\
 Ask people which of two systems points better, and count what they answer.
@@ -63,11 +63,11 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _page(args: argparse.Namespace) -> None:
-    from groundling.commands.places import new_file
+    from groundling.commands.outputs import new_file
     from groundling.errors import GroundlingError
     from groundling.metrics.predictions import read_captions
+    from groundling.papers.study import compare, write
     from groundling.progress import track
-    from groundling.study import compare, write
 
     if args.n < 1:
         raise GroundlingError(f"--n must be at least 1, got {args.n}")
@@ -122,9 +122,9 @@ def _count(args: argparse.Namespace) -> None:
     from groundling.commands.score_table import ends, print_scores
     from groundling.metrics.evaluation import finite
     from groundling.metrics.significance import intervals
-    from groundling.study.answers import judge, read
+    from groundling.papers.study.answers import evaluate, read
 
-    statistics = judge([read(path) for path in args.answers])
+    statistics = evaluate([read(path) for path in args.answers])
     found, scores = intervals(statistics, seed=args.seed), [one.score() for one in statistics]
     if args.json:
         print(json.dumps(finite({score.name: score.value for score in scores} | ends(found)), allow_nan=False))

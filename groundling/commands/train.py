@@ -16,13 +16,13 @@ from groundling.errors import GroundlingError
 if TYPE_CHECKING:
     import torch
 
-    from groundling.recipes import Finish
-    from groundling.train.checkpoint import State
+    from groundling.recipes import Recipe
+    from groundling.training.checkpoint import State
 
 DESCRIPTION = """\
 Train a recipe on a data set and its regions.
 
-Every recipe is a paper; `groundling train RECIPE --help` shows its equations and its knobs. A run that was stopped, by
+Every recipe is a paper; `groundling train RECIPE --help` shows its equations and its config. A run that was stopped, by
 Ctrl-C or by a power cut, goes on when the same command is given again, and ends with the same weights as if nothing
 had happened."""
 
@@ -39,12 +39,12 @@ what is written:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from groundling.recipes import RECIPES, knobs
+    from groundling.recipes import RECIPES, _config
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     recipes = parser.add_subparsers(dest="recipe", metavar="RECIPE", required=True)
     for name in RECIPES:
-        description, fields = knobs.read(name)
+        description, fields = _config.read(name)
         recipe = recipes.add_parser(
             name,
             help=description.splitlines()[0],
@@ -53,15 +53,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _run_arguments(recipe)
-        group = recipe.add_argument_group("knobs of the recipe")
-        for knob in fields:
+        group = recipe.add_argument_group("config of the recipe")
+        for field in fields:
             group.add_argument(
-                f"--{knob.name.replace('_', '-')}",
-                dest=f"knob_{knob.name}",
-                type=knob.type,
-                default=knob.default,
-                metavar=knob.type.__name__.upper(),
-                help=f"{knob.help} (default {knob.default})".replace("%", "%%"),
+                f"--{field.name.replace('_', '-')}",
+                dest=f"config_{field.name}",
+                type=field.type,
+                default=field.default,
+                metavar=field.type.__name__.upper(),
+                help=f"{field.help} (default {field.default})".replace("%", "%%"),
             )
 
 
@@ -115,11 +115,11 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from groundling.recipes import recipe_class
-    from groundling.train.distributed import processes, rank
-    from groundling.train.interrupt import Stopped
+    from groundling.training.interrupt import Stopped
+    from groundling.training.parallel import processes, rank
 
-    knobs = {name.removeprefix("knob_"): value for name, value in vars(args).items() if name.startswith("knob_")}
-    recipe = recipe_class(args.recipe)(**knobs)
+    config = {name.removeprefix("config_"): value for name, value in vars(args).items() if name.startswith("config_")}
+    recipe = recipe_class(args.recipe)(**config)
     if args.threads:
         torch.set_num_threads(args.threads)
     with processes(_device(args.device)) as device:
@@ -134,11 +134,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _train(args: argparse.Namespace, recipe: Finish, device: torch.device) -> State:
+def _train(args: argparse.Namespace, recipe: Recipe, device: torch.device) -> State:
     from groundling.data.dataset import load
-    from groundling.recipes.run import train
     from groundling.regions.store import Store
-    from groundling.train.distributed import one_by_one
+    from groundling.training.parallel import one_by_one
+    from groundling.training.run import train
 
     store = Store.open(args.store)
     with one_by_one():  # the first process tags the captions and keeps that on disk for the others
@@ -163,7 +163,7 @@ def _train(args: argparse.Namespace, recipe: Finish, device: torch.device) -> St
 def _make_way(out: Path, restart: bool) -> None:
     """Delete an earlier run if that was asked for; refuse to write over a model that was trained elsewhere."""
     from groundling.recipes import ABOUT, WEIGHTS
-    from groundling.train.checkpoint import LAST
+    from groundling.training.checkpoint import LAST
 
     if out.exists() and not out.is_dir():
         raise GroundlingError(f"--out must be a folder, and {out} is a file")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from groundling.data import official
+from groundling.data import evaluator_files
 from groundling.data.checks import Problems, expect, get, head, read_json
 from groundling.types import Example
 from groundling.video import SUFFIXES
@@ -30,13 +30,13 @@ def read(path: Path, problems: Problems) -> list[Example]:
     root = files[0].parent
     split_of: dict[str, str] = {}
     for splits in sorted(root.glob("split_ids_*.json")):
-        split_of |= official.read_splits(read_json(splits), str(splits))
+        split_of |= evaluator_files.read_splits(read_json(splits), str(splits))
     videos = {file.stem: str(file) for file in root.glob("videos/*") if file.suffix.lower() in SUFFIXES}
     segments = {folder.name: str(folder) for folder in root.glob("frames/*")}
     sizes = _sizes(root)
     examples = []
     for file in files:
-        for example in official.video_examples(read_json(file), split_of, str(file), problems):
+        for example in evaluator_files.video_examples(read_json(file), split_of, str(file), problems):
             video = example.id.rpartition("_segment_")[0]
             media = videos.get(video) or segments.get(example.id, "")
             examples.append(replace(example, media=media, size=sizes.get(video, (0, 0))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from groundling.data import official
+from groundling.data import evaluator_files
 from groundling.data.checks import Problems, head, read_json
 from groundling.data.pictures import Pictures
 from groundling.types import Example
@@ -24,8 +24,8 @@ def read(path: Path, problems: Problems) -> list[Example]:
     assert file is not None, "read follows claims"
     split_of: dict[str, str] = {}
     for splits in sorted(file.parent.glob("split_ids_*.json")):
-        split_of |= official.read_splits(read_json(splits), str(splits))
-    examples = official.image_examples(read_json(file), split_of, str(file), problems)
+        split_of |= evaluator_files.read_splits(read_json(splits), str(splits))
+    examples = evaluator_files.image_examples(read_json(file), split_of, str(file), problems)
     pictures = Pictures(file.parent)
     if not pictures:
         return examples

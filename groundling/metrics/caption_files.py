@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from groundling.errors import DataError
-from groundling.metrics.files import Place, Source, parse_json, read_json, read_text
+from groundling.files import Place, Source, parse_json, read_json, read_text
 
 
 def read_predictions(source: Source) -> dict[str, str]:

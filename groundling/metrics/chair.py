@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from groundling.errors import DataError
-from groundling.metrics.files import read_text
+from groundling.files import read_text
 from groundling.metrics.statistics import Array, Statistics, mean_statistics, signature
 from groundling.text.singular import singular
 
@@ -99,7 +99,7 @@ def score_chair(
     synonyms: Mapping[str, str],
     instances: Iterable[tuple[object, str]] = (),
 ) -> Chair:
-    """Judge captions, (image id, text), by reference captions, (image id, text), and instances, (image id, label)."""
+    """Score captions, (image id, text), by reference captions, (image id, text), and instances, (image id, label)."""
     truth: dict[str, set[str]] = {}
     instances = list(instances)
     for image, text in references:

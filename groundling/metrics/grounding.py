@@ -254,7 +254,7 @@ def judge_generated(
     handed_in: Mapping[str, int],
     fields: Mapping[str, Any],
 ) -> Grounding:
-    """Judge what a system points at in its own sentences; `pointings[i]` is what it said of `sentences[i]`, or None.
+    """Score what a system points at in its own sentences; `pointings[i]` is what it said of `sentences[i]`, or None.
 
     Precision, per predicted word: the class is annotated -> compared with the first word of that class; the class is
     the lemma of a word that nobody annotated -> excused; else wrong, in "all" only.
@@ -304,7 +304,7 @@ def judge_generated(
 def judge_given(
     sentences: Sequence[Sentence], pointings: Sequence[Pointing | None], threshold: float, fields: Mapping[str, Any]
 ) -> GivenGrounding:
-    """Judge what a system points at in the reference's own words; a word that it leaves out is a miss."""
+    """Score what a system points at in the reference's own words; a word that it leaves out is a miss."""
     labels, items = _Numbers(), _Numbers()
     docket = _Docket(sentences, pointings)
     for s, (sentence, pointing) in enumerate(zip(sentences, pointings, strict=True)):

@@ -18,7 +18,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from groundling.metrics.files import Place, Source, read_json
+from groundling.files import Place, Source, read_json
+from groundling.metrics.entities_common import (
+    Lemmas,
+    identity,
+    lemmatiser,
+    results_of,
+    split_ids,
+    split_name,
+    warn_if_empty,
+)
 from groundling.metrics.grounding import (
     GivenGrounding,
     Grounding,
@@ -28,7 +37,6 @@ from groundling.metrics.grounding import (
     judge_generated,
     judge_given,
 )
-from groundling.metrics.official import Lemmas, identity, lemmatiser, results_of, split_ids, split_name, warn_if_empty
 from groundling.metrics.overlap import as_boxes
 from groundling.progress import collector_paused
 
@@ -65,7 +73,7 @@ def ground_image(
     iou: float = 0.5,
     lemmas: Lemmas | None = None,
 ) -> Grounding:
-    """Judge generated captions. An image without a prediction lowers recall; unknown ids lower per-sentence scores."""
+    """Score generated captions. An image without a prediction lowers recall; unknown ids lower per-sentence scores."""
     sentences, captions = _read(reference, split_ids(split_file, split))
     warn_if_empty(sentences, split)
     results, place = results_of(submission)
@@ -88,7 +96,7 @@ def ground_image(
 def ground_given_image(
     submission: Source, reference: Source, split_file: Source, split: str | Sequence[str], iou: float = 0.5
 ) -> GivenGrounding:
-    """Judge what is pointed at in the reference captions themselves, one row for each; a missing image is a miss."""
+    """Score what is pointed at in the reference captions themselves, one row for each; a missing image is a miss."""
     sentences, _ = _read(reference, split_ids(split_file, split))
     warn_if_empty(sentences, split)
     results, place = results_of(submission)

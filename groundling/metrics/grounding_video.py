@@ -17,7 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from groundling.metrics.files import Place, Source, read_json
+from groundling.files import Place, Source, read_json
+from groundling.metrics.entities_common import Lemmas, lemmatiser, results_of, split_ids, split_name, warn_if_empty
 from groundling.metrics.grounding import (
     GivenGrounding,
     Grounding,
@@ -27,7 +28,6 @@ from groundling.metrics.grounding import (
     judge_generated,
     judge_given,
 )
-from groundling.metrics.official import Lemmas, lemmatiser, results_of, split_ids, split_name, warn_if_empty
 from groundling.metrics.overlap import as_boxes
 from groundling.progress import collector_paused
 
@@ -64,7 +64,7 @@ def ground_video(
     iou: float = 0.5,
     lemmas: Lemmas | None = None,
 ) -> Grounding:
-    """Judge generated captions. Items are segments, named `video/segment`.
+    """Score generated captions. Items are segments, named `video/segment`.
 
     A segment without a prediction lowers recall; predictions for segments without reference, for other splits and for
     unknown videos lower the per-sentence scores, which divide by all segments handed in.
@@ -79,7 +79,7 @@ def ground_video(
 def ground_given_video(
     submission: Source, reference: Source, split_file: Source, split: str | Sequence[str], iou: float = 0.5
 ) -> GivenGrounding:
-    """Judge what is pointed at in the reference captions themselves; a missing segment is all misses."""
+    """Score what is pointed at in the reference captions themselves; a missing segment is all misses."""
     sentences, pointings, _ = _paired(submission, reference, split_file, split)
     return judge_given(sentences, pointings, iou, {"data": "activitynet-entities", "split": split_name(split)})
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.metrics.files import Place, Source, parse_json, read_json, read_lines
+from groundling.files import Place, Source, parse_json, read_json, read_lines
 from groundling.metrics.statistics import Array, Statistics, mean_statistics, signature
 
 KEPT = 10  # boxes of a ranking that are looked at, padding included
@@ -93,7 +93,7 @@ class Localisation:
 
 
 def localise(queries: Iterable[Query], convention: Literal["any", "union"] = "any", iou: float = 0.5) -> Localisation:
-    """Judge every phrase that has a true box."""
+    """Score every phrase that has a true box."""
     scored = [query for query in queries if len(query.truth)]
     recall = np.zeros((len(scored), len(RANKS)), bool)
     pointing, reachable = np.zeros(len(scored), bool), np.zeros(len(scored), bool)

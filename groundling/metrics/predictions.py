@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from groundling.errors import DataError
-from groundling.metrics.files import Place, parse_json, read_lines, read_text
+from groundling.files import Place, parse_json, read_lines, read_text
 from groundling.text.words import caption as as_caption
 from groundling.types import GroundedCaption
 

@@ -22,7 +22,7 @@ from groundling.models.encoders import embedding
 from groundling.models.neuraltalk import whole_image
 from groundling.models.packed import Packing, Unrolled, log_likelihood, log_softmax, scores
 from groundling.models.updown import cell
-from groundling.tensors import Decoding, Glimpse, Regions, Scene
+from groundling.tensors import Decoding, EncodedImage, Glimpse, Regions
 from groundling.types import PAD
 
 Memory = tuple[Tensor, Tensor]  # h and m, each (N, H)
@@ -30,7 +30,7 @@ State = tuple[Memory, Tensor]  # and (N, 5H) the part of the gates that never ch
 
 
 class SentinelAttention(nn.Module):
-    """Eq. 6 to 8, 11 and 12: called with h (N, H), s (N, H) and a scene; gives ĉ (N, H), α (N, R), β (N, 1)."""
+    """Eq. 6 to 8, 11 and 12: called with h (N, H), s (N, H) and a encoded; gives ĉ (N, H), α (N, R), β (N, 1)."""
 
     def __init__(self, hidden: int, size: int) -> None:
         super().__init__()
@@ -43,18 +43,18 @@ class SentinelAttention(nn.Module):
         keys: Tensor = self.of_memory(memory)
         return keys
 
-    def forward(self, h: Tensor, s: Tensor, scene: Scene) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, h: Tensor, s: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor, Tensor]:
         query = self.of_query(h)
-        q = scene.fold(query)  # (b, g, A), the rows of b images side by side
+        q = encoded.fold(query)  # (b, g, A), the rows of b images side by side
         b = len(q)
-        memory, valid = scene.memory[:b], scene.valid[:b, None]
-        z = self.weigh((scene.keys[:b, None] + q[:, :, None]).tanh_()).squeeze(-1)  # (b, g, R)
+        memory, valid = encoded.memory[:b], encoded.valid[:b, None]
+        z = self.weigh((encoded.keys[:b, None] + q[:, :, None]).tanh_()).squeeze(-1)  # (b, g, R)
         z = z.to(torch.promote_types(z.dtype, torch.float32))
         alpha = masked_softmax(z, valid)
         seen = z.masked_fill(~valid, torch.finfo(z.dtype).min).logsumexp(-1, keepdim=True)  # (b, g, 1)
-        beta = (self.weigh((self.of_sentinel(s) + query).tanh()) - scene.unfold(seen)).sigmoid()  # (N, 1)
-        context = scene.unfold(alpha.to(memory.dtype) @ memory)
-        return beta * s + (1 - beta) * context, scene.unfold(alpha), beta
+        beta = (self.weigh((self.of_sentinel(s) + query).tanh()) - encoded.unfold(seen)).sigmoid()  # (N, 1)
+        context = encoded.unfold(alpha.to(memory.dtype) @ memory)
+        return beta * s + (1 - beta) * context, encoded.unfold(alpha), beta
 
 
 class AdaptiveAttention(nn.Module):
@@ -85,9 +85,9 @@ class AdaptiveAttention(nn.Module):
             for weight in layer.parameters():
                 nn.init.uniform_(weight, -(hidden**-0.5), hidden**-0.5)
 
-    def encode(self, regions: Regions) -> Scene:
+    def encode(self, regions: Regions) -> EncodedImage:
         memory = self.region(regions.feats) * regions.valid[..., None]
-        return Scene(
+        return EncodedImage(
             memory=memory,
             keys=self.attend.keys(memory),
             valid=regions.valid,
@@ -96,47 +96,51 @@ class AdaptiveAttention(nn.Module):
             row=torch.arange(len(regions), device=memory.device),
         )
 
-    def start(self, scene: Scene) -> State:
-        still = self.whole_gates(scene.whole)[scene.row]
-        return silence(still), still
+    def start(self, encoded: EncodedImage) -> State:
+        still = self.whole_gates(encoded.whole)[encoded.row]
+        return initial_state(still), still
 
-    def step(self, token: Tensor, scene: Scene, state: State, aloud: bool = False) -> tuple[Tensor, Glimpse, State]:
+    def step(
+        self, token: Tensor, encoded: EncodedImage, state: State, mask_special: bool = False
+    ) -> tuple[Tensor, Glimpse, State]:
         (h, m), still = state
-        (h, m), adapted, alpha, _ = self.adapt(self.hear(token) + still + self.hidden_gates(h), m, scene)
-        logits = scores(self.logits, self.dropout(adapted + h), aloud)
+        (h, m), adapted, alpha, _ = self.adapt(self.embed_word(token) + still + self.hidden_gates(h), m, encoded)
+        logits = scores(self.logits, self.dropout(adapted + h), mask_special)
         return log_softmax(logits), Glimpse(alpha), ((h, m), still)
 
-    def hear(self, token: Tensor) -> Tensor:
+    def embed_word(self, token: Tensor) -> Tensor:
         """Words (...) -> their part of the gates (..., 5H)."""
         gates: Tensor = self.word_gates(self.dropout(self.embed(token).relu()))
         return gates
 
-    def adapt(self, gates: Tensor, m: Tensor, scene: Scene) -> tuple[Memory, Tensor, Tensor, Tensor]:
+    def adapt(self, gates: Tensor, m: Tensor, encoded: EncodedImage) -> tuple[Memory, Tensor, Tensor, Tensor]:
         """From the gates (N, 5H): h and m, ĉ (N, H), α (N, R), β (N, 1)."""
         lstm = 4 * m.shape[1]
         h, m = cell(gates[:, :lstm], m)
-        return (h, m), *self.attend(h, gates[:, lstm:].sigmoid() * m.tanh(), scene)
+        return (h, m), *self.attend(h, gates[:, lstm:].sigmoid() * m.tanh(), encoded)
 
-    def forward(self, scene: Scene, inputs: Tensor, targets: Tensor, aloud: bool = False) -> Decoding:
-        """Score `targets` (N, T), saying `inputs` (N, T) before them; `aloud`: among the words that are said."""
-        packing = Packing.of(targets != PAD, scene.row, len(scene.memory))
-        scene = scene.only(packing.images)
-        base = self.whole_gates(scene.whole)[scene.row[torch.cat(packing.rows)]] + self.hear(packing.pack(inputs))
+    def forward(self, encoded: EncodedImage, inputs: Tensor, targets: Tensor, mask_special: bool = False) -> Decoding:
+        """Score `targets` (N, T), saying `inputs` (N, T) before them; `mask_special`: among the words that are said."""
+        packing = Packing.of(targets != PAD, encoded.row, len(encoded.memory))
+        encoded = encoded.only(packing.images)
+        base = self.whole_gates(encoded.whole)[encoded.row[torch.cat(packing.rows)]] + self.embed_word(
+            packing.pack(inputs)
+        )
         gates = Unrolled(self.hidden_gates.weight, base, packing.counts)
-        h, m = silence(base[: len(packing.rows[0])])
+        h, m = initial_state(base[: len(packing.rows[0])])
         said, attns = [], []
         for rows, stays in zip(packing.rows, packing.stays, strict=True):
             if len(stays) < len(h):
                 h, m = h[stays], m[stays]
-            (h, m), adapted, alpha, _ = self.adapt(gates(h), m, scene[rows])
+            (h, m), adapted, alpha, _ = self.adapt(gates(h), m, encoded[rows])
             said.append(adapted + h)
             attns.append(alpha)
-        logits = scores(self.logits, self.dropout(torch.cat(said)), aloud)
+        logits = scores(self.logits, self.dropout(torch.cat(said)), mask_special)
         logp, guess = log_likelihood(logits, packing.pack(targets))
         return Decoding(targets, packing.unpack(logp), packing.unpack(torch.cat(attns)), packing.unpack(guess))
 
 
-def silence(gates: Tensor) -> Memory:
+def initial_state(gates: Tensor) -> Memory:
     """h and m before any word, for as many rows as `gates` (N, 5H) has."""
     zero = gates.new_zeros(len(gates), gates.shape[1] // 5)
     return zero, zero

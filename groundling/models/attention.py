@@ -1,11 +1,11 @@
-"""Attentions over the regions of a scene, called as `attend(query, scene) -> context, weights`."""
+"""Attentions over the regions of a encoded, called as `attend(query, encoded) -> context, weights`."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from groundling.tensors import Scene
+from groundling.tensors import EncodedImage
 
 
 class Additive(nn.Module):
@@ -24,12 +24,12 @@ class Additive(nn.Module):
         keys: Tensor = self.of_memory(memory)
         return keys
 
-    def forward(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
-        q = scene.fold(self.of_query(query))  # (b, g, A), the rows of b images side by side
-        keys, memory, valid = (first(x, len(q)) for x in (scene.keys, scene.memory, scene.valid))
+    def forward(self, query: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor]:
+        q = encoded.fold(self.of_query(query))  # (b, g, A), the rows of b images side by side
+        keys, memory, valid = (first(x, len(q)) for x in (encoded.keys, encoded.memory, encoded.valid))
         mixed = (keys[:, None] + q[:, :, None]).tanh_()  # (b, g, R, A): in place, for nothing else here is as large
         weights = masked_softmax(self.weigh(mixed).squeeze(-1), valid[:, None])  # (b, g, R)
-        return scene.unfold(weights.to(memory.dtype) @ memory), scene.unfold(weights)
+        return encoded.unfold(weights.to(memory.dtype) @ memory), encoded.unfold(weights)
 
 
 def masked_softmax(z: Tensor, valid: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ class Phrases:
 
 
 class Grounder(nn.Module):
-    """Guide and judge; satisfies what matchers promise.
+    """Guide and reward model; satisfies what matchers promise.
 
     `vectors` (V, E) are word vectors that stay as they are; `embed` numbers of each word are learned beside them.
     """
@@ -140,7 +140,7 @@ class Grounder(nn.Module):
         previous = torch.where(F.pad(caption[:-1], (1, 0), value=-1) == caption, F.pad(end[:-1], (1, 0)), 0)
         return _phrases(words, caption, torch.maximum(start - BEFORE, previous), end)
 
-    # ---------------------------------------------------------------- guide and judge
+    # ---------------------------------------------------------------- guide and reward model
 
     @torch.no_grad()
     def look(self, batch: Batch) -> Tensor:

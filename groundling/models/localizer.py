@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from groundling.models.attention import first, masked_softmax
-from groundling.tensors import Scene
+from groundling.tensors import EncodedImage
 
 
 class Localizer(nn.Module):
@@ -15,7 +15,7 @@ class Localizer(nn.Module):
     be one region before W_l has learned which.
 
     e: what is asked about, mostly the embedding of a word.  r_n: a region as the captioner's attention compares it
-    (`scene.keys`).  v_n: the same region as the captioner sees it (`scene.memory`).  `ask` is W_l, or more than one
+    (`encoded.keys`).  v_n: the same region as the captioner sees it (`encoded.memory`).  `ask` is W_l, or more than one
     layer in its place.
     """
 
@@ -23,12 +23,12 @@ class Localizer(nn.Module):
         super().__init__()
         self.ask = ask
 
-    def forward(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
+    def forward(self, query: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor]:
         """(N, E) -> context (N, H), weights (N, R) that are exactly 0 on invalid regions."""
-        q = scene.fold(self.ask(query))  # (b, g, A), the rows of b images side by side
-        keys, memory, valid = (first(x, len(q)) for x in (scene.keys, scene.memory, scene.valid))
+        q = encoded.fold(self.ask(query))  # (b, g, A), the rows of b images side by side
+        keys, memory, valid = (first(x, len(q)) for x in (encoded.keys, encoded.memory, encoded.valid))
         weights = masked_softmax(q @ keys.transpose(1, 2) / q.shape[-1] ** 0.5, valid[:, None])  # (b, g, R)
-        return scene.unfold(weights.to(memory.dtype) @ memory), scene.unfold(weights)
+        return encoded.unfold(weights.to(memory.dtype) @ memory), encoded.unfold(weights)
 
 
 def perceptron(size: int, out: int, layers: int) -> nn.Sequential:

@@ -1,4 +1,5 @@
-"""Multi-head attention (Vaswani et al. 2017) over the regions of a scene: what distributed attention is compared with.
+"""Multi-head attention (Vaswani et al. 2017) over the regions of an image: what multi-branch attention is
+compared with.
 
     β^h = softmax(q_hᵀ k_hi / √d),   v̂ = W_o [Σ_i β^1_i v_1i; …; Σ_i β^h_i v_hi]
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from groundling.models.attention import masked_softmax
-from groundling.tensors import Scene
+from groundling.tensors import EncodedImage
 
 
 class MultiHead(nn.Module):
@@ -31,14 +32,14 @@ class MultiHead(nn.Module):
         keys: Tensor = self.of_memory(memory)
         return keys
 
-    def forward(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
-        q = self._cut(scene.fold(self.of_query(query)))  # (b, h, g, d), the rows of b images side by side
-        keys, valid = (x if len(x) == len(q) else x[: len(q)] for x in (scene.keys, scene.valid))
+    def forward(self, query: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor]:
+        q = self._cut(encoded.fold(self.of_query(query)))  # (b, h, g, d), the rows of b images side by side
+        keys, valid = (x if len(x) == len(q) else x[: len(q)] for x in (encoded.keys, encoded.valid))
         k, v = (self._cut(x) for x in keys.chunk(2, -1))  # (b, h, R, d)
         weights = masked_softmax(q @ k.transpose(2, 3) * q.shape[-1] ** -0.5, valid[:, None, None])  # (b, h, g, R)
         heads = (weights.to(v.dtype) @ v).transpose(1, 2).flatten(2)  # (b, g, A)
-        context: Tensor = self.out(scene.unfold(heads))
-        return context, scene.unfold(weights.mean(1))
+        context: Tensor = self.out(encoded.unfold(heads))
+        return context, encoded.unfold(weights.mean(1))
 
     def _cut(self, x: Tensor) -> Tensor:
         """(b, n, A) -> (b, h, n, d)."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from groundling.models.packed import Packing, Unrolled, log_likelihood, log_softmax, scores
 from groundling.models.updown import cell
-from groundling.tensors import Decoding, Glimpse, Regions, Scene
+from groundling.tensors import Decoding, EncodedImage, Glimpse, Regions
 from groundling.types import PAD
 
 State = tuple[Tensor, Tensor]  # h and c, each (N, H)
@@ -40,10 +40,10 @@ class Neuraltalk2(nn.Module):
             for weight in layer.parameters():
                 nn.init.uniform_(weight, -(hidden**-0.5), hidden**-0.5)
 
-    def encode(self, regions: Regions) -> Scene:
+    def encode(self, regions: Regions) -> EncodedImage:
         whole = whole_image(regions, self.sees_whole)
         nothing = whole.new_zeros(*regions.valid.shape, 0)  # no word looks at a region
-        return Scene(
+        return EncodedImage(
             memory=nothing,
             keys=nothing,
             valid=regions.valid,
@@ -52,36 +52,38 @@ class Neuraltalk2(nn.Module):
             row=torch.arange(len(regions), device=whole.device),
         )
 
-    def start(self, scene: Scene) -> State:
-        gates = self.word_gates(scene.whole)
+    def start(self, encoded: EncodedImage) -> State:
+        gates = self.word_gates(encoded.whole)
         h, c = cell(gates, gates.new_zeros(len(gates), gates.shape[1] // 4))
-        return h[scene.row], c[scene.row]
+        return h[encoded.row], c[encoded.row]
 
-    def step(self, token: Tensor, scene: Scene, state: State, aloud: bool = False) -> tuple[Tensor, Glimpse, State]:
-        h, c = cell(self.hear(token) + self.hidden_gates(state[0]), state[1])
-        logits = scores(self.logits, self.dropout(h), aloud)
-        nowhere = logits.new_zeros(len(token), scene.valid.shape[1])
+    def step(
+        self, token: Tensor, encoded: EncodedImage, state: State, mask_special: bool = False
+    ) -> tuple[Tensor, Glimpse, State]:
+        h, c = cell(self.embed_word(token) + self.hidden_gates(state[0]), state[1])
+        logits = scores(self.logits, self.dropout(h), mask_special)
+        nowhere = logits.new_zeros(len(token), encoded.valid.shape[1])
         return log_softmax(logits), Glimpse(nowhere), (h, c)
 
-    def hear(self, token: Tensor) -> Tensor:
+    def embed_word(self, token: Tensor) -> Tensor:
         """Words (...) -> their part of the gates (..., 4H)."""
         gates: Tensor = self.word_gates(self.dropout(self.embed(token)))
         return gates
 
-    def forward(self, scene: Scene, inputs: Tensor, targets: Tensor, aloud: bool = False) -> Decoding:
-        """Score `targets` (N, T), saying `inputs` (N, T) before them; `aloud`: among the words that are said."""
-        packing = Packing.of(targets != PAD, scene.row, len(scene.whole))
-        gates = Unrolled(self.hidden_gates.weight, self.hear(packing.pack(inputs)), packing.counts)
-        h, c = (x[packing.rows[0]] for x in self.start(scene))
+    def forward(self, encoded: EncodedImage, inputs: Tensor, targets: Tensor, mask_special: bool = False) -> Decoding:
+        """Score `targets` (N, T), saying `inputs` (N, T) before them; `mask_special`: among the words that are said."""
+        packing = Packing.of(targets != PAD, encoded.row, len(encoded.whole))
+        gates = Unrolled(self.hidden_gates.weight, self.embed_word(packing.pack(inputs)), packing.counts)
+        h, c = (x[packing.rows[0]] for x in self.start(encoded))
         said = []
         for stays in packing.stays:
             if len(stays) < len(h):
                 h, c = h[stays], c[stays]
             h, c = cell(gates(h), c)
             said.append(h)
-        logits = scores(self.logits, self.dropout(torch.cat(said)), aloud)
+        logits = scores(self.logits, self.dropout(torch.cat(said)), mask_special)
         logp, guess = log_likelihood(logits, packing.pack(targets))
-        nowhere = logp.new_zeros(*targets.shape, scene.valid.shape[1])
+        nowhere = logp.new_zeros(*targets.shape, encoded.valid.shape[1])
         return Decoding(targets, packing.unpack(logp), nowhere, packing.unpack(guess))
 
 

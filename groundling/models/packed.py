@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from groundling.tensors import sayable
+from groundling.tensors import without_special
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ class _WeightAtTheEnd(Function):
         return grad, grad.t() @ x if ctx.needs_input_grad[1] else None, None
 
 
-def scores(layer: nn.Linear, h: Tensor, aloud: bool) -> Tensor:
-    """Logits (..., V); `aloud`: PAD, BOS and UNK have no part in the softmax and learn nothing: they are never said."""
-    return F.linear(h, layer.weight, sayable(layer.bias, -1e4) if aloud else layer.bias)
+def scores(layer: nn.Linear, h: Tensor, mask_special: bool) -> Tensor:
+    """Logits (..., V); `mask_special`: PAD, BOS and UNK have no part in the softmax and learn nothing."""
+    return F.linear(h, layer.weight, without_special(layer.bias, -1e4) if mask_special else layer.bias)
 
 
 def log_softmax(logits: Tensor) -> Tensor:

@@ -28,8 +28,8 @@ from groundling.types import EOS, PAD
 
 
 class Scan(nn.Module):
-    """Guide and judge. With `nouns`, which tells the nouns of the vocabulary, it is POS-SCAN; `alone`: other words take
-    no attention from them.
+    """Guide and reward model. With `nouns`, which tells the nouns of the vocabulary, it is POS-SCAN; `nouns_only`:
+    other words take no attention from them.
 
     Tags know better than the vocabulary, and are taken where they are known: while training, in `look`, and in `pairs`
     where they are given.
@@ -45,12 +45,12 @@ class Scan(nn.Module):
         embed: int = 300,
         temperature: float = 9.0,
         nouns: Sequence[bool] | None = None,
-        alone: bool = False,
+        nouns_only: bool = False,
     ) -> None:
         super().__init__()
         if not 0 <= temperature <= STEEPEST:
             raise GroundlingError(f"temperature must be from 0 to {STEEPEST:g}, got {temperature}")
-        self.temperature, self.alone = temperature, alone
+        self.temperature, self.nouns_only = temperature, nouns_only
         self.norm = Standard(dim)
         self.of_regions = nn.Linear(dim, hidden)
         self.embed = nn.Embedding(vocab_size, embed, padding_idx=PAD)
@@ -68,14 +68,14 @@ class Scan(nn.Module):
         return v.new_zeros(*regions.valid.shape, v.shape[-1]).masked_scatter(regions.valid[..., None], v)
 
     def read(self, words: Tensor, counts: Tensor) -> Tensor:
-        """e (N, T, H), eq. 3, of unit length; 0 for what is no word, and if `alone` for words that do not count."""
+        """e (N, T, H), eq. 3, of unit length; 0 for what is no word, with `nouns_only` for words that do not count."""
         lengths = is_word(words).sum(1)
         packed = pack_padded_sequence(
             self.embed(words), lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
         )
         both, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=words.shape[1])
         forward, backward = both.chunk(2, -1)
-        return _unit((forward + backward) / 2) * (counts if self.alone else is_word(words))[..., None]
+        return _unit((forward + backward) / 2) * (counts if self.nouns_only else is_word(words))[..., None]
 
     def counted(self, words: Tensor, nouns: Tensor | None = None) -> Tensor:
         """(N, T) bool: the words that look for a region. `nouns` (N, T): the tags, where they are known."""
@@ -84,7 +84,7 @@ class Scan(nn.Module):
             return real
         return real & (self.nouns[words] if nouns is None else nouns)
 
-    # ---------------------------------------------------------------- guide and judge
+    # ---------------------------------------------------------------- guide and reward model
 
     @torch.no_grad()
     def look(self, batch: Batch) -> Tensor:

@@ -19,12 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from groundling.models.packed import Packing, Unrolled, log_likelihood, log_softmax, scores
-from groundling.tensors import Attention, Decoding, Glimpse, Regions, Scene
+from groundling.tensors import Attention, Decoding, EncodedImage, Glimpse, Regions
 from groundling.types import PAD
 
 Gates = Callable[[Tensor], Tensor]  # inputs (N, ·) -> gates (N, 4H)
-Look = Callable[[int, Tensor, Tensor, Scene], tuple[Tensor, Tensor]]
-# (t, the captions that have a t-th word (n,), their h1 (n, H), their scene) -> context (n, H), weights (n, R)
+Look = Callable[[int, Tensor, Tensor, EncodedImage], tuple[Tensor, Tensor]]
+# (t, the captions that have a t-th word (n,), their h1 (n, H), their encoded) -> context (n, H), weights (n, R)
 
 
 class Cells(NamedTuple):
@@ -39,7 +39,7 @@ class Cells(NamedTuple):
 State = tuple[Cells, Tensor]  # and (N, 4H) the part of the attention LSTM's gates that never changes: W v̄ + b
 
 
-class TwoLayers(nn.Module):
+class TwoLayerLSTM(nn.Module):
     """The weights of Up-Down: an encoder, an attention, two LSTMs, and what is done with them before the first word."""
 
     def __init__(
@@ -66,9 +66,9 @@ class TwoLayers(nn.Module):
             for weight in layer.parameters():
                 nn.init.uniform_(weight, -(hidden**-0.5), hidden**-0.5)
 
-    def encode(self, regions: Regions) -> Scene:
+    def encode(self, regions: Regions) -> EncodedImage:
         memory, whole, grid = self.encoder(regions)
-        return Scene(
+        return EncodedImage(
             memory=memory,
             keys=self.keys(memory),
             valid=regions.valid,
@@ -83,7 +83,7 @@ class TwoLayers(nn.Module):
         """(B, R, H) -> (B, R, A): what the attention makes of the regions once."""
         return self.attend.keys(memory)
 
-    def hear(self, token: Tensor) -> Tensor:
+    def embed_word(self, token: Tensor) -> Tensor:
         """Words (...) -> their part of the attention LSTM's gates (..., 4H)."""
         gates: Tensor = self.word_gates(self.words(token))
         return gates
@@ -94,7 +94,7 @@ class TwoLayers(nn.Module):
         return e
 
 
-class UpDown(TwoLayers):
+class UpDown(TwoLayerLSTM):
     """A captioner made of an encoder, an attention, and optionally an attention over the feature map (`attend_grid`).
 
     With the latter, v̂_t + att(grid) is what the language LSTM sees (Chen et al. 2021, eq. 4).
@@ -102,52 +102,54 @@ class UpDown(TwoLayers):
 
     # ---------------------------------------------------------------- one word at a time
 
-    def start(self, scene: Scene) -> State:
-        still = self.whole_gates(scene.whole)[scene.row]
-        return silence(still), still
+    def start(self, encoded: EncodedImage) -> State:
+        still = self.whole_gates(encoded.whole)[encoded.row]
+        return initial_state(still), still
 
-    def step(self, token: Tensor, scene: Scene, state: State, aloud: bool = False) -> tuple[Tensor, Glimpse, State]:
+    def step(
+        self, token: Tensor, encoded: EncodedImage, state: State, mask_special: bool = False
+    ) -> tuple[Tensor, Glimpse, State]:
         cells, still = state
-        heard = self.hear(token) + still
-        cells = listen(cells, lambda x: heard + self.attention_gates(x))
-        context, weights = self.look(cells.h1, scene)
-        cells = speak(cells, context, self.language_gates)
-        logits = scores(self.logits, self.dropout(cells.h2), aloud)
+        heard = self.embed_word(token) + still
+        cells = attention_lstm(cells, lambda x: heard + self.attention_gates(x))
+        context, weights = self.look(cells.h1, encoded)
+        cells = language_lstm(cells, context, self.language_gates)
+        logits = scores(self.logits, self.dropout(cells.h2), mask_special)
         return log_softmax(logits), Glimpse(weights), (cells, still)
 
-    def look(self, query: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
+    def look(self, query: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor]:
         """Eq. 11, and the feature map where there is one: context (N, H), weights (N, R)."""
-        context, weights = self.attend(query, scene)
+        context, weights = self.attend(query, encoded)
         if self.attend_grid is not None:
-            context = context + self.attend_grid(query, scene.of_grid())[0]
+            context = context + self.attend_grid(query, encoded.of_grid())[0]
         return context, weights
 
     # ---------------------------------------------------------------- teacher forcing
 
     def forward(
         self,
-        scene: Scene,
+        encoded: EncodedImage,
         inputs: Tensor,
         targets: Tensor,
         sampling: float = 0.0,
         generator: torch.Generator | None = None,
         look: Look | None = None,
-        aloud: bool = False,
+        mask_special: bool = False,
     ) -> Decoding:
         """Score `targets` (N, T), saying `inputs` (N, T) before them.
 
         Scheduled sampling: with probability `sampling`, a word after the first is drawn from the captioner itself
         instead of `inputs`. `look` decides what is seen at each step instead of the captioner's own attention.
-        `aloud`: log p among the words that are said, not among all.
+        `mask_special`: log p among the words that are said, not among all.
         """
-        packing = Packing.of(targets != PAD, scene.row, len(scene.memory))
-        scene = scene.only(packing.images)
-        base = self.whole_gates(scene.whole)[scene.row[torch.cat(packing.rows)]]  # (M, 4H)
+        packing = Packing.of(targets != PAD, encoded.row, len(encoded.memory))
+        encoded = encoded.only(packing.images)
+        base = self.whole_gates(encoded.whole)[encoded.row[torch.cat(packing.rows)]]  # (M, 4H)
         if not sampling:
-            base = base + self.hear(packing.pack(inputs))
+            base = base + self.embed_word(packing.pack(inputs))
         attention = Unrolled(self.attention_gates.weight, base, packing.counts)
         language = Unrolled(self.language_gates.weight, self.language_gates.bias.expand_as(base), packing.counts)
-        cells = silence(base[: len(packing.rows[0])])
+        cells = initial_state(base[: len(packing.rows[0])])
         heard: Tensor | None = None  # when the words are not known beforehand
 
         def gates(x: Tensor) -> Tensor:
@@ -158,15 +160,15 @@ class UpDown(TwoLayers):
             if len(stays) < len(cells.h1):
                 cells = Cells(*(x[stays] for x in cells))
             if sampling:
-                word = self.slip(inputs[rows, t], cells.h2, sampling, generator) if t else inputs[rows, t]
-                heard = self.hear(word)
-            cells = listen(cells, gates)
-            here = scene[rows]
+                word = self.scheduled_sampling(inputs[rows, t], cells.h2, sampling, generator) if t else inputs[rows, t]
+                heard = self.embed_word(word)
+            cells = attention_lstm(cells, gates)
+            here = encoded[rows]
             context, weights = self.look(cells.h1, here) if look is None else look(t, rows, cells.h1, here)
-            cells = speak(cells, context, language)
+            cells = language_lstm(cells, context, language)
             said.append(cells.h2)
             attns.append(weights)
-        logits = scores(self.logits, self.dropout(torch.cat(said)), aloud)
+        logits = scores(self.logits, self.dropout(torch.cat(said)), mask_special)
         logp, guess = log_likelihood(logits, packing.pack(targets))
         return Decoding(
             tokens=targets,
@@ -176,26 +178,28 @@ class UpDown(TwoLayers):
         )
 
     @torch.no_grad()
-    def slip(self, word: Tensor, h2: Tensor, probability: float, generator: torch.Generator | None) -> Tensor:
+    def scheduled_sampling(
+        self, word: Tensor, h2: Tensor, probability: float, generator: torch.Generator | None
+    ) -> Tensor:
         """Words (N,), some of them replaced by what the captioner would have said after h2 (N, H)."""
         slips = torch.rand(len(word), generator=generator, device=word.device) < probability
         own = self.logits(self.dropout(h2[slips])).float().softmax(-1).multinomial(1, generator=generator)
         return word.index_put((slips,), own.squeeze(1))
 
 
-def silence(gates: Tensor) -> Cells:
+def initial_state(gates: Tensor) -> Cells:
     """The state before any word, for as many rows as `gates` (N, 4H) has."""
     zero = gates.new_zeros(len(gates), gates.shape[1] // 4)
     return Cells(zero, zero, zero, zero)
 
 
-def listen(cells: Cells, gates: Gates) -> Cells:
+def attention_lstm(cells: Cells, gates: Gates) -> Cells:
     """Eq. 10. `gates` is a function of [h2; h1]."""
     h1, c1 = cell(gates(torch.cat([cells.h2, cells.h1], 1)), cells.c1)
     return cells._replace(h1=h1, c1=c1)
 
 
-def speak(cells: Cells, context: Tensor, gates: Gates) -> Cells:
+def language_lstm(cells: Cells, context: Tensor, gates: Gates) -> Cells:
     """Eq. 13, whatever the context (N, H) was made of. `gates` is a function of [v̂; h1; h2]."""
     h2, c2 = cell(gates(torch.cat([context, cells.h1, cells.h2], 1)), cells.c2)
     return cells._replace(h2=h2, c2=c2)

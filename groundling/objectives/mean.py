@@ -10,7 +10,7 @@ from torch import Tensor
 def mean_over(values: Tensor, where: Tensor) -> Tensor:
     """Mean of `values` over the True positions of `where` (same shape) in the batches of all W processes; 0 if none.
 
-    Distributed training averages gradients over processes, so each returns  W Σ_own values / count_of_all : the
+    MultiBranch training averages gradients over processes, so each returns  W Σ_own values / count_of_all : the
     average of these is  Σ_all values / count_of_all,  the mean that one process would find with the whole batch.
     """
     total = torch.where(where, values, 0.0).sum()

@@ -1,15 +1,15 @@
 """One paper per file, and models that were trained by them. The only place where everything meets.
 
-A recipe is a frozen dataclass: its fields are the knobs (`groundling train` makes a flag of each, its comment being
-the help), `parts` its modules, `stages` how they learn. A finish is a recipe without modules of its own: it goes on
-with those of a trained model. A model on disk is weights and the names and fields of the recipes that made it.
+A recipe is a frozen dataclass: its fields are its config (`groundling train` makes a flag of each, its comment being
+the help), `parts` its modules, `stages` how they learn. A fine-tune recipe has no modules of its own: it goes on with
+those of a trained model. A model on disk is weights and the names and fields of the recipes that made it.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from groundling.tensors import Batch, Captioner
     from groundling.text.classes import Classes
     from groundling.text.vocab import Vocabulary
-    from groundling.train.stages import Parts, Stage
+    from groundling.training.stages import Parts, Stage
 
 RECIPES = {  # module -> class; imported by `recipe_class`
     "groundling": "Groundling",
@@ -45,18 +45,25 @@ RECIPES = {  # module -> class; imported by `recipe_class`
     "contrastive": "Contrastive",
     "introspective": "Introspective",
     "gan": "Gan",
-    "distributed": "Distributed",
+    "multi_branch": "MultiBranch",
     "multihead": "Multihead",
     "two_branch": "TwoBranch",
 }
 
+OLD_RECIPES = {"distributed": "multi_branch"}  # names in version 0.1; files with them are read
+OLD_FIELDS = {  # recipe -> its fields that had another name in version 0.1
+    "groundling": {"alone": "warmup_epochs", "finish": "scst_epochs", "finish_lr": "scst_lr"},
+    "matcher_pos_scan": {"alone": "nouns_only"},
+    "multi_branch": {"alone": "warmup_epochs"},
+    "scst": {"judge": "reward_model"},
+}
 WEIGHTS, ABOUT = "model.safetensors", "model.json"
 FORMAT = 1
 CURE = "Copy the run again, or train it anew"  # of a description that cannot be used
 
 
 @dataclass(frozen=True)
-class Given:
+class TrainingContext:
     """What a recipe may look at before it trains."""
 
     examples: Dataset  # the training split
@@ -65,11 +72,11 @@ class Given:
     fingerprint: Fingerprint  # of the regions
     classes: Classes  # the words that get a box
     length: int = 16  # words of a caption; longer ones are cut
-    judged: str = "val"  # name of the split that is scored
+    validation_split: str = "val"  # name of the split that is scored
     start: Model | None = None  # the trained model that a finish goes on with, not yet trained further
 
 
-class Finish(Protocol):
+class Recipe(Protocol):
     """What every recipe has; most have more."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -80,21 +87,21 @@ class Finish(Protocol):
     @property
     def captions_per_image(self) -> int: ...
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         """Frozen modules, of other runs mostly, that are parts while it trains and leave no trace in the model."""
         ...
 
-    def stages(self, given: Given) -> list[Stage]: ...
+    def stages(self, context: TrainingContext) -> list[Stage]: ...
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        """After each epoch, on batches of the split `given.judged` with one caption of each image."""
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        """After each epoch, on batches of the split `context.validation_split` with one caption of each image."""
         ...
 
 
-class Recipe(Finish, Protocol):
+class ModelRecipe(Recipe, Protocol):
     """With modules of its own."""
 
-    keeps: ClassVar[tuple[str, ...]]  # the parts that a model needs when training is over
+    saved_modules: ClassVar[tuple[str, ...]]  # the parts that a model needs when training is over
 
     @property
     def length(self) -> int: ...
@@ -110,18 +117,18 @@ class Recipe(Finish, Protocol):
 class Model:
     """A trained model and all that is needed to use it."""
 
-    recipe: Recipe
+    recipe: ModelRecipe
     parts: Parts  # those that the recipe keeps; in eval mode
     vocab: Vocabulary
     fingerprint: Fingerprint  # of the regions that it was trained on, and needs
     layout: Layout  # of these regions
     groundable: Classes  # the words that get a box
     scores: tuple[Score, ...] = ()  # on the validation split, when it was kept
-    finishes: tuple[Finish, ...] = ()  # what it was trained with afterwards
+    fine_tuning: tuple[Recipe, ...] = ()  # what it was trained with afterwards
 
     @property
     def captioner(self) -> Captioner:
-        if "captioner" not in self.recipe.keeps:
+        if "captioner" not in self.recipe.saved_modules:
             raise GroundlingError(f"{recipe_name(self.recipe)} makes no captions; train a captioner, as updown is")
         captioner: Captioner = self.parts.captioner
         return captioner
@@ -132,32 +139,40 @@ class Model:
         return self.recipe.length + 1
 
 
-def recipe_class(name: str) -> type[Finish]:
+def recipe_class(name: str) -> type[Recipe]:
+    name = OLD_RECIPES.get(name, name)
     if name not in RECIPES:
         raise GroundlingError(f"unknown recipe {name!r}; there are {', '.join(RECIPES)}")
-    found: type[Finish] = getattr(importlib.import_module(f"{__name__}.{name}"), RECIPES[name])
+    found: type[Recipe] = getattr(importlib.import_module(f"{__name__}.{name}"), RECIPES[name])
     return found
 
 
-def recipe_name(recipe: Finish) -> str:
+def renamed(recipe: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a recipe as a file of this version or of 0.1 names them, by the names of this version."""
+    new = OLD_FIELDS.get(OLD_RECIPES.get(recipe, recipe), {})
+    return {new.get(name, name): value for name, value in fields.items()}
+
+
+def recipe_name(recipe: Recipe) -> str:
     return next(name for name, of in RECIPES.items() if of == type(recipe).__name__)
 
 
-def is_whole(recipe: Finish) -> TypeGuard[Recipe]:
+def builds_model(recipe: Recipe) -> TypeGuard[ModelRecipe]:
     """Whether it has modules of its own."""
     return hasattr(recipe, "parts")
 
 
 def save(folder: Path, model: Model) -> None:
     """Write `model.safetensors` and `model.json`: what inference needs and nothing else."""
+    from groundling.files import saved
     from groundling.regions import fingerprints
-    from groundling.train.checkpoint import atomic, write
+    from groundling.training.checkpoint import write
 
     about = {
         "format": FORMAT,
         "recipe": recipe_name(model.recipe),
         "fields": asdict(model.recipe),
-        "finishes": [{"recipe": recipe_name(finish), "fields": asdict(finish)} for finish in model.finishes],
+        "fine_tuning": [{"recipe": recipe_name(one), "fields": asdict(one)} for one in model.fine_tuning],
         "fingerprint": fingerprints.to_json(model.fingerprint),
         "layout": asdict(model.layout),
         "scores": [asdict(score) for score in model.scores],
@@ -166,21 +181,21 @@ def save(folder: Path, model: Model) -> None:
     }
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / WEIGHTS, kept(model).state_dict(), {"recipe": about["recipe"]})
-    with atomic(folder / ABOUT) as file:
+    with saved(folder / ABOUT) as file:
         file.write(json.dumps(about, ensure_ascii=False, indent=1).encode())
 
 
 def kept(model: Model) -> Parts:
     """The parts that a model needs when training is over, without those that only helped."""
-    from groundling.train.stages import Parts
+    from groundling.training.stages import Parts
 
-    return Parts(**{name: getattr(model.parts, name) for name in model.recipe.keeps})
+    return Parts(**{name: getattr(model.parts, name) for name in model.recipe.saved_modules})
 
 
 def load(folder: Path | str) -> Model:
     """The model that `groundling train --out` left in a folder, on the CPU; DataError if it is not whole."""
-    from groundling.train.checkpoint import read
-    from groundling.train.hollow import fill
+    from groundling.training.checkpoint import read
+    from groundling.training.meta_init import fill
 
     folder = Path(folder)
     if not (folder / ABOUT).exists():
@@ -200,28 +215,31 @@ def load(folder: Path | str) -> Model:
 
 
 def _described(path: Path) -> Model:
-    """The model of which `model.json` speaks, hollow yet."""
+    """The model that `model.json` describes, without weights yet."""
     from groundling.regions import fingerprints
     from groundling.regions.records import Layout
     from groundling.text.classes import Classes
     from groundling.text.vocab import Vocabulary
-    from groundling.train.hollow import Hollow
+    from groundling.training.meta_init import MetaInit
 
     try:
         about = json.loads(path.read_bytes())
         if about["format"] != FORMAT:
             raise DataError(f"it has format {about['format']!r}, this version reads {FORMAT}")
-        recipe = recipe_class(about["recipe"])(**about["fields"])
-        if not is_whole(recipe):
+        recipe = recipe_class(about["recipe"])(**renamed(about["recipe"], about["fields"]))
+        if not builds_model(recipe):
             raise DataError(f"{about['recipe']} has no modules of its own")
-        finishes = tuple(_finish(row["recipe"], row["fields"]) for row in about.get("finishes", ()))
+        fine_tuning = tuple(
+            _fine_tune_recipe(row["recipe"], row["fields"])
+            for row in about.get("fine_tuning", about.get("finishes", ()))
+        )
         layout = Layout(**about["layout"] | {"grid": tuple(about["layout"]["grid"])})
         vocab, classes = Vocabulary.from_json(about["vocab"]), Classes.from_json(about["groundable"])
         scores = tuple(Score(**score) for score in about["scores"])
         fingerprint = fingerprints.from_json(about["fingerprint"])
-        with Hollow():
+        with MetaInit():
             parts = recipe.parts(vocab, layout, classes)
-        model = Model(recipe, parts, vocab, fingerprint, layout, classes, scores, finishes)
+        model = Model(recipe, parts, vocab, fingerprint, layout, classes, scores, fine_tuning)
         return replace(model, parts=kept(model))
     except GroundlingError as error:
         raise DataError(f"{path} does not describe a model: {error}. {CURE}") from error
@@ -230,8 +248,8 @@ def _described(path: Path) -> Model:
         raise DataError(f"{path} does not describe a model: {type(error).__name__}: {told}. {CURE}") from error
 
 
-def _finish(name: str, said: dict[str, Any]) -> Finish:
-    """What a model was trained with afterwards, without knobs that recipes of this version no longer have."""
+def _fine_tune_recipe(name: str, stored: dict[str, Any]) -> Recipe:
+    """What a model was trained with afterwards, without fields that recipes of this version no longer have."""
     made = recipe_class(name)
     known = {field.name for field in fields(made)}
-    return made(**{knob: value for knob, value in said.items() if knob in known})
+    return made(**{field: value for field, value in renamed(name, stored).items() if field in known})

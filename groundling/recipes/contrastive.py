@@ -34,13 +34,13 @@ from torch import Tensor, nn
 
 from groundling.errors import GroundlingError
 from groundling.objectives.contrastive import false_pairs, true_pairs
-from groundling.recipes import Given, Model, knobs, load
-from groundling.recipes.mismatched import Mismatched
-from groundling.recipes.teachers import followed, guide_of
+from groundling.recipes import Model, TrainingContext, _config, load
+from groundling.recipes._mismatched import Mismatched
+from groundling.recipes._teachers import followed, guide_of
 from groundling.regions import fingerprints
-from groundling.tensors import Batch, Decoding, Regions, Scene
-from groundling.train.stages import Clock, Losses, Parts, Stage
-from groundling.train.validate import caption_scores
+from groundling.tensors import Batch, Decoding, EncodedImage, Regions
+from groundling.training.stages import Clock, Losses, Parts, Stage
+from groundling.training.validate import caption_scores
 from groundling.types import PAD, Score
 
 
@@ -64,26 +64,26 @@ class Contrastive:
     uses_boxes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        knobs.check(self, zero=("patience", "replace_every"))
+        _config.check(self, zero=("patience", "replace_every"))
         if self.nu == 0 or not (self.positive or self.negative):
             raise GroundlingError("nu must be above 0, and positive or negative must be")
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
-        if given.start is None:
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
+        if context.start is None:
             raise GroundlingError("contrastive goes on with a trained captioner: name its run with --start")
         found: dict[str, nn.Module] = {}
         if self.replace_every or not self.reference:
-            found["earlier"] = deepcopy(captioner_of(given.start))
+            found["earlier"] = deepcopy(captioner_of(context.start))
         if self.reference:
-            model = _stronger(self.reference, given)
+            model = _stronger(self.reference, context)
             found["reference"] = Narrowed(captioner_of(model), model.recipe.regions_per_image)
         if self.guide:
-            found["guide"] = guide_of(self.guide, given)
+            found["guide"] = guide_of(self.guide, context)
         return found
 
-    def stages(self, given: Given) -> list[Stage]:
+    def stages(self, context: TrainingContext) -> list[Stage]:
         """One for each reference: that of another run, then what was learned so far."""
-        others, period = Mismatched.of(given), self.replace_every or self.epochs
+        others, period = Mismatched.of(context), self.replace_every or self.epochs
         lengths = [min(period, self.epochs - done) for done in range(0, self.epochs, period)]
         return [
             Stage(
@@ -117,8 +117,8 @@ class Contrastive:
 
         return cl
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, given.length, device, given.judged)
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)
 
 
 def log_ratio(
@@ -145,8 +145,8 @@ def logp(captioner: nn.Module, batch: Batch, image_of: Tensor, tokens: Tensor) -
 
 
 def told(captioner: nn.Module, batch: Batch, image_of: Tensor, tokens: Tensor) -> Decoding:
-    scene = captioner.encode(batch.regions)[image_of]  # type: ignore[operator]
-    said: Decoding = captioner(scene, tokens[:, :-1], tokens[:, 1:])
+    encoded = captioner.encode(batch.regions)[image_of]  # type: ignore[operator]
+    said: Decoding = captioner(encoded, tokens[:, :-1], tokens[:, 1:])
     return said
 
 
@@ -157,12 +157,12 @@ class Narrowed(nn.Module):
         super().__init__()
         self.captioner, self.limit = captioner, limit
 
-    def encode(self, regions: Regions) -> Scene:
-        scene: Scene = self.captioner.encode(regions.first(self.limit))  # type: ignore[operator]
-        return scene
+    def encode(self, regions: Regions) -> EncodedImage:
+        encoded: EncodedImage = self.captioner.encode(regions.first(self.limit))  # type: ignore[operator]
+        return encoded
 
-    def forward(self, scene: Scene, inputs: Tensor, targets: Tensor) -> Decoding:
-        said: Decoding = self.captioner(scene, inputs, targets)
+    def forward(self, encoded: EncodedImage, inputs: Tensor, targets: Tensor) -> Decoding:
+        said: Decoding = self.captioner(encoded, inputs, targets)
         return said
 
 
@@ -172,13 +172,13 @@ def captioner_of(model: Model) -> nn.Module:
     return captioner
 
 
-def _stronger(folder: str, given: Given) -> Model:
+def _stronger(folder: str, context: TrainingContext) -> Model:
     """The model of another run, if it sees the same regions and says the same words."""
     model = load(folder)
-    fingerprints.require(given.fingerprint, model.fingerprint)
-    if model.vocab.words != given.vocab.words:
+    fingerprints.require(context.fingerprint, model.fingerprint)
+    if model.vocab.words != context.vocab.words:
         raise GroundlingError(
-            f"the reference {folder} has {len(model.vocab)} words and the model to start from {len(given.vocab)}, or "
+            f"the reference {folder} has {len(model.vocab)} words and the model to start from {len(context.vocab)}, or "
             "others: their log-probabilities cannot be compared. Train both with the same data and --min-count"
         )
     return model

@@ -42,14 +42,14 @@ from groundling.models.localizer import Localizer, perceptron
 from groundling.models.updown import UpDown
 from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import Given, knobs
-from groundling.recipes.captioning import aware, forced
+from groundling.recipes import TrainingContext, _config
+from groundling.recipes._captioning import aware, forced
 from groundling.regions.records import Layout
-from groundling.tensors import Batch, Scene
+from groundling.tensors import Batch, EncodedImage
 from groundling.text.classes import Classes
-from groundling.train.schedules import Plateau
-from groundling.train.stages import Clock, Losses, Parts, Stage
-from groundling.train.validate import caption_scores
+from groundling.training.schedules import Plateau
+from groundling.training.stages import Clock, Losses, Parts, Stage
+from groundling.training.validate import caption_scores
 from groundling.types import Score, Vocab
 
 
@@ -81,11 +81,11 @@ class Cyclical:
     regions_per_image: int = 100  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
-    keeps: ClassVar[tuple[str, ...]] = ("captioner",)
+    saved_modules: ClassVar[tuple[str, ...]] = ("captioner",)
 
     def __post_init__(self) -> None:
         shares = ("others_loss", "others_region", "of_hidden", "dropout")
-        knobs.check(self, shares=shares, zero=("of_hidden", "pretrain", "patience"))
+        _config.check(self, shares=shares, zero=("of_hidden", "pretrain", "patience"))
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         encoder, attend_grid = aware(layout, classes, self.hidden, self.attention, self.location, self.dropout)
@@ -94,10 +94,10 @@ class Cyclical:
         ask = perceptron(self.hidden if self.of_hidden else self.embed, self.attention, self.layers)
         return Parts(captioner=captioner, localizer=Localizer(ask))
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         return {}
 
-    def stages(self, given: Given) -> list[Stage]:
+    def stages(self, context: TrainingContext) -> list[Stage]:
         def stage(name: str, losses: Losses, epochs: int, *trains: str) -> Stage:
             schedule = Plateau(self.decay, self.plateau)
             return Stage(name, losses, self.lr, epochs, trains, self.clip, schedule, patience=self.patience)
@@ -109,21 +109,21 @@ class Cyclical:
         return {"decode": cross_entropy(forced(m, batch).logp, batch.targets)}
 
     def cycle(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        scene = m.captioner.encode(batch.regions)[batch.image_of]
-        said = m.captioner(scene, batch.inputs, batch.targets)
+        encoded = m.captioner.encode(batch.regions)[batch.image_of]
+        said = m.captioner(encoded, batch.inputs, batch.targets)
         e = m.captioner.words(said.guess).unbind(1)  # (6): T of (N, E); the ids are leaves
         visual = batch.visual[:, 1:]
         shown = torch.where(visual, 1.0, self.others_region).to(said.logp)  # (N, T)
         asked = torch.where(visual, 1.0, self.others_loss).to(said.logp)
 
-        def localize(t: int, rows: Tensor, hidden: Tensor, here: Scene) -> tuple[Tensor, Tensor]:
+        def localize(t: int, rows: Tensor, hidden: Tensor, here: EncodedImage) -> tuple[Tensor, Tensor]:
             query = hidden if self.of_hidden else e[t][rows]
             context, beta = m.localizer(query, here)
             if here.grid is not None:
                 context = context + m.localizer(query, here.of_grid())[0]
             return context * shown[rows, t, None].to(context.dtype), beta
 
-        again = m.captioner(scene, batch.inputs, batch.targets, look=localize)  # (7)
+        again = m.captioner(encoded, batch.inputs, batch.targets, look=localize)  # (7)
         terms = {
             "decode": self.lam1 * cross_entropy(said.logp, batch.targets),
             "reconstruct": self.lam2 * cross_entropy(asked * again.logp, batch.targets),
@@ -132,5 +132,5 @@ class Cyclical:
             terms["consistency"] = self.consistency * attention_kl(again.attn.detach(), said.attn, said.real)
         return terms
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, given.length, device, given.judged)
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)

@@ -24,13 +24,13 @@ from torch import Tensor, nn
 
 from groundling.errors import GroundlingError
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import Given, knobs
-from groundling.recipes.captioning import forced
-from groundling.recipes.teachers import followed, guide_of
+from groundling.recipes import TrainingContext, _config
+from groundling.recipes._captioning import forced
+from groundling.recipes._teachers import followed, guide_of
 from groundling.tensors import Batch
-from groundling.train.schedules import StepDecay
-from groundling.train.stages import Clock, Parts, Stage
-from groundling.train.validate import caption_scores
+from groundling.training.schedules import StepDecay
+from groundling.training.stages import Clock, Parts, Stage
+from groundling.training.validate import caption_scores
 from groundling.types import Score
 
 
@@ -50,14 +50,14 @@ class Distill:
     uses_boxes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        knobs.check(self, zero=("patience",))
+        _config.check(self, zero=("patience",))
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         if not self.guide:
             raise GroundlingError("name the run of a matcher or grounder: --guide RUN (`groundling train two_branch`)")
-        return {"guide": guide_of(self.guide, given)}
+        return {"guide": guide_of(self.guide, context)}
 
-    def stages(self, given: Given) -> list[Stage]:
+    def stages(self, context: TrainingContext) -> list[Stage]:
         schedule, only = StepDecay(self.decay, self.decay_every), ("captioner",)
         return [Stage("distill", self.xe, self.lr, self.epochs, only, self.clip, schedule, patience=self.patience)]
 
@@ -69,5 +69,5 @@ class Distill:
             "look": self.lam1 * followed(m.guide, batch, branches[0].attn),
         }
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, given.length, device, given.judged)
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)

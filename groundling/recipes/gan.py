@@ -25,16 +25,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from groundling import generate
+from groundling import decoding
 from groundling.models.evaluator import Evaluator
 from groundling.objectives.contrastive import false_pairs, true_pairs
 from groundling.objectives.reinforce import reinforce
-from groundling.recipes import Given, knobs
-from groundling.recipes.mismatched import Mismatched
+from groundling.recipes import TrainingContext, _config
+from groundling.recipes._mismatched import Mismatched
 from groundling.recipes.scst import log_likelihood
 from groundling.tensors import Batch
-from groundling.train.stages import Clock, Losses, Parts, Stage
-from groundling.train.validate import caption_scores
+from groundling.training.stages import Clock, Losses, Parts, Stage
+from groundling.training.validate import caption_scores
 from groundling.types import PAD, Score
 
 
@@ -54,26 +54,26 @@ class Gan:
     uses_boxes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        knobs.check(self)
+        _config.check(self)
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
-        layout = given.layout
-        return {"evaluator": Evaluator(len(given.vocab), layout.dim, layout.whole, self.hidden, self.embed)}
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
+        layout = context.layout
+        return {"evaluator": Evaluator(len(context.vocab), layout.dim, layout.whole, self.hidden, self.embed)}
 
-    def stages(self, given: Given) -> list[Stage]:
-        losses = self.losses(Mismatched.of(given), given.length + 1)
+    def stages(self, context: TrainingContext) -> list[Stage]:
+        losses = self.losses(Mismatched.of(context), context.length + 1)
         return [Stage("gan", losses, self.lr, self.epochs, ("captioner", "evaluator"), self.clip, watch="")]
 
     def losses(self, others: Mismatched, length: int) -> Losses:
         def gan(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
-            scene = m.captioner.eval().encode(batch.regions)
-            usual, drawn = generate.rehearse(m.captioner, scene, length, self.samples)
+            encoded = m.captioner.eval().encode(batch.regions)
+            usual, drawn = decoding.sample_with_greedy(m.captioner, encoded, length, self.samples)
             with torch.no_grad():
                 worth = m.evaluator(batch.regions, torch.cat([usual, drawn]), torch.cat([own, image_of])).sigmoid()
             gain = worth[len(own) :] - worth[image_of]
-            learned = reinforce(log_likelihood(m, scene[image_of], drawn), drawn, gain)
+            learned = reinforce(log_likelihood(m, encoded[image_of], drawn), drawn, gain)
             return self.evaluator(m, batch, drawn, image_of, others) | {"captioner": learned}
 
         return gan
@@ -93,5 +93,5 @@ class Gan:
             "false": self.beta * false_pairs(logits[n + s :]),
         }
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, given.length, device, given.judged)
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)

@@ -11,8 +11,8 @@
 
  3. Contrastive learning (Dai and Lin, NeurIPS 2017, eq. 10) against what was learned so far, with the same KL, for
     `contrast` epochs: captions that fit their own image alone name more kinds of things.
- 4. Self-critical training (`scst`) with the guide as judge:  r(y) = CIDEr-D(y) + λ2 S(I, y),  for `finish` epochs, none
-    unless asked. A grounder rates phrases, not sentences, hence the small λ2; it was not tuned.
+ 4. Self-critical training (`scst`) with the guide as reward model:  r(y) = CIDEr-D(y) + λ2 S(I, y),  for `scst_epochs`
+    epochs, none unless asked. A grounder rates phrases, not sentences, hence the small λ2; it was not tuned.
 
 Each stage starts from the best weights of the one before it. `docs/results.md` has what was measured: 2 helps most; 3
 helps captions, and grounding where a grounder looks again; 1 helps without a guide, and with one takes more time than
@@ -30,16 +30,16 @@ import torch
 from torch import nn
 
 from groundling.errors import GroundlingError
-from groundling.recipes import Given, knobs
+from groundling.recipes import TrainingContext, _config
+from groundling.recipes._teachers import teacher
 from groundling.recipes.contrastive import Contrastive
-from groundling.recipes.distributed import Distributed
+from groundling.recipes.multi_branch import MultiBranch
 from groundling.recipes.scst import Scst
-from groundling.recipes.teachers import teacher
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
-from groundling.train.stages import Parts, Stage
-from groundling.train.validate import caption_scores
+from groundling.training.stages import Parts, Stage
+from groundling.training.validate import caption_scores
 from groundling.types import Score, Vocab
 
 
@@ -58,13 +58,13 @@ class Groundling:
     decay: float = 0.8  # factor of the learning rate every `decay_every` epochs
     decay_every: int = 3  # epochs, of all stages before the last together
     clip: float = 5.0  # largest norm of the gradient
-    alone: int = 12  # epochs with one attention alone; 0 to go on with a trained captioner (--start)
+    warmup_epochs: int = 12  # epochs with one attention alone; 0 to go on with a trained captioner (--start)
     epochs: int = 3  # epochs with all of them
     contrast: int = 1  # epochs of contrastive learning after that
     contrast_lr: float = 5e-5  # learning rate of these
     sets: int = 2  # captions of other images for every true one in these
-    finish: int = 0  # epochs of self-critical training
-    finish_lr: float = 5e-5  # learning rate of these
+    scst_epochs: int = 0  # epochs of self-critical training
+    scst_lr: float = 5e-5  # learning rate of these
     samples: int = 5  # captions drawn for each image in these
     patience: int = 0  # stop a stage after so many epochs without a better CIDEr-D; 0: never
     batch: int = 32  # images in a batch
@@ -74,14 +74,14 @@ class Groundling:
     regions_per_image: int = 100  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
-    keeps: ClassVar[tuple[str, ...]] = ("captioner",)
+    saved_modules: ClassVar[tuple[str, ...]] = ("captioner",)
 
     def __post_init__(self) -> None:
-        knobs.check(self, shares=("dropout",), zero=("alone", "contrast", "finish", "patience"))
+        _config.check(self, shares=("dropout",), zero=("warmup_epochs", "contrast", "scst_epochs", "patience"))
 
-    def told(self) -> Distributed:
+    def told(self) -> MultiBranch:
         """The stages that learn from true captions alone."""
-        return Distributed(
+        return MultiBranch(
             branches=self.branches,
             guide=self.guide,
             lam1=self.lam1,
@@ -94,7 +94,7 @@ class Groundling:
             decay=self.decay,
             decay_every=self.decay_every,
             clip=self.clip,
-            alone=self.alone,
+            warmup_epochs=self.warmup_epochs,
             epochs=self.epochs,
             patience=self.patience,
         )
@@ -112,31 +112,35 @@ class Groundling:
 
     def rewarded(self) -> Scst:
         return Scst(
-            judge=self.guide,
+            reward_model=self.guide,
             lam2=self.lam2,
             baseline="others",
             samples=self.samples,
-            lr=self.finish_lr,
+            lr=self.scst_lr,
             clip=self.clip,
-            epochs=self.finish,
+            epochs=self.scst_epochs,
             patience=self.patience,
         )
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         return self.told().parts(vocab, layout, classes)
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         if not self.guide:
             raise GroundlingError("name the run of a grounder or matcher: --guide RUN (`groundling train two_branch`)")
-        names = ("guide", "judge") if self.finish else ("guide",)
-        found = {name: teacher(self.guide, given) for name in names}  # a checkpoint holds no tensor twice
+        names = ("guide", "reward_model") if self.scst_epochs else ("guide",)
+        found = {name: teacher(self.guide, context) for name in names}  # a checkpoint holds no tensor twice
         if self.contrast:  # room for what was learned before
-            found["earlier"] = self.parts(given.vocab, given.layout, given.classes).captioner
+            found["earlier"] = self.parts(context.vocab, context.layout, context.classes).captioner
         return found
 
-    def stages(self, given: Given) -> list[Stage]:
-        contrasted = self.contrasted().stages(given) if self.contrast else []
-        return [*self.told().stages(given), *contrasted, *(self.rewarded().stages(given) if self.finish else [])]
+    def stages(self, context: TrainingContext) -> list[Stage]:
+        contrasted = self.contrasted().stages(context) if self.contrast else []
+        return [
+            *self.told().stages(context),
+            *contrasted,
+            *(self.rewarded().stages(context) if self.scst_epochs else []),
+        ]
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, given.length, device, given.judged)
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)

@@ -24,11 +24,11 @@ from torch import Tensor, nn
 
 from groundling.objectives.contrastive import margin
 from groundling.objectives.mean import mean_over
-from groundling.recipes import Given, knobs
+from groundling.recipes import TrainingContext, _config
 from groundling.recipes.contrastive import logp
 from groundling.tensors import Batch
-from groundling.train.stages import Clock, Parts, Stage
-from groundling.train.validate import caption_scores
+from groundling.training.stages import Clock, Parts, Stage
+from groundling.training.validate import caption_scores
 from groundling.types import Score
 
 
@@ -45,12 +45,12 @@ class Introspective:
     uses_boxes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        knobs.check(self)
+        _config.check(self)
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         return {}
 
-    def stages(self, given: Given) -> list[Stage]:
+    def stages(self, context: TrainingContext) -> list[Stage]:
         return [Stage("il", self.il, self.lr, self.epochs, ("captioner",), self.clip, watch="")]
 
     def il(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
@@ -63,5 +63,5 @@ class Introspective:
             "other": self.weight * margin(own, other, every & (images > 1), self.margin),
         }
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, given.length, device, given.judged)
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)

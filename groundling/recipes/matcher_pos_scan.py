@@ -16,7 +16,7 @@ in the batch.
 
 We depart from the equations as the code of SCAN does: v_i has unit length in (5) too. We follow them where that code
 has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. In the code of POS-SCAN, Σ_t of (4) runs
-over the nouns alone, so that other words take no attention from them: `--alone 1`. Captions of one image are never
+over the nouns alone, so that other words take no attention from them: `--nouns-only 1`. Captions of one image are never
 rivals, and captions without a noun do not take part. Where a caption has no tags, being said by a model, nouns are the
 words that are nouns more often than not in the training captions. The mean of (7) is over the captions of the batch.
 Batch, learning rate and epochs are those of SCAN, to which the paper refers; there, a batch has one caption of each of
@@ -34,13 +34,13 @@ from torch import Tensor, nn
 
 from groundling.errors import GroundlingError
 from groundling.models.scan import Scan
-from groundling.recipes import Given, knobs
-from groundling.recipes.matching import hardest_triplet, retrieval_scores
+from groundling.recipes import TrainingContext, _config
+from groundling.recipes._matching import hardest_triplet, retrieval_scores
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
-from groundling.train.schedules import StepDecay
-from groundling.train.stages import Clock, Parts, Stage
+from groundling.training.schedules import StepDecay
+from groundling.training.stages import Clock, Parts, Stage
 from groundling.types import Score, Vocab
 
 
@@ -49,7 +49,7 @@ class MatcherPosScan:
     hidden: int = 1024  # size of v and e
     embed: int = 300  # size of a word's embedding
     temperature: float = 9.0  # τ of eq. 5, the inverse temperature of the attention; at most 30
-    alone: int = 0  # 1: nouns alone share the attention of a region in eq. 4, not all words
+    nouns_only: int = 0  # 1: nouns alone share the attention of a region in eq. 4, not all words
     margin: float = 0.2  # m of eq. 7
     lr: float = 2e-4  # learning rate of Adam
     decay: float = 0.1  # factor of the learning rate every `decay_every` epochs
@@ -64,20 +64,22 @@ class MatcherPosScan:
     regions_per_image: int = 36  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
-    keeps: ClassVar[tuple[str, ...]] = ("matcher",)
+    saved_modules: ClassVar[tuple[str, ...]] = ("matcher",)
 
     def __post_init__(self) -> None:
-        knobs.check(self, shares=("alone",), zero=("alone", "patience"))
+        _config.check(self, shares=("nouns_only",), zero=("nouns_only", "patience"))
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        matcher = Scan(len(vocab), layout.dim, self.hidden, self.embed, self.temperature, vocab.nouns, bool(self.alone))
+        matcher = Scan(
+            len(vocab), layout.dim, self.hidden, self.embed, self.temperature, vocab.nouns, bool(self.nouns_only)
+        )
         return Parts(matcher=matcher)
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         return {}
 
-    def stages(self, given: Given) -> list[Stage]:
-        if not any(given.vocab.nouns):
+    def stages(self, context: TrainingContext) -> list[Stage]:
+        if not any(context.vocab.nouns):
             raise GroundlingError("matcher_pos_scan needs nouns, and no word of this vocabulary is known to be one")
         schedule = StepDecay(self.decay, self.decay_every)
         return [
@@ -87,5 +89,5 @@ class MatcherPosScan:
     def match(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         return {"triplet": hardest_triplet(m.matcher, batch, self.margin)}
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        return retrieval_scores(m.matcher, batches, device, given.judged)
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        return retrieval_scores(m.matcher, batches, device, context.validation_split)

@@ -31,13 +31,13 @@ import torch
 from torch import Tensor, nn
 
 from groundling.models.scan import Scan
-from groundling.recipes import Given, knobs
-from groundling.recipes.matching import hardest_triplet, retrieval_scores
+from groundling.recipes import TrainingContext, _config
+from groundling.recipes._matching import hardest_triplet, retrieval_scores
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
-from groundling.train.schedules import StepDecay
-from groundling.train.stages import Clock, Parts, Stage
+from groundling.training.schedules import StepDecay
+from groundling.training.stages import Clock, Parts, Stage
 from groundling.types import Score, Vocab
 
 
@@ -60,18 +60,18 @@ class MatcherScan:
     regions_per_image: int = 36  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
-    keeps: ClassVar[tuple[str, ...]] = ("matcher",)
+    saved_modules: ClassVar[tuple[str, ...]] = ("matcher",)
 
     def __post_init__(self) -> None:
-        knobs.check(self, zero=("patience",))
+        _config.check(self, zero=("patience",))
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         return Parts(matcher=Scan(len(vocab), layout.dim, self.hidden, self.embed, self.temperature))
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         return {}
 
-    def stages(self, given: Given) -> list[Stage]:
+    def stages(self, context: TrainingContext) -> list[Stage]:
         schedule = StepDecay(self.decay, self.decay_every)
         return [
             Stage("match", self.match, self.lr, self.epochs, ("matcher",), self.clip, schedule, "rsum", self.patience)
@@ -80,5 +80,5 @@ class MatcherScan:
     def match(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         return {"triplet": hardest_triplet(m.matcher, batch, self.margin)}
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        return retrieval_scores(m.matcher, batches, device, given.judged)
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        return retrieval_scores(m.matcher, batches, device, context.validation_split)

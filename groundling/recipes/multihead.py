@@ -24,14 +24,14 @@ from groundling.errors import GroundlingError
 from groundling.models.multihead import MultiHead as Attention
 from groundling.models.updown import UpDown
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import Given, knobs
-from groundling.recipes.captioning import aware, forced
+from groundling.recipes import TrainingContext, _config
+from groundling.recipes._captioning import aware, forced
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
-from groundling.train.schedules import StepDecay
-from groundling.train.stages import Clock, Parts, Stage
-from groundling.train.validate import caption_scores
+from groundling.training.schedules import StepDecay
+from groundling.training.stages import Clock, Parts, Stage
+from groundling.training.validate import caption_scores
 from groundling.types import Score, Vocab
 
 
@@ -56,10 +56,10 @@ class Multihead:
     regions_per_image: int = 100  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
-    keeps: ClassVar[tuple[str, ...]] = ("captioner",)
+    saved_modules: ClassVar[tuple[str, ...]] = ("captioner",)
 
     def __post_init__(self) -> None:
-        knobs.check(self, shares=("dropout",), zero=("patience",))
+        _config.check(self, shares=("dropout",), zero=("patience",))
         if self.attention % self.heads:
             raise GroundlingError(f"attention must be a multiple of heads; got {self.attention} and {self.heads}")
 
@@ -69,15 +69,15 @@ class Multihead:
         captioner = UpDown(len(vocab), encoder, attend, self.hidden, self.embed, self.dropout, attend_grid)
         return Parts(captioner=captioner)
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         return {}
 
-    def stages(self, given: Given) -> list[Stage]:
+    def stages(self, context: TrainingContext) -> list[Stage]:
         schedule = StepDecay(self.decay, self.decay_every)
         return [Stage("xe", self.xe, self.lr, self.epochs, ("captioner",), self.clip, schedule, patience=self.patience)]
 
     def xe(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         return {"xe": cross_entropy(forced(m, batch).logp, batch.targets)}
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, given.length, device, given.judged)
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)

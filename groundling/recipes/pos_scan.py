@@ -28,15 +28,15 @@ from groundling.models.encoders import Plain
 from groundling.models.updown import UpDown
 from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import Given, knobs
-from groundling.recipes.captioning import forced
-from groundling.recipes.teachers import guidance, teacher
+from groundling.recipes import TrainingContext, _config
+from groundling.recipes._captioning import forced
+from groundling.recipes._teachers import guidance, teacher
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
-from groundling.train.schedules import StepDecay
-from groundling.train.stages import Clock, Parts, Stage
-from groundling.train.validate import caption_scores
+from groundling.training.schedules import StepDecay
+from groundling.training.stages import Clock, Parts, Stage
+from groundling.training.validate import caption_scores
 from groundling.types import Score, Vocab
 
 
@@ -62,24 +62,24 @@ class PosScan:
     regions_per_image: int = 36  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
-    keeps: ClassVar[tuple[str, ...]] = ("captioner",)
+    saved_modules: ClassVar[tuple[str, ...]] = ("captioner",)
 
     def __post_init__(self) -> None:
-        knobs.check(self, shares=("dropout",), zero=("patience",))
+        _config.check(self, shares=("dropout",), zero=("patience",))
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         encoder = Plain(layout.dim, self.hidden, self.dropout)
         attend = Additive(self.hidden, self.attention)
         return Parts(captioner=UpDown(len(vocab), encoder, attend, self.hidden, self.embed, self.dropout))
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         if not self.guide:
             raise GroundlingError(
                 "pos_scan follows a guide: name its run with --guide; `groundling train matcher_pos_scan` makes one"
             )
-        return {"guide": teacher(self.guide, given)}
+        return {"guide": teacher(self.guide, context)}
 
-    def stages(self, given: Given) -> list[Stage]:
+    def stages(self, context: TrainingContext) -> list[Stage]:
         schedule = StepDecay(self.decay, self.decay_every)
         return [Stage("xe", self.xe, self.lr, self.epochs, ("captioner",), self.clip, schedule, patience=self.patience)]
 
@@ -92,5 +92,5 @@ class PosScan:
             "look reverse": self.lam1_reverse * attention_kl(beta, alpha, nouns),
         }
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, given.length, device, given.judged)
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)

@@ -15,9 +15,9 @@ Variant of Self-Critical Sequence Training, 2020; Kool et al., Buy 4 REINFORCE S
 The mean of both estimates is the same. Where drawn captions are worth much less than greedy ones, as with a captioner
 that has seen few photos, nearly all gains of (18) are below 0, and the second estimate is much less noisy.
 
-S: score of the judge, a matcher that was trained before (`matcher_scan`, `matcher_pos_scan`) and is frozen. CIDEr-D is
-from 0 to 10, on word ids with the end as a word, with the document frequencies of the training captions. BLEU-4 may be
-added, as the code that the papers build on allows.
+S: score of the reward model, a matcher that was trained before (`matcher_scan`, `matcher_pos_scan`) and is frozen.
+CIDEr-D is from 0 to 10, on word ids with the end as a word, with the document frequencies of the training captions.
+BLEU-4 may be added, as the code that the papers build on allows.
 
 Captions are drawn without gradients and scored by teacher forcing, which gives the same log p(y) in less time, among
 the words that are said (else UNK, which is never drawn, would take what is taken from captions below the greedy one).
@@ -36,15 +36,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from groundling import generate
+from groundling import decoding
 from groundling.errors import GroundlingError
 from groundling.metrics.reward import BleuReward, CiderReward
 from groundling.objectives.reinforce import reinforce
-from groundling.recipes import Given, knobs
-from groundling.recipes.teachers import teacher
-from groundling.tensors import Batch, Scene
-from groundling.train.stages import Clock, Losses, Parts, Stage
-from groundling.train.validate import caption_scores
+from groundling.recipes import TrainingContext, _config
+from groundling.recipes._teachers import teacher
+from groundling.tensors import Batch, EncodedImage
+from groundling.training.stages import Clock, Losses, Parts, Stage
+from groundling.training.validate import caption_scores
 from groundling.types import BOS, Score
 
 Reward = Callable[[Parts, Batch, Tensor, Tensor], Tensor]  # captions (N, T) of the images (N,) of a batch -> (N,)
@@ -52,8 +52,8 @@ Reward = Callable[[Parts, Batch, Tensor, Tensor], Tensor]  # captions (N, T) of 
 
 @dataclass(frozen=True)
 class Scst:
-    judge: str = ""  # run of the matcher whose score is rewarded too; empty: none
-    lam2: float = 1.0  # weight of the judge's score, eq. 19
+    reward_model: str = ""  # run of the matcher whose score is rewarded too; empty: none
+    lam2: float = 1.0  # weight of its score, eq. 19
     bleu: float = 0.0  # weight of BLEU-4, from 0 to 1
     baseline: str = "greedy"  # what a drawn caption is compared with: greedy (eq. 18), or others that were drawn
     samples: int = 5  # captions drawn for each image
@@ -67,17 +67,17 @@ class Scst:
     captions_per_image: ClassVar[int] = 1  # those of the batch are not used: all captions of an image are references
 
     def __post_init__(self) -> None:
-        knobs.check(self, zero=("patience",))
+        _config.check(self, zero=("patience",))
         if self.baseline not in ("greedy", "others"):
             raise GroundlingError(f"baseline must be greedy or others; got {self.baseline!r}")
         if self.baseline == "others" and self.samples < 2:
             raise GroundlingError("to compare a drawn caption with others, draw at least 2 of each image: --samples 2")
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
-        return {"judge": teacher(self.judge, given)} if self.judge else {}
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
+        return {"reward_model": teacher(self.reward_model, context)} if self.reward_model else {}
 
-    def stages(self, given: Given) -> list[Stage]:
-        losses = self.losses(self.reward(given), given.length + 1)
+    def stages(self, context: TrainingContext) -> list[Stage]:
+        losses = self.losses(self.reward(context), context.length + 1)
         return [Stage("scst", losses, self.lr, self.epochs, ("captioner",), self.clip, patience=self.patience)]
 
     def losses(self, reward: Reward, length: int) -> Losses:
@@ -86,21 +86,21 @@ class Scst:
         def scst(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
-            scene = m.captioner.eval().encode(batch.regions)
-            usual, drawn = generate.rehearse(m.captioner, scene, length, self.samples)
+            encoded = m.captioner.eval().encode(batch.regions)
+            usual, drawn = decoding.sample_with_greedy(m.captioner, encoded, length, self.samples)
             with torch.no_grad():
                 worth = reward(m, batch, torch.cat([usual, drawn]), torch.cat([own, image_of]))
             each = worth[len(own) :]
             expected = worth[image_of] if self.baseline == "greedy" else of_others(each, self.samples)
-            return {"scst": reinforce(log_likelihood(m, scene[image_of], drawn), drawn, each - expected)}
+            return {"scst": reinforce(log_likelihood(m, encoded[image_of], drawn), drawn, each - expected)}
 
         return scst
 
-    def reward(self, given: Given) -> Reward:
+    def reward(self, context: TrainingContext) -> Reward:
         """Eq. 19; the references are made ready here, once."""
-        spoken = [example for example in given.examples if any(caption.tokens for caption in example.captions)]
+        spoken = [example for example in context.examples if any(caption.tokens for caption in example.captions)]
         number = {example.id: i for i, example in enumerate(spoken)}
-        captions = [[given.vocab.encode(c.tokens) for c in example.captions if c.tokens] for example in spoken]
+        captions = [[context.vocab.encode(c.tokens) for c in example.captions if c.tokens] for example in spoken]
         cider, bleu = CiderReward(captions), BleuReward(captions) if self.bleu else None
 
         def reward(m: Parts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
@@ -109,12 +109,14 @@ class Scst:
             if bleu is not None:
                 worth = worth + self.bleu * bleu(said, image)
             total = torch.from_numpy(worth).to(words.device, torch.float32)
-            return total + self.lam2 * m.judge.rate(batch.regions, words, image_of) if self.judge else total
+            return (
+                total + self.lam2 * m.reward_model.rate(batch.regions, words, image_of) if self.reward_model else total
+            )
 
         return reward
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, given.length, device, given.judged)
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)
 
 
 def of_others(worth: Tensor, samples: int) -> Tensor:
@@ -123,8 +125,8 @@ def of_others(worth: Tensor, samples: int) -> Tensor:
     return ((each.sum(1, keepdim=True) - each) / (samples - 1)).flatten()
 
 
-def log_likelihood(m: Parts, scene: Scene, words: Tensor) -> Tensor:
+def log_likelihood(m: Parts, encoded: EncodedImage, words: Tensor) -> Tensor:
     """(N, T): log p of each word of captions (N, T), which end at EOS or PAD, among the words that are said."""
     before = torch.cat([torch.full_like(words[:, :1], BOS), words[:, :-1]], 1)
-    logp: Tensor = m.captioner(scene, before, words, aloud=True).logp
+    logp: Tensor = m.captioner(encoded, before, words, mask_special=True).logp
     return logp

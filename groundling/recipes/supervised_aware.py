@@ -21,13 +21,13 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from groundling.recipes import Given, knobs
+from groundling.recipes import TrainingContext, _config
 from groundling.recipes.supervised import Supervised
 from groundling.recipes.updown_aware import UpdownAware
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
-from groundling.train.stages import Parts, Stage
+from groundling.training.stages import Parts, Stage
 from groundling.types import Score, Vocab
 
 
@@ -54,10 +54,10 @@ class SupervisedAware:
     regions_per_image: int = 100  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = True
-    keeps: ClassVar[tuple[str, ...]] = ("captioner",)
+    saved_modules: ClassVar[tuple[str, ...]] = ("captioner",)
 
     def __post_init__(self) -> None:
-        knobs.check(self, shares=("dropout",), zero=("patience",))
+        _config.check(self, shares=("dropout",), zero=("patience",))
 
     def plain(self) -> UpdownAware:
         """The same without supervision."""
@@ -67,12 +67,12 @@ class SupervisedAware:
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         return self.plain().parts(vocab, layout, classes)
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         return {}
 
-    def stages(self, given: Given) -> list[Stage]:
+    def stages(self, context: TrainingContext) -> list[Stage]:
         told = Supervised(nll=self.nll, kl=self.kl, ce=self.ce)
-        return [replace(stage, losses=told.xe) for stage in self.plain().stages(given)]
+        return [replace(stage, losses=told.xe) for stage in self.plain().stages(context)]
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
-        return self.plain().scores(m, batches, given, device)
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+        return self.plain().scores(m, batches, context, device)

@@ -43,16 +43,16 @@ from groundling.models.grounder import Grounder, Phrases
 from groundling.objectives.distill import distill, soft_labels
 from groundling.objectives.max_margin import max_margin
 from groundling.objectives.nce import nce
-from groundling.recipes import Given, knobs
-from groundling.recipes.pseudo_labels import PseudoLabels
+from groundling.recipes import TrainingContext, _config
+from groundling.recipes._pseudo_labels import PseudoLabels
 from groundling.regions.records import Layout
 from groundling.tensors import Batch
 from groundling.text.classes import Classes
 from groundling.text.vectors import read_vectors
-from groundling.train.distributed import gather, rank, world
-from groundling.train.hollow import hollow
-from groundling.train.schedules import StepDecay
-from groundling.train.stages import Clock, Losses, Parts, Stage
+from groundling.training.meta_init import in_meta_init
+from groundling.training.parallel import gather, rank, world
+from groundling.training.schedules import StepDecay
+from groundling.training.stages import Clock, Losses, Parts, Stage
 from groundling.types import PAD, Score, Vocab
 
 
@@ -88,10 +88,10 @@ class TwoBranch:
     regions_per_image: int = 100  # at most, the first of the store
 
     uses_boxes: ClassVar[bool] = False
-    keeps: ClassVar[tuple[str, ...]] = ("matcher",)
+    saved_modules: ClassVar[tuple[str, ...]] = ("matcher",)
 
     def __post_init__(self) -> None:
-        knobs.check(self, shares=("dropout",), zero=("stairs", "vector_size"))
+        _config.check(self, shares=("dropout",), zero=("stairs", "vector_size"))
         if not (self.nce or self.distill or self.ranking):
             raise GroundlingError("nce, distill and ranking are all 0: nothing would be learned")
         if bool(self.vectors) != bool(self.vector_size):
@@ -115,21 +115,21 @@ class TwoBranch:
         return Parts(matcher=matcher)
 
     def _vectors(self, vocab: Vocab) -> Tensor | None:
-        """None without any; hollow where a model is loaded, whose weights hold them: their file is not needed again."""
+        """None without any; without memory where a model is loaded, whose weights hold them."""
         if not self.vectors:
             return None
-        if hollow():
+        if in_meta_init():
             return torch.zeros(len(vocab), self.vector_size)
         return torch.from_numpy(read_vectors(self.vectors, vocab.words, self.vector_size))
 
-    def teachers(self, given: Given) -> dict[str, nn.Module]:
+    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         return {}
 
-    def stages(self, given: Given) -> list[Stage]:
+    def stages(self, context: TrainingContext) -> list[Stage]:
         return [
             Stage(
                 "ground",
-                self.losses(given),
+                self.losses(context),
                 lr=self.lr,
                 epochs=self.epochs,
                 trains=("matcher",),
@@ -138,16 +138,16 @@ class TwoBranch:
             )
         ]
 
-    def losses(self, given: Given) -> Losses:
+    def losses(self, context: TrainingContext) -> Losses:
         """Terms of (6) and (7), each weighted; only those that have a weight."""
-        steps = -(-len(given.examples) // self.batch)
-        labels = given.fingerprint.labels
-        if self.distill and not (labels and given.layout.labels):
+        steps = -(-len(context.examples) // self.batch)
+        labels = context.fingerprint.labels
+        if self.distill and not (labels and context.layout.labels):
             raise GroundlingError(
-                f"distillation needs regions with a detector's labels; those of {given.fingerprint.name} have none. "
+                f"distillation needs regions with a detector's labels; those of {context.fingerprint.name} have none. "
                 "Train with --distill 0, or make regions with a detector"
             )
-        pseudo = PseudoLabels.of(given.vocab.words, labels) if self.distill else None
+        pseudo = PseudoLabels.of(context.vocab.words, labels) if self.distill else None
 
         def terms(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             found = m.matcher.phrases_of(batch)
@@ -190,7 +190,7 @@ class TwoBranch:
         scores = torch.einsum("prh,ph->pr", v[image], y)
         return distill(scores, soft_labels(evidence, valid, self.sharpness), valid, seen, self.softness)
 
-    def scores(self, m: Parts, batches: Iterable[Batch], given: Given, device: torch.device) -> list[Score]:
+    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
         return []
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from groundling.errors import DataError, GroundlingError, RegionMismatch
+from groundling.files import atomic
 from groundling.regions import records
 from groundling.regions.files import DATA, INDEX, SYNC, mapped_index, scan
 from groundling.regions.fingerprints import differences, from_json
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Appends images to a store, and finishes it when the `with` block ends without an exception.
+    """Appends images to a store, and fine_tuning it when the `with` block ends without an exception.
 
     Stopped at any moment, a second Writer goes on: a record that was only half written is dropped, and `done` holds
     the ids of the others. Readers see what was there when the store was last finished.
@@ -167,20 +168,10 @@ class Writer:
             self._begin(Layout(self.fingerprint.dim))
         assert self._layout is not None
         index = records.pack_index(self.fingerprint, self._layout, self._end, self._ids, self._offsets, self._counts)
-        part = self.path / f"{INDEX}.part"
         try:
             os.fsync(self._file)
-            with open(part, "wb") as file:
+            with atomic(self.path / INDEX) as file:
                 file.write(index)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, self.path / INDEX)
-            folder = os.open(self.path, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
         except OSError as error:
-            part.unlink(missing_ok=True)
             kept = "its images are kept; make room and run the same command again"
             raise GroundlingError(f"cannot finish the region store {self.path}: {error.strerror}; {kept}") from error

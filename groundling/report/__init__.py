@@ -15,6 +15,7 @@ from typing import Any
 
 from PIL import Image
 
+from groundling.files import atomic
 from groundling.types import Box, GroundedCaption
 
 
@@ -73,9 +74,8 @@ def write(
         # "<" is escaped, so no caption can close the element that holds it
         "DATA": json.dumps(page, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], text), encoding="utf-8")
-    temporary.replace(path)
+    with atomic(path) as file:
+        file.write(re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], text).encode())
 
 
 def _row(item: Item, side: int) -> dict[str, Any]:

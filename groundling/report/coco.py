@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from groundling.data.official import plain_id
+from groundling.data.evaluator_files import plain_id
 from groundling.types import GroundedCaption, Link
 
 

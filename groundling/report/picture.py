@@ -6,59 +6,68 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw, ImageFont
 
+from groundling.images import Picture, opened
 from groundling.types import GroundedCaption
+from groundling.video import FRAMES, frames, is_clip
 
 PALETTE = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008f8f", "#c71585", "#9a6324")
 FRAME, GAP = 320, 6  # pixels: how wide a frame of a clip is drawn, and how far from the next
 
 
-def colours(said: GroundedCaption) -> dict[int, str]:
+def colours(caption: GroundedCaption) -> dict[int, str]:
     """A colour for each grounded token, in order of appearance."""
-    tokens = dict.fromkeys(link.token for link in said.links)
+    tokens = dict.fromkeys(link.token for link in caption.links)
     return {token: PALETTE[i % len(PALETTE)] for i, token in enumerate(tokens)}
 
 
-def weak_words(said: GroundedCaption) -> set[int]:
+def weak_words(caption: GroundedCaption) -> set[int]:
     """The grounded tokens that may be made up: those of which every link is weak."""
-    return {link.token for link in said.links} - {link.token for link in said.links if not said.weak(link)}
+    return {link.token for link in caption.links} - {link.token for link in caption.links if not caption.weak(link)}
 
 
-def draw(image: Image.Image, said: GroundedCaption, frame: int = 0) -> Image.Image:
+def draw(image: Picture, caption: GroundedCaption) -> Image.Image:
+    """The image with its boxes, the caption below; of a clip its frames, side by side."""
+    if not isinstance(image, Image.Image) and is_clip(image):
+        return draw_clip(list(frames(image, caption.frames or FRAMES, caption.segment)), caption)
+    return draw_image(opened(image), caption)
+
+
+def draw_image(image: Image.Image, caption: GroundedCaption, frame: int = 0) -> Image.Image:
     """The image with the boxes of one frame, and the caption below it, grounded words underlined in their colour.
 
-    What may be made up has a dashed box and a question mark. Boxes are scaled from `said.size` to the image, so a
+    What may be made up has a dashed box and a question mark. Boxes are scaled from `caption.size` to the image, so a
     larger or smaller copy of the picture will do.
     """
     scale = max(1.0, 640 / max(image.size))
-    return _captioned(_boxed(image, said, frame, round(image.width * scale)), said)
+    return _captioned(_boxed(image, caption, frame, round(image.width * scale)), caption)
 
 
-def draw_clip(frames: Sequence[Image.Image], said: GroundedCaption) -> Image.Image:
+def draw_clip(shots: Sequence[Image.Image], caption: GroundedCaption) -> Image.Image:
     """The frames of a clip in rows, each with its boxes, and the caption below them."""
-    columns = min(len(frames), 5 if len(frames) > 8 else 4 if len(frames) > 6 else 3)
-    boxed = [_boxed(frame, said, number, FRAME) for number, frame in enumerate(frames)]
+    columns = min(len(shots), 5 if len(shots) > 8 else 4 if len(shots) > 6 else 3)
+    boxed = [_boxed(frame, caption, number, FRAME) for number, frame in enumerate(shots)]
     wide, high = boxed[0].width + GAP, max(picture.height for picture in boxed) + GAP
-    sheet = Image.new("RGB", (columns * wide - GAP, -(-len(frames) // columns) * high - GAP), "white")
+    sheet = Image.new("RGB", (columns * wide - GAP, -(-len(shots) // columns) * high - GAP), "white")
     for number, picture in enumerate(boxed):
         sheet.paste(picture, (number % columns * wide, number // columns * high))
-    return _captioned(sheet, said)
+    return _captioned(sheet, caption)
 
 
-def _boxed(image: Image.Image, said: GroundedCaption, frame: int, width: int) -> Image.Image:
+def _boxed(image: Image.Image, caption: GroundedCaption, frame: int, width: int) -> Image.Image:
     """A copy of this width with the boxes of one frame."""
     picture = image.convert("RGB").resize((width, max(1, round(image.height * width / image.width))))
-    across, down = said.size if all(said.size) else image.size
+    across, down = caption.size if all(caption.size) else image.size
     sx, sy = picture.width / across, picture.height / down
-    colour, pen = colours(said), ImageDraw.Draw(picture)
-    for link in said.links:
+    colour, pen = colours(caption), ImageDraw.Draw(picture)
+    for link in caption.links:
         if link.frame == frame:
             left, top, right, bottom = link.box
-            _rectangle(pen, (left * sx, top * sy, right * sx, bottom * sy), colour[link.token], said.weak(link))
+            _rectangle(pen, (left * sx, top * sy, right * sx, bottom * sy), colour[link.token], caption.weak(link))
     return picture
 
 
-def _captioned(picture: Image.Image, said: GroundedCaption) -> Image.Image:
-    strip = _strip(said, picture.width, colours(said))
+def _captioned(picture: Image.Image, caption: GroundedCaption) -> Image.Image:
+    strip = _strip(caption, picture.width, colours(caption))
     whole = Image.new("RGB", (picture.width, picture.height + strip.height), "white")
     whole.paste(picture, (0, 0))
     whole.paste(strip, (0, picture.height))
@@ -78,14 +87,14 @@ def _rectangle(pen: ImageDraw.ImageDraw, box: tuple[float, float, float, float],
             pen.line((x0, y, x1, min(y + 6, y1)), fill=colour, width=3)
 
 
-def _strip(said: GroundedCaption, width: int, colour: dict[int, str]) -> Image.Image:
+def _strip(caption: GroundedCaption, width: int, colour: dict[int, str]) -> Image.Image:
     """The caption, wrapped to `width`, each grounded word underlined."""
     font = ImageFont.load_default(size=22)
     margin, line, gap = 12, 34, font.getlength(" ")
     places, x, y = [], float(margin), margin
-    doubtful = weak_words(said)
-    for token, (start, end) in enumerate(said.spans):
-        word = said.text[start:end] + (" ?" if token in doubtful else "")
+    doubtful = weak_words(caption)
+    for token, (start, end) in enumerate(caption.spans):
+        word = caption.text[start:end] + (" ?" if token in doubtful else "")
         length = font.getlength(word)
         if x + length > width - margin and x > margin:
             x, y = float(margin), y + line

@@ -13,16 +13,15 @@ import importlib.metadata
 import importlib.util
 import json
 import logging
-import os
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from groundling.errors import GroundlingError, MissingExtra
+from groundling.files import atomic
 from groundling.progress import track
 from groundling.types import Caption
 
@@ -178,13 +177,9 @@ def _fits(row: Any, length: int) -> bool:
 def _write(path: Path, tagger: Tagger, sentences: dict[str, Row]) -> None:
     """Atomically. A cache that cannot be written costs time, not correctness: it is reported and left."""
     content = {"layout": LAYOUT, "model": f"{tagger.name} {tagger.version}", "sentences": sentences}
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with gzip.open(partial, "wt", encoding="utf-8", compresslevel=3) as file:
+        with atomic(path) as raw, gzip.open(raw, "wt", encoding="utf-8", compresslevel=3) as file:
             json.dump(content, file, ensure_ascii=False, separators=(",", ":"))
-        partial.replace(path)
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
         log.warning("tags could not be kept in %s (%s); they will be computed again next time", path, error)

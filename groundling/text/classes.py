@@ -9,6 +9,7 @@ lemma.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -108,3 +109,22 @@ def _labelled(example: Example, classes: Classes) -> Iterator[Phrase]:
         head = phrase.head if phrase.label else head_noun(caption, phrase.span)
         name = phrase.label or (caption.lemmas[head] if head >= 0 else "")
         yield replace(phrase, head=head, label=name if name in names else "")
+
+
+def groundable_words(examples: Iterable[Example]) -> Classes:
+    """Forms of the object classes of a training split; where nobody drew boxes, of the heads of its noun phrases.
+
+    A class is as frequent as the papers' in Flickr30k: 100 phrases in 29,000 images.
+    """
+    examples = list(examples)
+    least = max(2, math.ceil(100 * len(examples) / 29_000))
+    boxed = build(examples, least)
+    if boxed.names:
+        return boxed
+    captions = [caption for example in examples for caption in example.captions]
+    heads: Counter[str] = Counter()
+    for caption in captions:
+        nouns = [head_noun(caption, chunk) for chunk in caption.chunks]
+        heads.update(caption.lemmas[noun] for noun in nouns if noun >= 0)
+    names = sorted((name for name, n in heads.items() if n >= least), key=lambda name: (-heads[name], name))
+    return Classes(tuple(names), forms(names, captions))

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from groundling import api
+from groundling import inference
 from groundling.cli import main
 from groundling.commands import demo
 from groundling.errors import GroundlingError
 from groundling.types import GroundedCaption, Link
 
 
-class Pointer:
+class GroundedCaptioner:
     source = None
 
 
@@ -29,7 +29,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "data").mkdir()
     Image.new("RGB", (32, 24), "brown").save(tmp_path / "data" / "coffee.png")
     monkeypatch.setattr(demo, "find_spec", {"skimage": spec}.get)
-    monkeypatch.setattr(api, "load", Pointer)
+    monkeypatch.setattr(inference, "load", GroundedCaptioner)
     return tmp_path
 
 
@@ -41,7 +41,7 @@ def test_what_is_missing_is_told(package: Path, monkeypatch: pytest.MonkeyPatch)
     def load() -> None:
         raise GroundlingError("no weights")
 
-    monkeypatch.setattr(api, "load", load)
+    monkeypatch.setattr(inference, "load", load)
     assert demo.photos() == ([], "no weights")
     monkeypatch.setattr(demo, "find_spec", lambda _: None)
     assert demo.photos() == ([], "scikit-image is not installed; run: pip install 'groundling[demo]'")

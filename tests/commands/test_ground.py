@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from groundling import grounding
+from groundling import inference
 from groundling.cli import main
 from groundling.errors import DataError, GroundlingError
+from groundling.inference import calibration
+from groundling.inference.grounder import as_caption
+from groundling.report.picture import draw
 
 TINY = ["--joint", 16, "--embed", 8, "--hidden", 8, "--epochs", 1, "--batch", 8, "--min-count", 1, "--distill", 0]
 
@@ -48,9 +51,9 @@ def test_a_data_set_is_judged_by_both_conventions_and_presence_is_kept(
         scores = found[truth]["scores"]
         assert 0 <= scores["recall@1"] <= scores["recall@5"] <= scores["recall@10"] <= scores["upper_bound"] <= 1
         assert scores["phrases"] > 20
-    kept = json.loads((place / "model" / grounding.PRESENCE).read_text())
-    assert kept == found["presence"]
-    assert grounding.read_presence(place / "model") is not None
+    kept = json.loads((place / "model" / calibration.CALIBRATION).read_text())
+    assert kept == found["calibration"]
+    assert calibration.read_calibration(place / "model") is not None
     assert run("ground", *data) == 0
     assert "upper_bound" in capsys.readouterr().out
 
@@ -88,8 +91,8 @@ def test_phrases_of_a_sentence_are_found_and_drawn(
 
 
 def test_what_was_not_found_has_no_box_and_says_so() -> None:
-    here = grounding.Found("a dog", (0, 5), (1.0, 2.0, 3.0, 4.0), 0.9, 0.8)
-    said = grounding.as_caption([here, replace(here, phrase="a cat", presence=0.1), replace(here, phrase="a car")])
+    here = inference.GroundedPhrase("a dog", (0, 5), (1.0, 2.0, 3.0, 4.0), 0.9, 0.8)
+    said = as_caption([here, replace(here, phrase="a cat", evidence=0.1), replace(here, phrase="a car")])
     assert said.text == "a dog · a cat (not found) · a car"
     assert [(said.word(link), link.evidence) for link in said] == [("a dog", 0.8), ("a car", 0.8)]
     assert [said.text[slice(*span)] for span in said.spans] == ["a dog", "a cat (not found)", "a car"]
@@ -105,16 +108,16 @@ def test_phrases_may_be_named_and_unknown_words_are_told(
 
 
 def test_in_python_it_takes_three_lines(place: Path, picture: Path) -> None:
-    model = grounding.load(place / "model")
+    model = inference.load_grounder(place / "model")
     found = model.ground(picture, "a dog and a ball")
     assert [one.phrase for one in found] == ["a dog", "a ball"]
     with Image.open(picture) as image:
-        assert grounding.draw(image, found).width >= image.width
+        assert draw(image, as_caption(found)).width >= image.width
 
 
 def test_an_image_without_regions_has_no_place_for_anything(place: Path, picture: Path) -> None:
     """The store of a detector that found nothing in it; in a sum over images its evidence is the least there is."""
-    model = grounding.load(place / "model")
+    model = inference.load_grounder(place / "model")
     none = model.regions(picture).first(0)
     assert model.rank(none, [["dog"], ["red", "ball"]]).evidence.tolist() == [-1, -1]
     with pytest.raises(GroundlingError, match="no regions"):
@@ -123,9 +126,9 @@ def test_an_image_without_regions_has_no_place_for_anything(place: Path, picture
 
 @pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"format": 1, "calibration": {"x": [1], "p": [3]}}'])
 def test_a_damaged_calibration_is_named_with_its_cure(content: str, tmp_path: Path) -> None:
-    (tmp_path / grounding.PRESENCE).write_text(content)
-    with pytest.raises(DataError, match="presence.json is damaged.*--calibrate"):
-        grounding.read_presence(tmp_path)
+    (tmp_path / calibration.CALIBRATION).write_text(content)
+    with pytest.raises(DataError, match="calibration.json is damaged.*--calibrate"):
+        calibration.read_calibration(tmp_path)
 
 
 def test_the_cost_of_an_image_is_told(place: Path, picture: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,9 +160,9 @@ def test_mistakes_are_told_in_a_sentence(
 @pytest.mark.parametrize("content", ["{", "{}", '{"format": 1, "calibration": {"x": [2, 1], "p": [0, 1]}}'])
 def test_a_damaged_calibration_is_named(place: Path, tmp_path: Path, content: str) -> None:
     shutil.copytree(place / "model", tmp_path / "model")
-    (tmp_path / "model" / grounding.PRESENCE).write_text(content)
-    with pytest.raises(grounding.DataError, match=grounding.PRESENCE):
-        grounding.load(tmp_path / "model")
+    (tmp_path / "model" / calibration.CALIBRATION).write_text(content)
+    with pytest.raises(DataError, match=calibration.CALIBRATION):
+        inference.load_grounder(tmp_path / "model")
 
 
 def test_labels_tell_how_many_phrases_have_a_class(

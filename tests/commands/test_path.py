@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from groundling.cli import main
-from groundling.data.official import image_captions
+from groundling.data.evaluator_files import image_captions
 from groundling.errors import DataError
 
 SIZES = ["--hidden", "16", "--embed", "16", "--attention", "16"]
@@ -125,7 +125,7 @@ def test_each_file_that_fails_is_counted_once(
 
     Image.new("RGB", (64, 64), "red").save(tmp_path / "gone.png")
     (tmp_path / "bad.png").write_bytes(b"no picture")
-    monkeypatch.setattr("groundling.api.draw", gone)
+    monkeypatch.setattr("groundling.inference.captioner.draw", gone)
     monkeypatch.setattr("groundling.commands.report._pictures", gone)
     words = [tmp_path / "gone.png", tmp_path / "bad.png", "--html", tmp_path / "page.html"]
     monkeypatch.chdir(tmp_path)
@@ -152,7 +152,7 @@ def test_without_weights_in_the_package_a_model_is_asked_for(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     picture = next((place / "scenes" / "images").iterdir())
-    monkeypatch.setattr("groundling.loading.SHIPPED", tmp_path)
+    monkeypatch.setattr("groundling.inference.loading.SHIPPED", tmp_path)
     assert run("caption", picture) == run("ground", picture, "a dog") == 2
     assert capsys.readouterr().err.count("name a model that you trained (--model RUN)") == 2
 

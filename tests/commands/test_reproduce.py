@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from groundling import tables
 from groundling.cli import main
 from groundling.errors import GroundlingError
-from groundling.recipes import RECIPES, knobs, load, recipe_class
-from groundling.reproduce import COMMAND, Bench
-from groundling.tables import SPICE, Job, Row, Table
-from groundling.tables.small import SMALL
-from groundling.train.interrupt import Stopped
+from groundling.papers import tables
+from groundling.papers.reproduce import COMMAND, Bench
+from groundling.papers.tables import SPICE, Job, Row, Table
+from groundling.papers.tables.small import SMALL
+from groundling.recipes import RECIPES, _config, load, recipe_class
+from groundling.training.interrupt import Stopped
 
 TINY = Table(
     "tiny",
@@ -85,7 +85,7 @@ def test_a_table_is_trained_scored_and_printed_beside_the_paper_and_not_again(
     first = json.loads(capsys.readouterr().out)
     assert [row["label"] for row in first["rows"]] == ["Up-Down", "SCST"]
     assert {"CIDEr-D", "METEOR", "f1_all", "attention"} <= scores(first["rows"][1]).keys()
-    assert load(tmp_path / "end-0").finishes
+    assert load(tmp_path / "end-0").fine_tuning
     assert not (tmp_path / "wide-0").exists()
     before = stamps(tmp_path)
     for path in tmp_path.rglob("last.safetensors"):
@@ -161,7 +161,7 @@ def test_self_retrieval_retrieval_and_phrases_are_what_their_own_commands_tell(
 def test_a_table_that_was_stopped_says_so_and_goes_on(
     reproduce: Callable[..., int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from groundling import reproduce as module
+    from groundling.papers import reproduce as module
 
     whole = module.train
 
@@ -212,9 +212,9 @@ def test_the_rows_of_a_table_are_listed_with_what_trains_them(tiny: None, capsys
     ("more", "told"),
     [
         (["--rows", "9"], "rows 1 to 5, not 9"),
-        (["--set", "hidden"], "KNOB=VALUE"),
-        (["--set", "scst.wings=2"], "scst has no knob wings"),
-        (["--set", "wings=2"], "no recipe of tiny has a knob wings"),
+        (["--set", "hidden"], "FIELD=VALUE"),
+        (["--set", "scst.wings=2"], "scst has no config field wings"),
+        (["--set", "wings=2"], "no recipe of tiny has a config field wings"),
         (["--set", "cyclical.epochs=2"], "tiny trains no cyclical"),
         (["--set", "epochs=2.5"], "epochs is of type int"),
         (["--device", "teapot"], "cannot use the device teapot"),
@@ -244,8 +244,8 @@ def test_every_table_speaks_of_recipes_and_knobs_that_there_are(name: str, tmp_p
     assert found.name == name
     bench = Bench(tmp_path, tmp_path, tmp_path, SMALL)
     for job in found.order(found.rows):
-        known = {knob.name for knob in knobs.read(job.recipe)[1]}
-        assert set(job.knobs) <= known, job
+        known = {field.name for field in _config.read(job.recipe)[1]}
+        assert set(job.config) <= known, job
         assert recipe_class(job.recipe)(**bench.settings(job, 0))
     assert all(set(row.paper) <= set(found.columns) for row in found.rows)
 
@@ -271,13 +271,13 @@ def test_a_job_of_one_name_is_the_same_in_all_tables() -> None:
 
 
 def test_small_sizes_are_knobs_of_recipes() -> None:
-    every = {name: {knob.name for knob in knobs.read(name)[1]} for name in RECIPES}
+    every = {name: {field.name for field in _config.read(name)[1]} for name in RECIPES}
     for key in SMALL:
         recipe, _, name = key.rpartition(".")
         assert name in (every[recipe] if recipe else set.union(*every.values())), key
 
 
-def test_a_knob_of_a_recipe_counts_more_and_that_of_a_row_most(tmp_path: Path) -> None:
+def test_a_config_of_a_recipe_counts_more_and_that_of_a_row_most(tmp_path: Path) -> None:
     bench = Bench(tmp_path, tmp_path, tmp_path, {"hidden": 1, "updown.hidden": 2, "samples": 9, "scst.lr": 0.5})
     jobs = {job.name: bench.settings(job, 3) for job in TINY.jobs}
     assert jobs["plain"] == {"hidden": 2}
@@ -287,7 +287,7 @@ def test_a_knob_of_a_recipe_counts_more_and_that_of_a_row_most(tmp_path: Path) -
     assert bench.settings(Job("x", "pos_scan", {"guide": "@scan"}), 3)["guide"] == str(tmp_path / "scan-3")
 
 
-def test_a_knob_that_is_called_as_a_recipe_is_not_of_that_recipe(tmp_path: Path) -> None:
+def test_a_config_that_is_called_as_a_recipe_is_not_of_that_recipe(tmp_path: Path) -> None:
     """`distill` is both: a weight of the grounder's losses, and a recipe."""
     bench = Bench(tmp_path, tmp_path, tmp_path, {"distill": 0.5, "distill.epochs": 2})
     assert bench.settings(Job("x", "distill"), 0) == {"epochs": 2}

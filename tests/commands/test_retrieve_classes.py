@@ -13,8 +13,8 @@ import torch
 from groundling.cli import main
 from groundling.data.dataset import load
 from groundling.errors import GroundlingError
+from groundling.evaluation.region_classes import by_detector, named_regions
 from groundling.metrics.evaluation import classify_examples
-from groundling.recipes.region_classes import by_detector, named_regions
 from groundling.regions.store import Store
 from groundling.tensors import Regions
 from groundling.text.classes import Classes

@@ -15,7 +15,7 @@ from PIL import Image
 from groundling import __version__
 from groundling.cli import main
 from groundling.errors import DataError
-from groundling.judge import score
+from groundling.evaluation.evaluator import score
 from groundling.metrics.predictions import read_captions
 
 VECTORS = Path(__file__).parent.parent / "vectors"

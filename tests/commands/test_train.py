@@ -101,7 +101,7 @@ def test_a_model_without_its_training_state_is_not_written_over(
 def test_ctrl_c_returns_130_and_says_how_to_go_on(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from groundling.train import fit
+    from groundling.training import fit
 
     original = fit.seed_everything
 
@@ -162,7 +162,7 @@ def test_impossible_knobs_are_refused(
     assert not (tmp_path / "run").exists()
 
 
-def test_help_lists_the_recipes_and_shows_equations_and_knobs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_recipes_and_shows_equations_and_config_of(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     assert "updown_aware" in capsys.readouterr().out

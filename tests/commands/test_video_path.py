@@ -77,7 +77,7 @@ def truth(place: Path, split: str) -> list[GroundedCaption]:
 def test_the_official_files_go_through_the_official_evaluation(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from groundling.data.official import video_submission
+    from groundling.data.evaluator_files import video_submission
 
     assert run("official", place / "clips", "--out", tmp_path / "official") == 0
     reference = json.loads((tmp_path / "official" / "reference.json").read_text())
@@ -102,7 +102,7 @@ def test_our_own_score_and_the_official_one_are_the_same_number(
     """On captions that are half right: each second link is moved away."""
     from dataclasses import replace
 
-    from groundling.data.official import video_submission
+    from groundling.data.evaluator_files import video_submission
 
     said = [
         replace(one, links=tuple(replace(x, box=(0.0, 0.0, 3.0, 3.0)) if x.token % 2 else x for x in one.links))

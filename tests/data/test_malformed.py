@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from groundling.data import official
+from groundling.data import evaluator_files
 from groundling.data.checks import Problems, checked_box, parse_json, parse_xml
 from groundling.data.dataset import load
 from groundling.errors import DataError, GroundlingError
@@ -99,7 +99,7 @@ def spoil(value: Any, data: st.DataObject) -> Any:
 @QUICK
 @given(JSON)
 def test_any_json_is_no_submission_or_a_good_one(value: Any) -> None:
-    for read in (official.image_captions, official.video_captions):
+    for read in (evaluator_files.image_captions, evaluator_files.video_captions):
         for content in (value, {"results": value}, {"results": {"1": [value]}}, {"results": {"1": {"0": value}}}):
             try:
                 read(content, "submission")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from groundling.data import official
+from groundling.data import evaluator_files
 from groundling.errors import DataError
 from groundling.metrics.evaluation import by_lemma, evaluate
 from groundling.metrics.grounding_image import flickr30k_entities
@@ -72,13 +72,13 @@ def test_grounding_equals_that_of_the_official_files_that_the_same_nouns_are_wri
     found = {s.name: s.value for s in evaluate(captions, examples, class_of=by_lemma(KNOWN)).scores}
     if video:
         expected: Any = activitynet_entities(
-            official.video_submission(captions, class_of), official.video_reference(examples),
-            official.video_splits(examples), "validation",
+            evaluator_files.video_submission(captions, class_of), evaluator_files.video_reference(examples),
+            evaluator_files.video_splits(examples), "validation",
         )  # fmt: skip
     else:
         expected = flickr30k_entities(
-            official.image_submission(captions, class_of), official.image_reference(examples),
-            official.image_splits(examples), "val",
+            evaluator_files.image_submission(captions, class_of), evaluator_files.image_reference(examples),
+            evaluator_files.image_splits(examples), "val",
         )  # fmt: skip
     for mode in ("all", "loc"):
         for key, value in expected[mode].items():

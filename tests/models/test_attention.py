@@ -9,11 +9,11 @@ from tiny import regions, updown
 from torch import Tensor
 
 from groundling.models.attention import Additive, masked_softmax
-from groundling.tensors import Scene
+from groundling.tensors import EncodedImage
 
 
-def scene(memory: Tensor, valid: Tensor, attend: Additive, row: list[int]) -> Scene:
-    return Scene(memory, attend.keys(memory), valid, valid.long() * 0, memory.mean(1), torch.tensor(row))
+def encoded(memory: Tensor, valid: Tensor, attend: Additive, row: list[int]) -> EncodedImage:
+    return EncodedImage(memory, attend.keys(memory), valid, valid.long() * 0, memory.mean(1), torch.tensor(row))
 
 
 def random_attention(seed: int = 0) -> Additive:
@@ -27,7 +27,7 @@ def test_two_regions_by_hand() -> None:
     for weight in attend.parameters():
         torch.nn.init.ones_(weight)
     torch.nn.init.zeros_(attend.of_memory.bias)
-    seen = scene(torch.tensor([[[1.0], [0.0]]]), torch.tensor([[True, True]]), attend, [0])
+    seen = encoded(torch.tensor([[[1.0], [0.0]]]), torch.tensor([[True, True]]), attend, [0])
     context, weights = attend(torch.zeros(1, 1), seen)
     first = 1 / (1 + math.exp(-math.tanh(1)))
     torch.testing.assert_close(weights, torch.tensor([[first, 1 - first]]))
@@ -39,7 +39,7 @@ def test_gradients_of_queries_and_memory() -> None:
     valid = torch.tensor([[True, True, True], [True, False, False]])
 
     def run(query: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
-        context, weights = attend(query, scene(memory, valid, attend, [0, 1, 0]))
+        context, weights = attend(query, encoded(memory, valid, attend, [0, 1, 0]))
         return context, weights
 
     query = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
@@ -66,8 +66,8 @@ def test_permuting_regions_permutes_the_attention() -> None:
     attend, order = random_attention(), torch.tensor([2, 0, 3, 1])
     memory, query = torch.randn(1, 4, 3, dtype=torch.float64), torch.randn(1, 3, dtype=torch.float64)
     valid = torch.tensor([[True, True, False, True]])
-    context, weights = attend(query, scene(memory, valid, attend, [0]))
-    context2, weights2 = attend(query, scene(memory[:, order], valid[:, order], attend, [0]))
+    context, weights = attend(query, encoded(memory, valid, attend, [0]))
+    context2, weights2 = attend(query, encoded(memory[:, order], valid[:, order], attend, [0]))
     torch.testing.assert_close(weights2, weights[:, order])
     torch.testing.assert_close(context2, context)
 
@@ -78,7 +78,7 @@ def test_rows_may_share_images_in_any_order() -> None:
     memory, valid = torch.randn(4, 3, 3, dtype=torch.float64), torch.tensor([[True, True, False]] * 4)
     for row in ([0, 1, 2, 3], [0, 0, 1, 1], [2, 0, 2, 2, 1], [3, 3], [1], [0, 0, 0, 3]):
         query = torch.randn(len(row), 3, dtype=torch.float64)
-        context, weights = attend(query, scene(memory, valid, attend, row))
+        context, weights = attend(query, encoded(memory, valid, attend, row))
         for n, image in enumerate(row):
-            alone = attend(query[n : n + 1], scene(memory, valid, attend, [image]))
+            alone = attend(query[n : n + 1], encoded(memory, valid, attend, [image]))
             torch.testing.assert_close((context[n : n + 1], weights[n : n + 1]), alone)

@@ -10,7 +10,7 @@ from tiny import HIDDEN, regions, updown
 from torch import Tensor
 
 from groundling.models.localizer import Localizer, perceptron
-from groundling.tensors import Scene
+from groundling.tensors import EncodedImage
 from groundling.types import BOS, EOS, PAD
 
 TOKENS = torch.tensor([[BOS, 4, 5, EOS, PAD], [BOS, 6, 7, 8, EOS], [BOS, 9, EOS, PAD, PAD]])
@@ -29,8 +29,8 @@ def test_equation_6_by_hand() -> None:
         ask.weight.copy_(torch.tensor([[1.0], [2.0]]))
     memory, valid = torch.tensor([[[10.0], [20.0]]]), torch.ones(1, 2, dtype=torch.bool)
     one = torch.zeros(1, dtype=torch.int64)
-    scene = Scene(memory, torch.eye(2)[None], valid, valid.long() * 0, memory[:, 0], one)
-    context, weights = Localizer(ask)(torch.ones(1, 1), scene)
+    encoded = EncodedImage(memory, torch.eye(2)[None], valid, valid.long() * 0, memory[:, 0], one)
+    context, weights = Localizer(ask)(torch.ones(1, 1), encoded)
     beta = (torch.tensor([1.0, 2.0]) / 2**0.5).softmax(0)
     torch.testing.assert_close(weights, beta[None])
     torch.testing.assert_close(context, (10 * beta[0] + 20 * beta[1]).view(1, 1))
@@ -58,21 +58,21 @@ def test_padding_changes_nothing_and_a_permutation_of_regions_permutes_the_weigh
 
 def test_one_row_equals_its_row_in_a_batch() -> None:
     model, seen, ask = updown(), regions(4, 2), localizer()
-    scene, query = model.encode(seen)[IMAGE_OF], torch.randn(3, 4, dtype=torch.float64)
-    together = ask(query, scene)
+    encoded, query = model.encode(seen)[IMAGE_OF], torch.randn(3, 4, dtype=torch.float64)
+    together = ask(query, encoded)
     for n in range(3):
-        alone = ask(query[n : n + 1], scene[torch.tensor([n])])
+        alone = ask(query[n : n + 1], encoded[torch.tensor([n])])
         torch.testing.assert_close(alone, tuple(x[n : n + 1] for x in together))
 
 
 def test_gradients_against_finite_differences() -> None:
     model, ask = updown(gain=1.0), localizer()
-    scene = model.encode(regions(3, 2))[IMAGE_OF]
+    encoded = model.encode(regions(3, 2))[IMAGE_OF]
     query = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-    keys = scene.keys.detach().requires_grad_()
+    keys = encoded.keys.detach().requires_grad_()
 
     def run(query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        context, weights = ask(query, replace(scene, keys=keys, memory=scene.memory.detach()))
+        context, weights = ask(query, replace(encoded, keys=keys, memory=encoded.memory.detach()))
         return context, weights
 
     assert torch.autograd.gradcheck(run, (query, keys))
@@ -83,9 +83,9 @@ def test_gradients_against_finite_differences() -> None:
 
 def test_a_captioner_told_to_look_where_it_would_look_says_the_same() -> None:
     model, seen = updown(), regions(4, 2)
-    scene, inputs, targets = model.encode(seen)[IMAGE_OF], TOKENS[:, :-1], TOKENS[:, 1:]
-    own = model(scene, inputs, targets)
-    told = model(scene, inputs, targets, look=lambda t, rows, hidden, here: model.look(hidden, here))
+    encoded, inputs, targets = model.encode(seen)[IMAGE_OF], TOKENS[:, :-1], TOKENS[:, 1:]
+    own = model(encoded, inputs, targets)
+    told = model(encoded, inputs, targets, look=lambda t, rows, hidden, here: model.look(hidden, here))
     torch.testing.assert_close((told.logp, told.attn), (own.logp, own.attn))
 
 
@@ -93,20 +93,20 @@ def test_what_is_looked_at_belongs_to_its_caption_and_step() -> None:
     """A context per caption and step, at random: `forward`, which sorts and packs, equals one caption at a time."""
     model, seen = updown(), regions(4, 2)
     contexts = torch.randn(3, 4, HIDDEN, dtype=torch.float64)
-    scene = model.encode(seen)[IMAGE_OF]
+    encoded = model.encode(seen)[IMAGE_OF]
     said = model(
-        scene,
+        encoded,
         TOKENS[:, :-1],
         TOKENS[:, 1:],
         look=lambda t, rows, hidden, here: (contexts[rows, t], model.look(hidden, here)[1]),
     )
     for n in range(3):
         alone = model(
-            scene[torch.tensor([n])],
+            encoded[torch.tensor([n])],
             TOKENS[n : n + 1, :-1],
             TOKENS[n : n + 1, 1:],
             look=lambda t, rows, hidden, here, n=n: (contexts[[n], t], model.look(hidden, here)[1]),
         )
         torch.testing.assert_close((alone.logp[0], alone.attn[0, ..., :4]), (said.logp[n], said.attn[n]))
-    own = model(scene, TOKENS[:, :-1], TOKENS[:, 1:])
+    own = model(encoded, TOKENS[:, :-1], TOKENS[:, 1:])
     assert not torch.allclose(own.logp, said.logp)

@@ -9,11 +9,11 @@ from tiny import DIM, HIDDEN, VOCAB, regions
 from groundling.models.encoders import Plain
 from groundling.models.multihead import MultiHead
 from groundling.models.updown import UpDown
-from groundling.tensors import Scene
+from groundling.tensors import EncodedImage
 
 
-def scene(memory: torch.Tensor, keys: torch.Tensor, valid: torch.Tensor, row: torch.Tensor) -> Scene:
-    return Scene(memory, keys, valid, torch.zeros_like(valid, dtype=torch.int64), memory.mean(1), row)
+def encoded(memory: torch.Tensor, keys: torch.Tensor, valid: torch.Tensor, row: torch.Tensor) -> EncodedImage:
+    return EncodedImage(memory, keys, valid, torch.zeros_like(valid, dtype=torch.int64), memory.mean(1), row)
 
 
 def test_it_is_the_multi_head_attention_of_torch() -> None:
@@ -27,7 +27,7 @@ def test_it_is_the_multi_head_attention_of_torch() -> None:
         theirs.out_proj.load_state_dict(mine.out.state_dict())
     memory, valid = torch.randn(2, 5, 8).double(), torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     row, query = torch.tensor([0, 1, 0]), torch.randn(3, 8).double()
-    context, weights = mine(query, scene(memory, mine.keys(memory), valid, row))
+    context, weights = mine(query, encoded(memory, mine.keys(memory), valid, row))
     expected, shown = theirs(query[:, None], memory[row], memory[row], key_padding_mask=~valid[row])
     torch.testing.assert_close((context, weights), (expected[:, 0], shown[:, 0]))
     assert weights[1, 3:].abs().sum() == 0
@@ -44,7 +44,7 @@ def test_two_heads_by_hand() -> None:
         attend.out.weight.copy_(torch.eye(2))
     log3 = torch.tensor(3.0).double().log()
     memory = torch.tensor([[[0.0, log3], [log3, 0.0]]]).double()
-    seen = scene(memory, attend.keys(memory), torch.ones(1, 2, dtype=torch.bool), torch.tensor([0]))
+    seen = encoded(memory, attend.keys(memory), torch.ones(1, 2, dtype=torch.bool), torch.tensor([0]))
     context, weights = attend(torch.ones(1, 2).double(), seen)
     torch.testing.assert_close(weights, torch.tensor([[0.5, 0.5]]).double())
     torch.testing.assert_close(context, (0.75 * log3).expand(1, 2))

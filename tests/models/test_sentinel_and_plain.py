@@ -9,10 +9,10 @@ import torch
 from tiny import DIM, regions
 from torch import Tensor, nn
 
-from groundling import generate
+from groundling import decoding
 from groundling.models.adaptive import AdaptiveAttention, SentinelAttention
 from groundling.models.neuraltalk import Neuraltalk2
-from groundling.tensors import Decoding, Regions, Scene
+from groundling.tensors import Decoding, EncodedImage, Regions
 from groundling.types import BOS, EOS, PAD
 
 HIDDEN, VOCAB = 7, 11
@@ -51,10 +51,10 @@ def large(make: object) -> Model:
     return made
 
 
-def step_by_step(model: Model, scene: Scene, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    state, logps, attns = model.start(scene), [], []
+def step_by_step(model: Model, encoded: EncodedImage, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    state, logps, attns = model.start(encoded), [], []
     for t in range(inputs.shape[1]):
-        logp, glimpse, state = model.step(inputs[:, t], scene, state)  # type: ignore[arg-type]
+        logp, glimpse, state = model.step(inputs[:, t], encoded, state)  # type: ignore[arg-type]
         logps.append(logp)
         attns.append(glimpse.attn)
     real = targets != PAD
@@ -108,11 +108,11 @@ def test_an_image_without_regions_can_be_described(model: Model) -> None:
 def test_a_captioner_without_attention_places_no_word() -> None:
     """What it looked at sums to 0, not to 1: no word gets a box, in generated captions as in given ones."""
     model, seen = large(neuraltalk), regions(3, 2)
-    said = generate.greedy(model, model.encode(seen), 6)
+    said = decoding.greedy(model, model.encode(seen), 6)
     assert not said.attn.any() and said.picks is not None and not said.picks.any()
-    assert generate.place(said, seen)[0].isnan().all()
+    assert decoding.place(said, seen)[0].isnan().all()
     assert (
-        generate.place(forced(model, seen[torch.tensor([0])], TOKENS[:1], IMAGE_OF[:1]), seen[torch.tensor([0])])[0]
+        decoding.place(forced(model, seen[torch.tensor([0])], TOKENS[:1], IMAGE_OF[:1]), seen[torch.tensor([0])])[0]
         .isnan()
         .all()
     )
@@ -152,8 +152,8 @@ def test_adaptive_attention_computes_its_equations() -> None:
     zs = (attend.of_sentinel(s) + attend.of_query(h)).tanh() @ attend.weigh.weight[0]
     hat = torch.cat([z, zs]).softmax(0)
     adapted = hat[-1] * s + (hat[:-1] @ v)[None]  # (1 − β) c = Σ α̂_i v_i
-    scene = model.encode(seen)
-    logp, glimpse, _ = model.step(torch.tensor([BOS]), scene, model.start(scene))
+    encoded = model.encode(seen)
+    logp, glimpse, _ = model.step(torch.tensor([BOS]), encoded, model.start(encoded))
     torch.testing.assert_close(logp, model.logits(adapted + h).log_softmax(1))
     torch.testing.assert_close(glimpse.attn[0], hat[:-1] / (1 - hat[-1]))
     assert 0 < hat[-1] < 1

@@ -9,12 +9,12 @@ import torch
 from tiny import DIM, HIDDEN, VOCAB, regions, updown
 from torch import Tensor
 
-from groundling import generate
+from groundling import decoding
 from groundling.models.attention import Additive
 from groundling.models.encoders import GroundingAware, Plain
 from groundling.models.packed import Packing, Unrolled, log_likelihood
 from groundling.models.updown import UpDown, cell
-from groundling.tensors import Decoding, Regions, Scene
+from groundling.tensors import Decoding, EncodedImage, Regions
 from groundling.types import BOS, EOS, PAD
 
 TOKENS = torch.tensor(  # captions of different lengths; three of the first image, one of the second, one of the third
@@ -29,11 +29,11 @@ TOKENS = torch.tensor(  # captions of different lengths; three of the first imag
 IMAGE_OF = torch.tensor([0, 0, 0, 1, 2])
 
 
-def step_by_step(model: UpDown, scene: Scene, inputs: Tensor, targets: Tensor) -> Decoding:
+def step_by_step(model: UpDown, encoded: EncodedImage, inputs: Tensor, targets: Tensor) -> Decoding:
     """What `forward` must equal: a plain loop over `step`."""
-    state, logps, attns = model.start(scene), [], []
+    state, logps, attns = model.start(encoded), [], []
     for t in range(inputs.shape[1]):
-        logp, glimpse, state = model.step(inputs[:, t], scene, state)
+        logp, glimpse, state = model.step(inputs[:, t], encoded, state)
         logps.append(logp)
         attns.append(glimpse.attn)
     logp, attn, real = torch.stack(logps, 1), torch.stack(attns, 1), targets != PAD
@@ -94,10 +94,10 @@ def test_it_computes_equations_9_to_14() -> None:
         logps.append(model.logits(h2).log_softmax(1))  # (14)
         attns.append(beta)
 
-    scene = model.encode(seen)
-    state = model.start(scene)
+    encoded = model.encode(seen)
+    state = model.start(encoded)
     for word, logp, attn in zip(words, logps, attns, strict=True):
-        said, glimpse, state = model.step(torch.tensor([word]), scene, state)
+        said, glimpse, state = model.step(torch.tensor([word]), encoded, state)
         torch.testing.assert_close((said, glimpse.attn[0]), (logp, attn))
 
 
@@ -121,8 +121,8 @@ def test_gradients_against_finite_differences() -> None:
 
     def loss(*weights: Tensor) -> tuple[Tensor, Tensor]:
         named = dict(zip(dict(model.named_parameters()), weights, strict=True))
-        scene = torch.func.functional_call(_Encode(model), {f"model.{k}": v for k, v in named.items()}, (seen,))
-        said = torch.func.functional_call(model, named, (scene, tokens[:, :-1], tokens[:, 1:]))
+        encoded = torch.func.functional_call(_Encode(model), {f"model.{k}": v for k, v in named.items()}, (seen,))
+        said = torch.func.functional_call(model, named, (encoded, tokens[:, :-1], tokens[:, 1:]))
         return said.logp.sum(), said.attn
 
     weights = tuple(p.detach().clone().requires_grad_() for p in model.parameters())
@@ -134,7 +134,7 @@ class _Encode(torch.nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, seen: Regions) -> Scene:
+    def forward(self, seen: Regions) -> EncodedImage:
         return self.model.encode(seen)
 
 
@@ -170,7 +170,7 @@ def test_an_image_without_regions_can_be_described() -> None:
     said.logp.sum().backward()
     assert said.logp.isfinite().all() and said.attn[0].abs().sum() == 0
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-    assert generate.greedy(model, model.encode(seen), 5).picks[0].sum() == 0
+    assert decoding.greedy(model, model.encode(seen), 5).picks[0].sum() == 0
 
 
 def test_the_feature_map_is_attended_beside_the_regions() -> None:
@@ -190,7 +190,7 @@ def test_the_feature_map_is_attended_beside_the_regions() -> None:
 def test_a_captioner_that_wants_a_feature_map_says_so() -> None:
     model = UpDown(VOCAB, Plain(DIM, HIDDEN), Additive(HIDDEN, 6), HIDDEN, 4, attend_grid=Additive(HIDDEN, 6)).double()
     with pytest.raises(ValueError, match=r"regions\.grid"):
-        generate.greedy(model, model.encode(regions(2)), 3)
+        decoding.greedy(model, model.encode(regions(2)), 3)
 
 
 def test_captions_of_padding_only_are_refused() -> None:
@@ -207,7 +207,7 @@ def test_half_precision_keeps_probabilities_in_full() -> None:
     full = model(model.encode(seen), inputs, targets)
     with torch.autocast("cpu", torch.bfloat16):
         half = model(model.encode(seen), inputs, targets)
-        said = [generate.greedy(model, model.encode(seen), 5), generate.beam(model, model.encode(seen), 5)]
+        said = [decoding.greedy(model, model.encode(seen), 5), decoding.beam(model, model.encode(seen), 5)]
     half.logp.sum().backward()
     assert all(x.dtype == torch.float32 for d in (half, *said) for x in (d.logp, d.attn))
     torch.testing.assert_close(half.logp, full.logp, atol=0.02, rtol=0.02)
@@ -219,14 +219,14 @@ def test_half_precision_keeps_probabilities_in_full() -> None:
 
 def test_scheduled_sampling_with_probability_zero_is_teacher_forcing_and_with_one_ignores_the_inputs() -> None:
     model, seen = updown(), regions(4, 2, 3)
-    scene, inputs, targets = model.encode(seen)[IMAGE_OF], TOKENS[:, :-1], TOKENS[:, 1:]
+    encoded, inputs, targets = model.encode(seen)[IMAGE_OF], TOKENS[:, :-1], TOKENS[:, 1:]
     nonsense = inputs.clone()
     nonsense[:, 1:] = 10
 
     def run(words: Tensor, probability: float) -> Decoding:
-        return model(scene, words, targets, sampling=probability, generator=torch.Generator().manual_seed(3))
+        return model(encoded, words, targets, sampling=probability, generator=torch.Generator().manual_seed(3))
 
-    assert_same(run(inputs, 1e-12), model(scene, inputs, targets))
+    assert_same(run(inputs, 1e-12), model(encoded, inputs, targets))
     assert_same(run(inputs, 1.0), run(nonsense, 1.0))
     assert not torch.allclose(run(inputs, 1.0).logp, run(inputs, 1e-12).logp)
 
@@ -235,7 +235,7 @@ def test_scheduled_sampling_replaces_the_given_share_of_words() -> None:
     torch.manual_seed(0)
     model = updown(gain=0.01)  # near uniform over 11 words: a replaced word differs with probability 10/11
     word = torch.full((20000,), 4)
-    said = model.slip(word, torch.zeros(20000, HIDDEN).double(), 0.3, torch.Generator().manual_seed(0))
+    said = model.scheduled_sampling(word, torch.zeros(20000, HIDDEN).double(), 0.3, torch.Generator().manual_seed(0))
     assert float((said != word).double().mean()) == pytest.approx(0.3 * 10 / 11, abs=0.01)
 
 
@@ -293,7 +293,7 @@ def test_it_overfits_four_images_and_looks_at_the_planted_regions() -> None:
         optimizer.zero_grad()
         (-said.logp.mean()).backward()
         optimizer.step()
-    said = generate.greedy(model, model.encode(seen), 5)
+    said = decoding.greedy(model, model.encode(seen), 5)
     assert said.tokens.tolist() == tokens[:, 1:].tolist()
     assert said.logp.exp().min() > 0.9
     assert said.attn[:, 1].argmax(1).tolist() == [0, 1, 2, 3]

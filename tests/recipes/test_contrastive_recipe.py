@@ -18,23 +18,23 @@ from torch import Tensor, nn
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
 from groundling.errors import GroundlingError
+from groundling.evaluation.self_retrieval import Gallery
 from groundling.metrics.retrieval import own_ranks
-from groundling.recipes import ABOUT, Finish, Given, load, teachers
+from groundling.recipes import ABOUT, Recipe, TrainingContext, load, teachers
+from groundling.recipes._mismatched import Mismatched
 from groundling.recipes.adaptive import Adaptive
 from groundling.recipes.contrastive import Contrastive, log_ratio, logp
-from groundling.recipes.distributed import Distributed
 from groundling.recipes.gan import Gan
 from groundling.recipes.introspective import Introspective
-from groundling.recipes.mismatched import Mismatched
+from groundling.recipes.multi_branch import MultiBranch
 from groundling.recipes.neuraltalk import Neuraltalk
-from groundling.recipes.run import train
-from groundling.recipes.self_retrieval import Gallery
 from groundling.recipes.updown import Updown
 from groundling.regions.store import Store
 from groundling.tensors import Batch
-from groundling.train import fit as fit_module
-from groundling.train.checkpoint import read
-from groundling.train.stages import Clock, Parts
+from groundling.training import fit as fit_module
+from groundling.training.checkpoint import read
+from groundling.training.run import train
+from groundling.training.stages import Clock, Parts
 from groundling.types import Caption, Score
 
 CPU = torch.device("cpu")
@@ -47,13 +47,13 @@ class World(NamedTuple):
     store: Store
     run: Path
 
-    def finish(self, recipe: Finish, out: Path) -> Path:
+    def finish(self, recipe: Recipe, out: Path) -> Path:
         train(recipe, self.data.split("train"), self.data.split("val"), self.store, out, start=self.run)
         return out
 
-    def given(self) -> Given:
+    def context(self) -> TrainingContext:
         model = load(self.run)
-        return Given(
+        return TrainingContext(
             self.data.split("train"), model.vocab, model.layout, model.fingerprint, model.groundable, start=model
         )
 
@@ -91,18 +91,18 @@ def test_contrastive_learning_makes_captions_of_confusable_images_distinct(world
 
 def test_a_finish_leaves_a_captioner_and_no_trace_of_its_reference(world: World, tmp_path: Path) -> None:
     after = load(world.finish(replace(CL, epochs=1), tmp_path / "cl"))
-    assert after.recipe == START and after.finishes == (replace(CL, epochs=1),)
+    assert after.recipe == START and after.fine_tuning == (replace(CL, epochs=1),)
     assert set(dict(after.parts.named_children())) == {"captioner"}
-    assert json.loads((tmp_path / "cl" / ABOUT).read_text())["finishes"][0]["recipe"] == "contrastive"
+    assert json.loads((tmp_path / "cl" / ABOUT).read_text())["fine_tuning"][0]["recipe"] == "contrastive"
 
 
 def test_the_first_step_costs_log_2_and_yet_there_is_something_to_learn(world: World) -> None:
     """Target and reference are equal: G = 0 for all pairs; section 4.3 notes that the gradient is not 0."""
-    given, batch = world.given(), world.batch()
-    assert given.start is not None
-    m = Parts(captioner=given.start.parts.captioner, **CL.teachers(given))
+    context, batch = world.context(), world.batch()
+    assert context.start is not None
+    m = Parts(captioner=context.start.parts.captioner, **CL.teachers(context))
     m.captioner.requires_grad_(True)
-    terms = CL.stages(given)[0].losses(m, batch, Clock(0, 0))
+    terms = CL.stages(context)[0].losses(m, batch, Clock(0, 0))
     assert terms["true"].item() == pytest.approx(math.log(2)) and terms["false"].item() == pytest.approx(math.log(2))
     torch.stack(list(terms.values())).sum().backward()
     assert max(float(p.grad.abs().max()) for p in m.captioner.parameters() if p.grad is not None) > 1e-3
@@ -110,10 +110,10 @@ def test_the_first_step_costs_log_2_and_yet_there_is_something_to_learn(world: W
 
 
 def test_the_ratio_is_that_of_the_captions_in_the_batch_then_of_others(world: World) -> None:
-    given, batch = world.given(), world.batch()
-    assert given.start is not None
-    captioner = given.start.parts.captioner
-    others = Mismatched.of(given)
+    context, batch = world.context(), world.batch()
+    assert context.start is not None
+    captioner = context.start.parts.captioner
+    others = Mismatched.of(context)
     ratio, attn = log_ratio(captioner, captioner, batch, others, 4)
     assert ratio.shape == (5 * len(batch.tokens),)
     torch.testing.assert_close(ratio, torch.zeros_like(ratio))
@@ -122,11 +122,11 @@ def test_the_ratio_is_that_of_the_captions_in_the_batch_then_of_others(world: Wo
 
 
 def test_of_several_branches_the_first_is_guided_and_the_length_of_other_captions_does_not_matter(world: World) -> None:
-    given, batch = world.given(), world.batch()
+    context, batch = world.context(), world.batch()
     batch = replace(batch, tokens=batch.tokens[:, :4])
-    recipe = Distributed(branches=2, hidden=16, embed=8, attention=8, location=4, dropout=0.0)
-    captioner = recipe.parts(given.vocab, given.layout, given.classes).captioner
-    _, attn = log_ratio(captioner, captioner, batch, Mismatched.of(given), 2)
+    recipe = MultiBranch(branches=2, hidden=16, embed=8, attention=8, location=4, dropout=0.0)
+    captioner = recipe.parts(context.vocab, context.layout, context.classes).captioner
+    _, attn = log_ratio(captioner, captioner, batch, Mismatched.of(context), 2)
     said = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
     assert not torch.equal(said.attn, said.branches[0].attn)
     torch.testing.assert_close(attn, said.branches[0].attn)
@@ -144,12 +144,12 @@ class Leftmost(nn.Module):
 def test_with_a_guide_the_target_looks_where_the_guide_does_at_nouns(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(teachers, "teacher", lambda folder, given: Leftmost())
-    given, batch, recipe = world.given(), world.batch(), replace(CL, guide="planted", lam1=0.5)
-    assert given.start is not None
-    captioner = given.start.parts.captioner
-    m = Parts(captioner=captioner, **recipe.teachers(given))
-    terms = recipe.stages(given)[0].losses(m, batch, Clock(0, 0))
+    monkeypatch.setattr(teachers, "teacher", lambda folder, context: Leftmost())
+    context, batch, recipe = world.context(), world.batch(), replace(CL, guide="planted", lam1=0.5)
+    assert context.start is not None
+    captioner = context.start.parts.captioner
+    m = Parts(captioner=captioner, **recipe.teachers(context))
+    terms = recipe.stages(context)[0].losses(m, batch, Clock(0, 0))
     said = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
     nouns = batch.nouns[:, 1:]
     assert nouns.any() and set(terms) == {"true", "false", "look"}
@@ -164,10 +164,10 @@ def test_a_captioner_that_looks_nowhere_cannot_be_guided(world: World, tmp_path:
 
 
 def test_parts_of_the_objective_can_be_left_out(world: World) -> None:
-    given, batch = world.given(), world.batch()
-    assert given.start is not None
-    m = Parts(captioner=given.start.parts.captioner, **CL.teachers(given))
-    alone = replace(CL, negative=0.0).stages(given)[0].losses(m, batch, Clock(0, 0))
+    context, batch = world.context(), world.batch()
+    assert context.start is not None
+    m = Parts(captioner=context.start.parts.captioner, **CL.teachers(context))
+    alone = replace(CL, negative=0.0).stages(context)[0].losses(m, batch, Clock(0, 0))
     assert alone["false"].item() == 0 and alone["true"].item() > 0
     with pytest.raises(GroundlingError, match="positive or negative"):
         replace(CL, positive=0.0, negative=0.0)
@@ -182,7 +182,7 @@ def test_mismatched_captions_are_any_but_the_images_own(world: World) -> None:
     examples = [
         replace(first, id=name, captions=tuple(captions[a:b])) for name, a, b in (("a", 0, 1), ("b", 1, 3), ("c", 3, 6))
     ]
-    others = Mismatched.of(replace(world.given(), examples=replace(world.data, examples=tuple(examples))))
+    others = Mismatched.of(replace(world.context(), examples=replace(world.data, examples=tuple(examples))))
     torch.manual_seed(0)
     for name, own in (("a", {0}), ("b", {1, 2}), ("c", {3, 4, 5})):
         drawn = Counter(int(row[1]) - 4 for row in others.draw([name], 3000))
@@ -193,7 +193,7 @@ def test_mismatched_captions_are_any_but_the_images_own(world: World) -> None:
 def test_captions_of_one_image_alone_are_refused(world: World) -> None:
     alone = replace(world.data, examples=world.data.examples[:1])
     with pytest.raises(GroundlingError, match="all captions are of one image"):
-        Mismatched.of(replace(world.given(), examples=alone))
+        Mismatched.of(replace(world.context(), examples=alone))
 
 
 class Killed(BaseException):
@@ -206,7 +206,7 @@ def test_a_run_with_a_replaced_reference_that_is_killed_and_resumed_is_the_same_
 ) -> None:
     """Four steps an epoch, the reference replaced after each: killed in the first, before and in the second stage."""
     recipe = replace(CL, epochs=2, replace_every=1, captions_per_image=1, sets=2)
-    assert [stage.name for stage in recipe.stages(world.given())] == ["cl 1", "cl 2"]
+    assert [stage.name for stage in recipe.stages(world.context())] == ["cl 1", "cl 2"]
     whole = world.finish(recipe, tmp_path / "whole")
     original, count = fit_module.seed_everything, 0
 
@@ -244,7 +244,7 @@ def test_a_reference_sees_no_more_regions_than_it_was_trained_with(world: World,
     ways = world.data.split("train"), world.data.split("val"), world.store
     few = Updown(hidden=8, embed=8, attention=8, epochs=1, batch=16, min_count=1, regions_per_image=2)
     train(few, *ways, tmp_path / "few")
-    reference = replace(CL, reference=str(tmp_path / "few")).teachers(world.given())["reference"]
+    reference = replace(CL, reference=str(tmp_path / "few")).teachers(world.context())["reference"]
     batch = world.batch()
     narrow = replace(batch, regions=batch.regions.first(2))
     captioner = load(tmp_path / "few").parts.captioner
@@ -267,7 +267,7 @@ def test_a_reference_sees_no_more_regions_than_it_was_trained_with(world: World,
     ids=["negative alone", "introspective", "gan", "full"],
 )
 def test_who_is_not_there_for_cider_keeps_the_last_weights_and_others_the_best(
-    world: World, tmp_path: Path, recipe: Finish, last: bool, monkeypatch: pytest.MonkeyPatch
+    world: World, tmp_path: Path, recipe: Recipe, last: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     falling = iter((2.0, 1.0))
     monkeypatch.setattr(type(recipe), "scores", lambda *_: [Score("cider-d", next(falling), 12, "")])
@@ -307,7 +307,7 @@ def test_introspective_learning_makes_captions_likelier_for_their_own_image(worl
     ],
     ids=["introspective", "gan"],
 )
-def test_the_baselines_finish_any_captioner(world: World, tmp_path: Path, recipe: Finish) -> None:
+def test_the_baselines_finish_any_captioner(world: World, tmp_path: Path, recipe: Recipe) -> None:
     after, before = load(world.finish(recipe, tmp_path / "end")), load(world.run)
     assert set(dict(after.parts.named_children())) == {"captioner"}
     moved = [not torch.equal(a, b) for a, b in zip(before.parts.parameters(), after.parts.parameters(), strict=True)]
@@ -316,11 +316,11 @@ def test_the_baselines_finish_any_captioner(world: World, tmp_path: Path, recipe
 
 def test_an_evaluator_learns_to_tell_true_captions_from_those_of_others(world: World) -> None:
     torch.manual_seed(0)
-    given, batch = world.given(), world.batch()
-    assert given.start is not None
+    context, batch = world.context(), world.batch()
+    assert context.start is not None
     recipe = Gan(hidden=16, embed=16, samples=1)
-    m = Parts(captioner=given.start.parts.captioner, **recipe.teachers(given))
-    others = Mismatched.of(given)
+    m = Parts(captioner=context.start.parts.captioner, **recipe.teachers(context))
+    others = Mismatched.of(context)
     optimizer = torch.optim.Adam(m.evaluator.parameters(), 1e-2)
     own = torch.arange(len(batch.ids))
     drawn, costs = batch.targets, []

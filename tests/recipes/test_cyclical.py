@@ -12,16 +12,17 @@ import torch
 from torch import Tensor
 
 from groundling.data.loader import Loader
+from groundling.decoding import greedy
 from groundling.errors import GroundlingError
-from groundling.generate import greedy
-from groundling.recipes import ABOUT, WEIGHTS, Given, load
+from groundling.recipes import ABOUT, WEIGHTS, TrainingContext, load
 from groundling.recipes.cyclical import Cyclical
-from groundling.recipes.run import groundable_words, train
 from groundling.regions.records import Layout
 from groundling.tensors import Batch, Regions
+from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
-from groundling.train.checkpoint import read
-from groundling.train.stages import Clock, Parts
+from groundling.training.checkpoint import read
+from groundling.training.run import train
+from groundling.training.stages import Clock, Parts
 from groundling.types import PAD
 
 SMALL: dict[str, Any] = {
@@ -39,12 +40,12 @@ SMALL: dict[str, Any] = {
 NOW = Clock(0, 0)
 
 
-def little(folder: Path, grid: bool = False, **knobs: Any) -> tuple[Cyclical, Parts, Batch]:
+def little(folder: Path, grid: bool = False, **config: Any) -> tuple[Cyclical, Parts, Batch]:
     """A recipe, its parts with weights large enough that words differ, and a batch of four images; float64."""
     dataset, store = planted.make(folder, images=5)
     vocab = Vocabulary.build((e.captions[0].tokens for e in dataset), 1)
     batch = next(Loader(dataset.split("train"), store, vocab, batch_size=4, length=5)(0))
-    recipe = Cyclical(**SMALL | knobs)
+    recipe = Cyclical(**SMALL | config)
     torch.manual_seed(5)
     seen = replace(
         batch.regions, feats=batch.regions.feats.double(), grid=torch.randn(4, 6, 3).double() if grid else None
@@ -61,16 +62,16 @@ def by_hand(recipe: Cyclical, m: Parts, batch: Batch) -> dict[str, Tensor]:
     model, localizer = m.captioner, m.localizer.ask
     decoding, reconstruction, apart, words = [], [], [], 0
     for n, image in enumerate(batch.image_of.tolist()):
-        scene = model.encode(batch.regions)[torch.tensor([image])]
-        keys, memory = scene.keys[image], scene.memory[image]  # (R, A), (R, H)
-        first, still = model.start(scene)
+        encoded = model.encode(batch.regions)[torch.tensor([image])]
+        keys, memory = encoded.keys[image], encoded.memory[image]  # (R, A), (R, H)
+        first, still = model.start(encoded)
         second = first
         for t, target in enumerate(batch.targets[n].tolist()):
             if target == PAD:
                 break
             words += 1
-            heard = model.hear(batch.inputs[n, t : t + 1]) + still
-            logp, glimpse, (first, _) = model.step(batch.inputs[n, t : t + 1], scene, (first, still))
+            heard = model.embed_word(batch.inputs[n, t : t + 1]) + still
+            logp, glimpse, (first, _) = model.step(batch.inputs[n, t : t + 1], encoded, (first, still))
             decoding.append(logp[0, target])
 
             h1, c1 = _cell(heard + model.attention_gates(torch.cat([second.h2, second.h1], 1)), second.c1)
@@ -79,8 +80,8 @@ def by_hand(recipe: Cyclical, m: Parts, batch: Batch) -> dict[str, Tensor]:
             asked = localizer(query) / keys.shape[1] ** 0.5
             beta = (keys @ asked).softmax(0)  # (6)
             context = beta @ memory
-            if scene.grid is not None:
-                context = context + (scene.grid_keys[image] @ asked).softmax(0) @ scene.grid[image]
+            if encoded.grid is not None:
+                context = context + (encoded.grid_keys[image] @ asked).softmax(0) @ encoded.grid[image]
             visual = bool(batch.visual[n, t + 1])
             seen = context[None] * (1.0 if visual else recipe.others_region)
             h2, c2 = _cell(model.language_gates(torch.cat([seen, h1, second.h2], 1)), second.c2)  # (7)
@@ -109,7 +110,7 @@ def gradients(parts: Parts, loss: Tensor) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize(
-    "knobs",
+    "config",
     [
         {},
         {"lam1": 0.6, "lam2": 0.4},
@@ -120,12 +121,12 @@ def gradients(parts: Parts, loss: Tensor) -> dict[str, Tensor]:
         {"consistency": 0.7},
         {"grid": True, "others_region": 0.0},
     ],
-    ids=lambda knobs: " ".join(knobs) or "as published",
+    ids=lambda config: " ".join(config) or "as published",
 )
 def test_terms_and_gradients_are_those_of_a_plain_loop_in_which_words_are_constants(
-    knobs: dict[str, Any], tmp_path: Path
+    config: dict[str, Any], tmp_path: Path
 ) -> None:
-    recipe, m, batch = little(tmp_path, **knobs)
+    recipe, m, batch = little(tmp_path, **config)
     terms, expected = recipe.cycle(m, batch, NOW), by_hand(recipe, m, batch)
     assert list(terms) == list(expected)
     for name in terms:
@@ -181,17 +182,17 @@ def _more(regions: Regions) -> Regions:
 def test_pre_training_comes_first_unless_a_trained_model_is_given(tmp_path: Path) -> None:
     dataset, store = planted.make(tmp_path, images=5)
     vocab, classes = Vocabulary.build([], 1), groundable_words(dataset)
-    given = Given(dataset, vocab, store.layout, store.fingerprint, classes)
-    first, cycle = Cyclical(pretrain=3).stages(given)
+    context = TrainingContext(dataset, vocab, store.layout, store.fingerprint, classes)
+    first, cycle = Cyclical(pretrain=3).stages(context)
     assert (first.name, first.epochs, first.trains) == ("decode", 3, ("captioner",))
     assert (cycle.name, cycle.epochs, cycle.trains) == ("cycle", 45, ("captioner", "localizer"))
-    assert [stage.name for stage in Cyclical(pretrain=0).stages(given)] == ["cycle"]
+    assert [stage.name for stage in Cyclical(pretrain=0).stages(context)] == ["cycle"]
 
 
-@pytest.mark.parametrize("knobs", [{"of_hidden": 2}, {"others_loss": 1.5}, {"layers": 0}, {"consistency": -1.0}])
-def test_what_no_variant_has_is_refused(knobs: dict[str, Any]) -> None:
-    with pytest.raises(GroundlingError, match=f"{next(iter(knobs))} must be"):
-        Cyclical(**knobs)
+@pytest.mark.parametrize("config", [{"of_hidden": 2}, {"others_loss": 1.5}, {"layers": 0}, {"consistency": -1.0}])
+def test_what_no_variant_has_is_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(GroundlingError, match=f"{next(iter(config))} must be"):
+        Cyclical(**config)
 
 
 def test_the_localizer_leaves_no_trace_in_the_saved_model(tmp_path: Path) -> None:

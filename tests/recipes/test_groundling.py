@@ -9,15 +9,15 @@ import planted
 import pytest
 from torch import nn
 
+from groundling.decoding import greedy
 from groundling.errors import GroundlingError
-from groundling.generate import greedy
-from groundling.recipes import Given, load
+from groundling.recipes import TrainingContext, load
 from groundling.recipes.groundling import Groundling
-from groundling.recipes.run import train
 from groundling.recipes.two_branch import TwoBranch
 from groundling.text.classes import Classes
 from groundling.text.vocab import Vocabulary
-from groundling.train.checkpoint import read
+from groundling.training.checkpoint import read
+from groundling.training.run import train
 
 SMALL = Groundling(
     hidden=32, embed=16, attention=16, location=8, dropout=0.0, lr=1e-2, decay_every=100, min_count=1, batch=8,
@@ -65,10 +65,10 @@ def test_without_a_guide_it_says_how_to_get_one(tmp_path: Path) -> None:
 def test_teachers_are_there_only_for_the_stages_that_need_them(
     contrast: int, finish: int, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("groundling.recipes.groundling.teacher", lambda folder, given: nn.Identity())
+    monkeypatch.setattr("groundling.recipes.groundling.teacher", lambda folder, context: nn.Identity())
     dataset, store = planted.make(tmp_path / "store", images=5)
     vocab = Vocabulary.of((c for e in dataset for c in e.captions), 1)
-    about = Given(dataset, vocab, store.layout, store.fingerprint, Classes((), {}))
+    about = TrainingContext(dataset, vocab, store.layout, store.fingerprint, Classes((), {}))
     recipe = replace(SMALL, guide="elsewhere", contrast=contrast, finish=finish)
     assert list(recipe.teachers(about)) == names
     stages = [stage.name for stage in recipe.stages(about)]

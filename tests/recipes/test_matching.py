@@ -22,17 +22,18 @@ from groundling.data.loader import Loader
 from groundling.errors import GroundlingError
 from groundling.metrics.retrieval import score_retrieval
 from groundling.models.scan import Scan
-from groundling.recipes import Given, load
+from groundling.recipes import TrainingContext, load
+from groundling.recipes._matching import hardest_triplet, retrieve
 from groundling.recipes.matcher_pos_scan import MatcherPosScan
 from groundling.recipes.matcher_scan import MatcherScan
-from groundling.recipes.matching import hardest_triplet, retrieve
-from groundling.recipes.run import groundable_words, train
 from groundling.regions.store import Store
 from groundling.tensors import Batch, Regions
+from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
-from groundling.train.checkpoint import read, write
-from groundling.train.distributed import distribute, processes
-from groundling.train.stages import Clock, Parts, Step
+from groundling.training.checkpoint import read, write
+from groundling.training.parallel import distribute, processes
+from groundling.training.run import train
+from groundling.training.stages import Clock, Parts, Step
 
 SMALL: dict[str, Any] = {"hidden": 64, "embed": 16, "lr": 1e-2, "min_count": 1, "batch": 4, "epochs": 20}
 RECIPES: dict[str, type[MatcherScan] | type[MatcherPosScan]] = {"scan": MatcherScan, "pos": MatcherPosScan}
@@ -96,17 +97,17 @@ def test_retrieval_in_several_batches_is_that_of_all_pairs(run: Path, tmp_path: 
 
 
 @pytest.fixture
-def given_batch(tmp_path: Path) -> tuple[Batch, Given]:
+def given_batch(tmp_path: Path) -> tuple[Batch, TrainingContext]:
     dataset, store = planted.make(tmp_path / "store", images=12)
     vocab = Vocabulary.of((caption for e in dataset for caption in e.captions), 1)
     [batch] = batches(dataset, store, vocab)
-    return batch, Given(dataset, vocab, store.layout, store.fingerprint, groundable_words(dataset))
+    return batch, TrainingContext(dataset, vocab, store.layout, store.fingerprint, groundable_words(dataset))
 
 
-def test_the_loss_is_that_of_the_whole_matrix(given_batch: tuple[Batch, Given]) -> None:
-    batch, given = given_batch
+def test_the_loss_is_that_of_the_whole_matrix(given_batch: tuple[Batch, TrainingContext]) -> None:
+    batch, context = given_batch
     torch.manual_seed(0)
-    matcher = MatcherScan(hidden=8, embed=8).parts(given.vocab, given.layout, given.classes).matcher
+    matcher = MatcherScan(hidden=8, embed=8).parts(context.vocab, context.layout, context.classes).matcher
     s = matcher.pairs(batch.regions, batch.targets)
     own = s.diagonal()
     rivals = s.masked_fill(torch.eye(len(s), dtype=torch.bool), -1)
@@ -114,10 +115,12 @@ def test_the_loss_is_that_of_the_whole_matrix(given_batch: tuple[Batch, Given]) 
     torch.testing.assert_close(hardest_triplet(matcher, batch, 0.2), by_hand.mean())
 
 
-def test_captions_without_a_noun_and_a_batch_of_one_image_have_no_loss(given_batch: tuple[Batch, Given]) -> None:
-    batch, given = given_batch
+def test_captions_without_a_noun_and_a_batch_of_one_image_have_no_loss(
+    given_batch: tuple[Batch, TrainingContext],
+) -> None:
+    batch, context = given_batch
     torch.manual_seed(0)
-    matcher = MatcherPosScan(hidden=8, embed=8).parts(given.vocab, given.layout, given.classes).matcher
+    matcher = MatcherPosScan(hidden=8, embed=8).parts(context.vocab, context.layout, context.classes).matcher
     assert hardest_triplet(matcher, batch, 0.2) > 0
     assert hardest_triplet(matcher, replace(batch, nouns=torch.zeros_like(batch.nouns)), 0.2) == 0
     alone = replace(
@@ -126,11 +129,11 @@ def test_captions_without_a_noun_and_a_batch_of_one_image_have_no_loss(given_bat
     assert hardest_triplet(matcher, alone, 0.2) == 0
 
 
-def test_captions_without_a_noun_are_nobodys_rivals(given_batch: tuple[Batch, Given]) -> None:
+def test_captions_without_a_noun_are_nobodys_rivals(given_batch: tuple[Batch, TrainingContext]) -> None:
     """The loss is that of the batch without them, though a score of 0 would beat those of true rivals, all negative."""
-    batch, given = given_batch
+    batch, context = given_batch
     torch.manual_seed(0)
-    matcher = MatcherPosScan(hidden=8, embed=8).parts(given.vocab, given.layout, given.classes).matcher
+    matcher = MatcherPosScan(hidden=8, embed=8).parts(context.vocab, context.layout, context.classes).matcher
     with torch.no_grad():
         matcher.of_regions.weight.zero_()
         matcher.of_regions.bias.copy_(-matcher.read(batch.targets, matcher.counted(batch.targets)).sum((0, 1)))
@@ -151,10 +154,10 @@ def test_captions_without_a_noun_are_nobodys_rivals(given_batch: tuple[Batch, Gi
     assert hardest_triplet(matcher, replace(batch, nouns=silent), 0.2) == 0
 
 
-def test_pos_scan_refuses_words_of_which_none_is_a_noun(given_batch: tuple[Batch, Given]) -> None:
-    _, given = given_batch
+def test_pos_scan_refuses_words_of_which_none_is_a_noun(given_batch: tuple[Batch, TrainingContext]) -> None:
+    _, context = given_batch
     with pytest.raises(GroundlingError, match="needs nouns"):
-        MatcherPosScan().stages(replace(given, vocab=Vocabulary(given.vocab.words)))
+        MatcherPosScan().stages(replace(context, vocab=Vocabulary(context.vocab.words)))
 
 
 # ---------------------------------------------------------------- several processes

@@ -14,17 +14,27 @@ from torch import Tensor, nn
 from groundling.data.loader import Loader
 from groundling.errors import GroundlingError
 from groundling.objectives.attention_kl import attention_kl
-from groundling.recipes import WEIGHTS, Given, Recipe, is_whole, load, pos_scan, recipe_class, teachers
+from groundling.recipes import (
+    WEIGHTS,
+    ModelRecipe,
+    TrainingContext,
+    builds_model,
+    load,
+    pos_scan,
+    recipe_class,
+    teachers,
+)
 from groundling.recipes.distill import Distill
 from groundling.recipes.neuraltalk import Neuraltalk
 from groundling.recipes.pos_scan import PosScan
-from groundling.recipes.run import groundable_words, train
 from groundling.recipes.supervised import Supervised
 from groundling.recipes.updown import Updown
 from groundling.tensors import Batch, Decoding
+from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
-from groundling.train.checkpoint import read
-from groundling.train.stages import Clock, Parts
+from groundling.training.checkpoint import read
+from groundling.training.run import train
+from groundling.training.stages import Clock, Parts
 
 SIZES: dict[str, Any] = {"hidden": 32, "embed": 16, "attention": 16, "dropout": 0.0}
 SMALL: dict[str, Any] = SIZES | {"lr": 1e-2, "min_count": 1, "batch": 4, "decay_every": 100}
@@ -42,7 +52,7 @@ class Beside(nn.Module):
         return sure * (dim >= 0)[..., None]
 
 
-def four(folder: Path, uses_boxes: bool = False) -> tuple[Given, Batch]:
+def four(folder: Path, uses_boxes: bool = False) -> tuple[TrainingContext, Batch]:
     """Four images as training data, and the only batch of them."""
     dataset, store = planted.make(folder, images=5)
     dataset = dataset.split("train")
@@ -51,7 +61,7 @@ def four(folder: Path, uses_boxes: bool = False) -> tuple[Given, Batch]:
         dataset = replace(dataset, examples=tuple(moved))
     vocab = Vocabulary.build((e.captions[0].tokens for e in dataset), 1)
     batch = next(Loader(dataset, store, vocab, batch_size=4, length=16, uses_boxes=uses_boxes)(0))
-    return Given(dataset, vocab, store.layout, store.fingerprint, groundable_words(dataset)), batch
+    return TrainingContext(dataset, vocab, store.layout, store.fingerprint, groundable_words(dataset)), batch
 
 
 def beside(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
@@ -59,14 +69,16 @@ def beside(box: tuple[float, float, float, float]) -> tuple[float, float, float,
     return left, box[1], left + 10, box[3]
 
 
-def learned(recipe: PosScan | Supervised | Distill, given: Given, batch: Batch, base: Recipe | None = None) -> Decoding:
+def learned(
+    recipe: PosScan | Supervised | Distill, context: TrainingContext, batch: Batch, base: ModelRecipe | None = None
+) -> Decoding:
     """What it, or the captioner of `base`, makes of the batch after learning it by heart."""
     torch.manual_seed(0)
     own = base or recipe
-    assert is_whole(own)
-    parts = own.parts(given.vocab, given.layout, given.classes)
+    assert builds_model(own)
+    parts = own.parts(context.vocab, context.layout, context.classes)
     optimizer = torch.optim.Adam(parts.captioner.parameters(), recipe.lr)
-    (stage,), taught = recipe.stages(given), Parts(captioner=parts.captioner, guide=Beside())
+    (stage,), taught = recipe.stages(context), Parts(captioner=parts.captioner, guide=Beside())
     for step in range(100):
         optimizer.zero_grad()
         torch.stack(list(stage.losses(taught, batch, Clock(step, 0)).values())).sum().backward()
@@ -79,12 +91,12 @@ def said_of(parts: Parts, batch: Batch) -> Decoding:
     return said
 
 
-@pytest.mark.parametrize("knobs", [{"lam1": 1.0}, {"lam1": 0.0, "lam1_reverse": 1.0}])
+@pytest.mark.parametrize("config", [{"lam1": 1.0}, {"lam1": 0.0, "lam1_reverse": 1.0}])
 def test_a_captioner_learns_four_images_and_looks_where_its_guide_looks(
-    knobs: dict[str, float], tmp_path: Path
+    config: dict[str, float], tmp_path: Path
 ) -> None:
-    given, batch = four(tmp_path)
-    said = learned(PosScan(**knobs, **SMALL), given, batch)
+    context, batch = four(tmp_path)
+    said = learned(PosScan(**config, **SMALL), context, batch)
     assert said.logp.mean() > -0.1
     nouns, told = batch.nouns[:, 1:], Beside().look(batch).argmax(-1, keepdim=True)
     assert said.attn.gather(2, told).squeeze(2)[nouns].min() > 0.5
@@ -92,10 +104,10 @@ def test_a_captioner_learns_four_images_and_looks_where_its_guide_looks(
 
 @pytest.mark.parametrize("name", ["updown", "updown_aware", "cyclical", "adaptive", "multihead", "distributed"])
 def test_any_captioner_that_attends_to_regions_follows_a_guide(name: str, tmp_path: Path) -> None:
-    given, batch = four(tmp_path)
+    context, batch = four(tmp_path)
     base = recipe_class(name)(**SIZES | ({"location": 8} if name not in ("updown", "adaptive") else {}))
-    assert is_whole(base)
-    said = learned(Distill(lam1=1.0, lr=1e-2), given, batch, base)
+    assert builds_model(base)
+    said = learned(Distill(lam1=1.0, lr=1e-2), context, batch, base)
     first, *others = said.branches or (said,)
     assert first.logp.mean() > -0.1 and all(branch.logp.mean() > -0.3 for branch in others)
     nouns, told = batch.nouns[:, 1:], Beside().look(batch).argmax(-1, keepdim=True)
@@ -105,7 +117,7 @@ def test_any_captioner_that_attends_to_regions_follows_a_guide(name: str, tmp_pa
 def test_distillation_is_a_finish_that_wants_a_guide_and_a_captioner_that_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(teachers, "teacher", lambda folder, given: Beside())
+    monkeypatch.setattr(teachers, "teacher", lambda folder, context: Beside())
     dataset, store = planted.make(tmp_path / "store", images=10)
     data = dataset.split("train"), dataset.split("val"), store
     plain = {"hidden": 8, "embed": 8, "epochs": 1, "min_count": 1}
@@ -113,7 +125,7 @@ def test_distillation_is_a_finish_that_wants_a_guide_and_a_captioner_that_looks(
     finish = Distill(guide="planted", epochs=1)
     train(finish, *data, tmp_path / "run", start=tmp_path / "start")
     after = load(tmp_path / "run")
-    assert (after.recipe, after.finishes) == (Updown(attention=8, **plain), (finish,))
+    assert (after.recipe, after.fine_tuning) == (Updown(attention=8, **plain), (finish,))
     assert {name.partition(".")[0] for name in read(tmp_path / "run" / WEIGHTS)[0]} == {"captioner"}
     with pytest.raises(GroundlingError, match="--guide RUN"):
         train(Distill(), *data, tmp_path / "none", start=tmp_path / "start")
@@ -125,8 +137,8 @@ def test_distillation_is_a_finish_that_wants_a_guide_and_a_captioner_that_looks(
 @pytest.mark.parametrize("form", ["nll", "kl", "ce"])
 def test_boxes_tell_a_captioner_where_to_look(form: str, tmp_path: Path) -> None:
     """The boxes are moved one region on, so that nothing but the boxes can be the reason."""
-    given, batch = four(tmp_path, uses_boxes=True)
-    said = learned(Supervised(**{"nll": 0.0, form: 1.0}, **SMALL), given, batch)
+    context, batch = four(tmp_path, uses_boxes=True)
+    said = learned(Supervised(**{"nll": 0.0, form: 1.0}, **SMALL), context, batch)
     assert batch.gold is not None
     right = (said.attn * batch.gold[:, 1:]).sum(-1)[batch.gold[:, 1:].any(-1)]
     assert len(right) == 8 and right.min() > 0.5
@@ -134,9 +146,9 @@ def test_boxes_tell_a_captioner_where_to_look(form: str, tmp_path: Path) -> None
 
 
 def test_the_terms_are_those_of_the_equation_on_nouns_that_the_guide_places(tmp_path: Path) -> None:
-    given, batch = four(tmp_path)
+    context, batch = four(tmp_path)
     recipe = PosScan(lam1=0.5, lam1_reverse=0.25, **SMALL)
-    parts = recipe.parts(given.vocab, given.layout, given.classes)
+    parts = recipe.parts(context.vocab, context.layout, context.classes)
 
     class Forgetful(Beside):
         def look(self, batch: Batch) -> Tensor:
@@ -163,7 +175,7 @@ def test_a_guide_leaves_no_trace_in_the_model(tmp_path: Path, monkeypatch: pytes
             super().__init__()
             self.weight = nn.Parameter(torch.zeros(3))
 
-    monkeypatch.setattr(pos_scan, "teacher", lambda folder, given: Heavy())
+    monkeypatch.setattr(pos_scan, "teacher", lambda folder, context: Heavy())
     dataset, store = planted.make(tmp_path / "store", images=5)
     recipe = PosScan(guide="planted", epochs=1, **SMALL)
     train(recipe, dataset.split("train"), dataset.split("val"), store, tmp_path / "run")

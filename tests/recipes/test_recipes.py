@@ -12,15 +12,28 @@ import planted
 import pytest
 import torch
 
+from groundling.decoding import greedy
 from groundling.errors import DataError, GroundlingError, RegionMismatch
-from groundling.generate import greedy
-from groundling.recipes import ABOUT, RECIPES, WEIGHTS, Model, Recipe, is_whole, kept, knobs, load, recipe_class, save
-from groundling.recipes.run import groundable_words, settings, train
+from groundling.recipes import (
+    ABOUT,
+    RECIPES,
+    WEIGHTS,
+    Model,
+    ModelRecipe,
+    _config,
+    builds_model,
+    kept,
+    load,
+    recipe_class,
+    save,
+)
 from groundling.recipes.scst import Scst
 from groundling.regions.fingerprints import require
+from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
-from groundling.train.checkpoint import read, write
-from groundling.train.stages import Clock, Parts
+from groundling.training.checkpoint import read, write
+from groundling.training.run import settings, train
+from groundling.training.stages import Clock, Parts
 
 SMALL: dict[str, Any] = {"hidden": 32, "embed": 16, "attention": 16, "dropout": 0.0, "lr": 1e-2, "min_count": 1}
 QUICK: dict[str, dict[str, Any]] = {
@@ -31,9 +44,9 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 
 
-def recipe(name: str, **more: Any) -> Recipe:
+def recipe(name: str, **more: Any) -> ModelRecipe:
     made = recipe_class(name)(**SMALL | QUICK[name] | more)
-    assert is_whole(made)
+    assert builds_model(made)
     return made
 
 
@@ -89,7 +102,7 @@ def test_regions_of_another_source_are_refused(trained: tuple[Path, Path]) -> No
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_flags_are_the_fields_of_the_dataclass_and_each_has_help(name: str) -> None:
-    docstring, found = knobs.read(name)
+    docstring, found = _config.read(name)
     kinds = {"int": int, "float": float, "str": str}
     assert [(k.name, k.type, k.default) for k in found] == [
         (f.name, kinds[str(f.type)], f.default) for f in fields(recipe_class(name))
@@ -100,23 +113,23 @@ def test_flags_are_the_fields_of_the_dataclass_and_each_has_help(name: str) -> N
 
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize(
-    ("knob", "value"), [("patience", 0), ("dropout", 0), ("dropout", 1.0), ("lr", 0), ("length", 1000)]
+    ("field", "value"), [("patience", 0), ("dropout", 0), ("dropout", 1.0), ("lr", 0), ("length", 1000)]
 )
-def test_the_ends_of_a_range_are_legal(name: str, knob: str, value: float) -> None:
-    assert getattr(recipe(name, **{knob: value}), knob) == value
+def test_the_ends_of_a_range_are_legal(name: str, field: str, value: float) -> None:
+    assert getattr(recipe(name, **{field: value}), field) == value
 
 
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize(
-    ("knob", "value"),
+    ("field", "value"),
     [
         *(("epochs", 0), ("epochs", 1.5), ("epochs", 10**400), ("dropout", 1.01), ("lr", float("inf"))),
         *(("lr", float("nan")), ("patience", -1), ("length", 1001)),
     ],
 )
-def test_what_is_out_of_range_is_named(name: str, knob: str, value: float) -> None:
-    with pytest.raises(GroundlingError, match=f"{knob} must be .*got {value}"):
-        recipe(name, **{knob: value})
+def test_what_is_out_of_range_is_named(name: str, field: str, value: float) -> None:
+    with pytest.raises(GroundlingError, match=f"{field} must be .*got {value}"):
+        recipe(name, **{field: value})
 
 
 def test_scheduled_sampling_grows_with_the_epochs_up_to_its_limit(tmp_path: Path) -> None:
@@ -127,7 +140,7 @@ def test_scheduled_sampling_grows_with_the_epochs_up_to_its_limit(tmp_path: Path
         def encode(self, regions: object) -> torch.Tensor:
             return torch.zeros(4)
 
-        def forward(self, scene: object, inputs: object, targets: object, sampling: float) -> None:
+        def forward(self, encoded: object, inputs: object, targets: object, sampling: float) -> None:
             seen.append(sampling)
             raise StopIteration
 
@@ -216,8 +229,8 @@ def test_a_description_with_something_missing_or_odd_is_refused(fields: dict[str
 
 def test_knobs_of_finishes_that_there_are_no_longer_are_passed_over(saved: Path) -> None:
     """What a model was finished with tells its story, and is not needed to use it."""
-    change(saved, finishes=[{"recipe": "scst", "fields": {"epochs": 3, "regions_per_image": 100}}])
-    assert load(saved).finishes == (Scst(epochs=3),)
+    change(saved, fine_tuning=[{"recipe": "scst", "fields": {"epochs": 3, "regions_per_image": 100}}])
+    assert load(saved).fine_tuning == (Scst(epochs=3),)
 
 
 def test_an_unknown_recipe_is_named_with_those_there_are(saved: Path) -> None:
@@ -233,11 +246,11 @@ def test_a_description_that_is_no_json_object_is_refused(content: bytes, saved: 
         load(saved)
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if is_whole(recipe_class(name)())])
+@pytest.mark.parametrize("name", [name for name in RECIPES if builds_model(recipe_class(name)())])
 def test_what_is_loaded_is_what_was_saved_down_to_what_is_in_no_file(name: str, saved: Path, tmp_path: Path) -> None:
     """Which words are nouns is not among the weights. Half precision on the disk is single precision in memory."""
     seen, made = load(saved), recipe_class(name)()
-    assert is_whole(made)
+    assert builds_model(made)
     vocab = replace(seen.vocab, nouns=tuple(i % 3 == 0 for i in range(len(seen.vocab))))
     parts = made.parts(vocab, seen.layout, seen.groundable)
     model = replace(seen, recipe=made, parts=parts, vocab=vocab)

@@ -12,38 +12,39 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from groundling import generate
+from groundling import decoding
 from groundling.data.loader import Loader
 from groundling.errors import GroundlingError
 from groundling.metrics.bleu import bleu, counts
 from groundling.metrics.ngrams import Corpus, Numbers
 from groundling.metrics.reward import BleuReward, CiderReward
-from groundling.recipes import WEIGHTS, Given, load, scst
-from groundling.recipes.distributed import Distributed
+from groundling.recipes import WEIGHTS, TrainingContext, load, scst
+from groundling.recipes.multi_branch import MultiBranch
 from groundling.recipes.multihead import Multihead
-from groundling.recipes.run import groundable_words, train
 from groundling.recipes.scst import Scst
 from groundling.recipes.updown import Updown
-from groundling.tensors import Batch, Regions, Scene
+from groundling.tensors import Batch, EncodedImage, Regions
+from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
-from groundling.train.checkpoint import read
-from groundling.train.stages import Clock, Parts
+from groundling.training.checkpoint import read
+from groundling.training.run import train
+from groundling.training.stages import Clock, Parts
 from groundling.types import BOS, EOS, PAD, UNK
 
 SMALL: dict[str, Any] = {"hidden": 32, "embed": 16, "attention": 16, "lr": 1e-2, "min_count": 1, "batch": 8}
 
 
-def world(folder: Path) -> tuple[Given, Batch]:
+def world(folder: Path) -> tuple[TrainingContext, Batch]:
     dataset, store = planted.make(folder, images=10)
     dataset = dataset.split("train")
     vocab = Vocabulary.build((e.captions[0].tokens for e in dataset), 1)
     batch = next(Loader(dataset, store, vocab, batch_size=8, length=16)(0))
-    return Given(dataset, vocab, store.layout, store.fingerprint, groundable_words(dataset)), batch
+    return TrainingContext(dataset, vocab, store.layout, store.fingerprint, groundable_words(dataset)), batch
 
 
-def untrained(given: Given, dropout: float = 0.0) -> Parts:
+def untrained(context: TrainingContext, dropout: float = 0.0) -> Parts:
     torch.manual_seed(0)
-    return Updown(dropout=dropout, **SMALL).parts(given.vocab, given.layout, given.classes)
+    return Updown(dropout=dropout, **SMALL).parts(context.vocab, context.layout, context.classes)
 
 
 class Kites(nn.Module):
@@ -57,11 +58,11 @@ class Kites(nn.Module):
         return (words == self.kite).any(1).float()
 
 
-def plainly(m: Parts, scene: Scene, words: Tensor) -> Tensor:
+def plainly(m: Parts, encoded: EncodedImage, words: Tensor) -> Tensor:
     """log p of each word (N, T) among those that may be said, one step after another."""
-    state, word, logps = m.captioner.start(scene), torch.full_like(words[:, 0], BOS), []
+    state, word, logps = m.captioner.start(encoded), torch.full_like(words[:, 0], BOS), []
     for target in words.unbind(1):
-        logp, _, state = m.captioner.step(word, scene, state)
+        logp, _, state = m.captioner.step(word, encoded, state)
         logp = logp.index_fill(1, torch.tensor([PAD, BOS, UNK]), -torch.inf).log_softmax(1)
         logps.append(torch.where(target != PAD, logp[torch.arange(len(logp)), target.clamp(min=EOS)], 0.0))
         word = target
@@ -74,8 +75,8 @@ def plainly(m: Parts, scene: Scene, words: Tensor) -> Tensor:
 @pytest.mark.parametrize("baseline", ["greedy", "others"])
 def test_the_gradient_is_minus_the_gain_over_the_baseline_times_that_of_log_p(baseline: str, tmp_path: Path) -> None:
     """What is drawn here with the same seed is what the loss draws; scored word by word, with gradients."""
-    given, batch = world(tmp_path)
-    m, recipe = untrained(given), Scst(samples=3, baseline=baseline)
+    context, batch = world(tmp_path)
+    m, recipe = untrained(context), Scst(samples=3, baseline=baseline)
 
     def reward(m: Parts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
         return (words * torch.arange(1.0, words.shape[1] + 1)).sum(1) / 100 + image_of
@@ -86,8 +87,8 @@ def test_the_gradient_is_minus_the_gain_over_the_baseline_times_that_of_log_p(ba
     m.zero_grad()
     torch.manual_seed(1)
     image_of = torch.arange(8).repeat_interleave(3)
-    scene = m.captioner.encode(batch.regions)
-    usual, drawn = generate.rehearse(m.captioner, scene, 7, 3)
+    encoded = m.captioner.encode(batch.regions)
+    usual, drawn = decoding.sample_with_greedy(m.captioner, encoded, 7, 3)
     worth = reward(m, batch, drawn, image_of)
     if baseline == "greedy":
         gain = worth - reward(m, batch, usual, torch.arange(8))[image_of]
@@ -95,7 +96,7 @@ def test_the_gradient_is_minus_the_gain_over_the_baseline_times_that_of_log_p(ba
         first, second, third = worth.view(8, 3).unbind(1)
         rest = (second + third) / 2, (first + third) / 2, (first + second) / 2
         gain = worth - torch.stack(rest, 1).flatten()
-    (-(gain * plainly(m, scene[image_of], drawn).sum(1)).sum() / (drawn != PAD).sum()).backward()
+    (-(gain * plainly(m, encoded[image_of], drawn).sum(1)).sum() / (drawn != PAD).sum()).backward()
     assert gain.abs().max() > 0
     for ours, plain in zip(found, [w.grad for w in m.parameters() if w.grad is not None], strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-6)
@@ -108,17 +109,17 @@ def test_compared_with_the_others_captions_of_one_worth_teach_nothing_and_all_ga
 
 
 @pytest.mark.parametrize(
-    ("knobs", "told"),
+    ("config", "told"),
     [({"baseline": "best"}, "greedy or others"), ({"baseline": "others", "samples": 1}, "--samples 2")],
 )
-def test_baselines_that_cannot_be(knobs: dict[str, Any], told: str) -> None:
+def test_baselines_that_cannot_be(config: dict[str, Any], told: str) -> None:
     with pytest.raises(GroundlingError, match=told):
-        Scst(**knobs)
+        Scst(**config)
 
 
 def test_dropout_is_off_so_that_captions_are_of_the_probabilities_that_learn(tmp_path: Path) -> None:
-    given, batch = world(tmp_path)
-    m, dry = untrained(given, dropout=0.9), untrained(given)
+    context, batch = world(tmp_path)
+    m, dry = untrained(context, dropout=0.9), untrained(context)
     dry.load_state_dict(m.state_dict())
     losses = Scst(samples=3).losses(lambda m, batch, words, image_of: words[:, 0].float(), 6)
     found = []
@@ -131,8 +132,8 @@ def test_dropout_is_off_so_that_captions_are_of_the_probabilities_that_learn(tmp
 
 
 def test_words_that_are_never_drawn_gain_nothing_from_captions_below_the_baseline(tmp_path: Path) -> None:
-    given, batch = world(tmp_path)
-    m = untrained(given)
+    context, batch = world(tmp_path)
+    m = untrained(context)
     worth = (torch.arange(4 * len(batch.ids)) < len(batch.ids)).float()  # 1 for the greedy captions, 0 for the drawn
     losses = Scst(samples=3).losses(lambda m, batch, words, image_of: worth, 6)
     losses(m, batch, Clock(0, 0))["scst"].backward()
@@ -144,16 +145,16 @@ def test_words_that_are_never_drawn_gain_nothing_from_captions_below_the_baselin
 
 def test_the_expected_reward_rises(tmp_path: Path) -> None:
     """From random weights, rewarded by a judge alone: kites are read of in one caption of four, then in most."""
-    given, batch = world(tmp_path)
-    m, judge = untrained(given), Kites(given.vocab)
+    context, batch = world(tmp_path)
+    m, judge = untrained(context), Kites(context.vocab)
     losses = Scst(samples=5).losses(lambda m, batch, words, image_of: judge.rate(batch.regions, words, image_of), 6)
     optimizer = torch.optim.Adam(m.parameters(), 1e-2)
 
     def expected() -> float:
-        scene = m.captioner.encode(batch.regions)[torch.arange(8).repeat_interleave(50)]
+        encoded = m.captioner.encode(batch.regions)[torch.arange(8).repeat_interleave(50)]
         with torch.no_grad():
-            drawn = generate.sample(m.captioner, scene, 6, generator=torch.Generator().manual_seed(0)).tokens
-        return float(judge.rate(batch.regions, drawn, scene.row).mean())
+            drawn = decoding.sample(m.captioner, encoded, 6, generator=torch.Generator().manual_seed(0)).tokens
+        return float(judge.rate(batch.regions, drawn, encoded.row).mean())
 
     before = expected()
     for step in range(25):
@@ -165,12 +166,12 @@ def test_the_expected_reward_rises(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "recipe", [Distributed(branches=2, location=8, dropout=0.1, **SMALL), Multihead(heads=2, location=8, **SMALL)]
+    "recipe", [MultiBranch(branches=2, location=8, dropout=0.1, **SMALL), Multihead(heads=2, location=8, **SMALL)]
 )
-def test_captioners_of_several_branches_or_heads_learn_too(recipe: Distributed | Multihead, tmp_path: Path) -> None:
-    given, batch = world(tmp_path)
-    m = recipe.parts(given.vocab, given.layout, given.classes)
-    judge = Kites(given.vocab)
+def test_captioners_of_several_branches_or_heads_learn_too(recipe: MultiBranch | Multihead, tmp_path: Path) -> None:
+    context, batch = world(tmp_path)
+    m = recipe.parts(context.vocab, context.layout, context.classes)
+    judge = Kites(context.vocab)
     losses = Scst().losses(lambda m, batch, words, image_of: judge.rate(batch.regions, words, image_of), 6)
     torch.manual_seed(0)
     losses(m, batch, Clock(0, 0))["scst"].backward()
@@ -181,21 +182,21 @@ def test_captioners_of_several_branches_or_heads_learn_too(recipe: Distributed |
 
 
 def test_the_reward_is_cider_and_what_else_was_asked_for(tmp_path: Path) -> None:
-    given, batch = world(tmp_path)
-    m = Parts(judge=Kites(given.vocab))
+    context, batch = world(tmp_path)
+    m = Parts(judge=Kites(context.vocab))
     words = torch.tensor(
-        [[*given.vocab.encode(["the", "kite", "near"]), EOS], [*given.vocab.encode(["the", "dog"]), EOS, PAD]]
+        [[*context.vocab.encode(["the", "kite", "near"]), EOS], [*context.vocab.encode(["the", "dog"]), EOS, PAD]]
     )
     image_of = torch.tensor([3, 6])
-    captions = [[given.vocab.encode(e.captions[0].tokens)] for e in given.examples]
-    image = np.array([[e.id for e in given.examples].index(batch.ids[i]) for i in (3, 6)])
+    captions = [[context.vocab.encode(e.captions[0].tokens)] for e in context.examples]
+    image = np.array([[e.id for e in context.examples].index(batch.ids[i]) for i in (3, 6)])
     cider, also = CiderReward(captions)(words.numpy(), image), BleuReward(captions)(words.numpy(), image)
     for recipe, expected in (
         (Scst(), cider),
         (Scst(judge="planted", lam2=0.5), cider + np.array([0.5, 0])),
         (Scst(bleu=2.0), cider + 2 * also),
     ):
-        np.testing.assert_allclose(recipe.reward(given)(m, batch, words, image_of).numpy(), expected, rtol=1e-6)
+        np.testing.assert_allclose(recipe.reward(context)(m, batch, words, image_of).numpy(), expected, rtol=1e-6)
     assert cider.min() > 0
 
 
@@ -219,13 +220,13 @@ def test_a_model_goes_on_with_what_it_was_and_the_judge_leaves_no_trace(
     dataset, store = planted.make(tmp_path / "store", images=10)
     data = dataset.split("train"), dataset.split("val"), store
     train(Updown(epochs=1, length=7, dropout=0.1, **SMALL), *data, tmp_path / "start")
-    monkeypatch.setattr(scst, "teacher", lambda folder, given: Kites(given.vocab))
+    monkeypatch.setattr(scst, "teacher", lambda folder, context: Kites(context.vocab))
     finish = Scst(judge="planted", epochs=1, batch=8)
     with pytest.raises(GroundlingError, match="--start"):
         train(finish, *data, tmp_path / "run")
     train(finish, *data, tmp_path / "run", start=tmp_path / "start")
     before, after = load(tmp_path / "start"), load(tmp_path / "run")
-    assert (after.recipe, after.finishes, after.vocab) == (before.recipe, (finish,), before.vocab)
+    assert (after.recipe, after.fine_tuning, after.vocab) == (before.recipe, (finish,), before.vocab)
     assert after.scores and after.length == 8
     old, new = (read(tmp_path / name / WEIGHTS)[0] for name in ("start", "run"))
     assert old.keys() == new.keys()
@@ -233,8 +234,8 @@ def test_a_model_goes_on_with_what_it_was_and_the_judge_leaves_no_trace(
 
 
 def test_images_without_captions_have_no_reward_and_are_left_out(tmp_path: Path) -> None:
-    given, batch = world(tmp_path)
-    bare = replace(given.examples[0], id="bare", captions=())
-    given = replace(given, examples=replace(given.examples, examples=(bare, *given.examples)))
+    context, batch = world(tmp_path)
+    bare = replace(context.examples[0], id="bare", captions=())
+    context = replace(context, examples=replace(context.examples, examples=(bare, *context.examples)))
     words = batch.targets[:1]
-    assert Scst().reward(given)(Parts(), batch, words, torch.tensor([0])) > 5
+    assert Scst().reward(context)(Parts(), batch, words, torch.tensor([0])) > 5

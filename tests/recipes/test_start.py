@@ -1,4 +1,4 @@
-"""Runs that begin with another: warm starts, finishes, teachers."""
+"""Runs that begin with another: warm starts, fine_tuning, teachers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from torch import Tensor, nn
 
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
+from groundling.decoding import rerank
 from groundling.errors import GroundlingError, RegionMismatch
-from groundling.generate import look_again
-from groundling.recipes import Given, Model, load
+from groundling.recipes import Model, TrainingContext, load
+from groundling.recipes._teachers import Adapted, matcher_of, teacher
 from groundling.recipes.matcher_scan import MatcherScan
-from groundling.recipes.run import begin, groundable_words, train
 from groundling.recipes.scst import Scst
-from groundling.recipes.teachers import Adapted, matcher_of, teacher
 from groundling.recipes.updown import Updown
 from groundling.regions.store import Store
 from groundling.tensors import Decoding, Regions
+from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
-from groundling.train.stages import Parts
+from groundling.training.run import begin, train
+from groundling.training.stages import Parts
 
 SMALL = Updown(hidden=8, embed=8, attention=8, dropout=0.0, epochs=1, batch=8, min_count=1)
 FINISH = Scst(epochs=1, samples=2, batch=8)
@@ -47,7 +48,7 @@ def test_a_finish_goes_on_with_the_model_and_remembers_what_made_it(
     train(FINISH, dataset.split("train"), dataset.split("val"), store, tmp_path / "end", start=run)
     before, after = load(run), load(tmp_path / "end")
     assert after.recipe == SMALL
-    assert after.finishes == (FINISH,)
+    assert after.fine_tuning == (FINISH,)
     assert after.vocab == before.vocab
     moved = [not torch.equal(a, b) for a, b in zip(before.parts.parameters(), after.parts.parameters(), strict=True)]
     assert any(moved)
@@ -182,7 +183,7 @@ def test_a_second_look_does_not_rule_out_what_the_matcher_has_not_seen() -> None
     words, beta = torch.tensor([[4, 2]]), torch.tensor([0.1, 0.1, 0.7, 0.1, 0])
     said = Decoding(words, torch.zeros(1, 2), beta.expand(1, 2, 5), words)
     again: Any = Adapted(Second(), torch.arange(5), 2)
-    found = look_again(said, regions, again, 0.5)
+    found = rerank(said, regions, again, 0.5)
     expected = torch.tensor([0, 0.05, 0.175, 0.025, 0]).sqrt()
     torch.testing.assert_close(found.attn[0, 0], expected / expected.sum())
     torch.testing.assert_close(found.attn[0, 1], beta)
@@ -192,9 +193,9 @@ def test_a_second_look_does_not_rule_out_what_the_matcher_has_not_seen() -> None
 def test_a_captioner_is_no_teacher_and_other_regions_are_refused(world: tuple[Dataset, Store, Path]) -> None:
     dataset, store, run = world
     model: Model = load(run)
-    given = Given(dataset, model.vocab, store.layout, store.fingerprint, groundable_words(dataset))
+    context = TrainingContext(dataset, model.vocab, store.layout, store.fingerprint, groundable_words(dataset))
     with pytest.raises(GroundlingError, match="a model of updown, which matches no words.*two_branch"):
-        teacher(run, given)
+        teacher(run, context)
     with pytest.raises(RegionMismatch):
         begin(SMALL, dataset, _Elsewhere(store), run)  # type: ignore[arg-type]
 

@@ -11,18 +11,19 @@ import torch
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
 from groundling.errors import DataError, GroundlingError
-from groundling.grounding import PhraseGrounder, load
+from groundling.inference.calibration import calibrate, queries
+from groundling.inference.grounder import PhraseGrounder, load
 from groundling.metrics.phrases import localise
-from groundling.presence import calibrate, queries
-from groundling.recipes import Given, Model, recipe_class, save
+from groundling.recipes import Model, TrainingContext, recipe_class, save
 from groundling.recipes import load as load_model
-from groundling.recipes.pseudo_labels import BELOW, SURROUNDINGS, PseudoLabels
-from groundling.recipes.run import groundable_words, train
+from groundling.recipes._pseudo_labels import BELOW, SURROUNDINGS, PseudoLabels
 from groundling.recipes.two_branch import TwoBranch
 from groundling.regions.store import Store, Writer
 from groundling.tensors import Regions
+from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
-from groundling.train.stages import Clock
+from groundling.training.run import train
+from groundling.training.stages import Clock
 
 SMALL: dict[str, Any] = {
     "joint": 24, "embed": 12, "hidden": 16, "dropout": 0.0, "lr": 1e-2, "min_count": 1, "batch": 8, "epochs": 10,
@@ -96,17 +97,17 @@ def test_presence_is_fitted_and_judged_on_different_images(run: Path, tmp_path: 
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> tuple[Given, Loader]:
+def context(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainingContext, Loader]:
     dataset, store = make(tmp_path_factory.mktemp("given"))
     examples = dataset.split("train")
     vocab = Vocabulary.of((c for e in examples for c in e.captions), 1)
     loader = Loader(examples, store, vocab, batch_size=8, length=16, regions=5)
-    return Given(examples, vocab, store.layout, store.fingerprint, groundable_words(examples)), loader
+    return TrainingContext(examples, vocab, store.layout, store.fingerprint, groundable_words(examples)), loader
 
 
-def test_lambda_climbs_a_staircase(given: tuple[Given, Loader]) -> None:
+def test_lambda_climbs_a_staircase(context: tuple[TrainingContext, Loader]) -> None:
     """(6): λ = min(⌊step / a⌋, b) with a = 3, b = 2; four steps make an epoch of 32 images."""
-    about, loader = given
+    about, loader = context
     recipe = TwoBranch(**SMALL | {"batch": 8}, stairs=3, distill=2.0)
     parts = recipe.parts(about.vocab, about.layout, about.classes).eval()
     batch, losses = next(iter(loader(0))), recipe.stages(about)[0].losses
@@ -117,8 +118,8 @@ def test_lambda_climbs_a_staircase(given: tuple[Given, Loader]) -> None:
     assert terms == pytest.approx([0, 0, 0, *[once] * 3, *[2 * once] * 6])
 
 
-def test_only_terms_with_a_weight_are_computed(given: tuple[Given, Loader]) -> None:
-    about, loader = given
+def test_only_terms_with_a_weight_are_computed(context: tuple[TrainingContext, Loader]) -> None:
+    about, loader = context
     batch = next(iter(loader(0)))
     names = []
     for fields in ROWS.values():
@@ -128,8 +129,8 @@ def test_only_terms_with_a_weight_are_computed(given: tuple[Given, Loader]) -> N
     assert names == [{"ranking"}, {"nce"}, {"distill"}, {"nce", "distill"}]
 
 
-def test_distillation_without_a_detector_is_refused_with_the_cure(given: tuple[Given, Loader]) -> None:
-    about = replace(given[0], fingerprint=replace(given[0].fingerprint, labels=()))
+def test_distillation_without_a_detector_is_refused_with_the_cure(context: tuple[TrainingContext, Loader]) -> None:
+    about = replace(context[0], fingerprint=replace(context[0].fingerprint, labels=()))
     with pytest.raises(GroundlingError, match="--distill 0"):
         TwoBranch().stages(about)
 
@@ -143,9 +144,9 @@ def test_knobs_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
 
 
 def test_word_vectors_are_in_the_model_and_their_file_is_not_needed_again(
-    tmp_path: Path, given: tuple[Given, Loader]
+    tmp_path: Path, context: tuple[TrainingContext, Loader]
 ) -> None:
-    file, about = tmp_path / "vectors.txt", given[0]
+    file, about = tmp_path / "vectors.txt", context[0]
     file.write_text("dog 1 2\ncat 2 1\nnear 0 0\n")
     recipe = TwoBranch(**SMALL, vectors=str(file), vector_size=2)
     parts = recipe.parts(about.vocab, about.layout, about.classes)

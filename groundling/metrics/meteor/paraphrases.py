@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import DataError
+from groundling.files import atomic
 from groundling.metrics.jars import cache_folder
 from groundling.progress import track
 
@@ -135,10 +136,8 @@ def _opened(paths: list[Path]) -> Table | None:
 
 
 def _write(path: Path, array: Any) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    with open(partial, "wb") as file:
+    with atomic(path) as file:
         np.save(file, array, allow_pickle=False)
-    partial.replace(path)
 
 
 def _read(path: Path) -> Table:

@@ -1,6 +1,6 @@
 """Region sources: image in, regions out. Adding one is adding a file here with `make(**parameters) -> RegionSource`.
 
-A module whose name begins with an underscore is a helper, not a source.
+A module whose name begins with an underscore is a helper, not a source. That of drawn scenes lives with them.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from typing import Any
 from groundling.errors import GroundlingError
 from groundling.tensors import RegionSource
 
+ELSEWHERE = {"scenes": "groundling.scenes.regions"}  # sources that are not modules of this package
+
 
 def names() -> list[str]:
     """The sources that exist; nothing is imported to find out."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    here = (module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return sorted([*here, *ELSEWHERE])
 
 
 def source(name: str, **parameters: Any) -> RegionSource:
     """The source called `name`, made with these parameters; only its own module is imported."""
     if name not in names():
         raise GroundlingError(f"unknown region source {name!r}; there are {', '.join(names())}")
-    make = importlib.import_module(f"{__name__}.{name}").make
+    make = importlib.import_module(ELSEWHERE.get(name, f"{__name__}.{name}")).make
     try:
         inspect.signature(make).bind(**parameters)
     except TypeError as error:

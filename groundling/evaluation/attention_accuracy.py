@@ -1,0 +1,102 @@
+"""Where a model looks while people speak: the attention of any model on the captions of a data set, judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from groundling.data.collate import collate, encode
+from groundling.data.dataset import Dataset
+from groundling.inference.links import boxes_of
+from groundling.metrics.evaluation import ground_given
+from groundling.metrics.grounding import GivenGrounding
+from groundling.progress import track
+from groundling.recipes import Model
+from groundling.regions.fingerprints import require
+from groundling.regions.store import Store
+from groundling.tensors import Batch, Decoding
+from groundling.text import classes
+from groundling.text.classes import groundable_words
+from groundling.types import Example
+
+
+def attention_accuracy(
+    model: Model,
+    data: Dataset,
+    store: Store,
+    split: str | None = None,
+    *,
+    iou: float = 0.5,
+    device: torch.device | None = None,
+    batch: int = 32,
+) -> GivenGrounding:
+    """Is the most attended region of each annotated word, while the model reads the captions of people, the right one?
+
+    The accuracy is averaged over classes, by the rules of Flickr30k-Entities (images) or ActivityNet-Entities (videos,
+    one region in each frame) for given sentences. A captioner is judged by where it looks when the word is next, a
+    matcher by its alignment of the word. Captions are read whole, however long; a word that the model does not place
+    is a miss. `data` must be annotated (`data.dataset.load` does it), for matchers may look at its nouns alone.
+    """
+    require(store.fingerprint, model.fingerprint)
+    examples = labelled(data, split)
+    store.require(example.id for example in examples)
+    device = device or torch.device("cpu")
+    model.parts.to(device).eval()
+    places = dict(track(_places(model, examples, store, device, batch), "attention", len(examples)))
+    fields = {"data": data.name} | ({"split": split} if split else {})
+    return ground_given(places, examples, iou, fields)
+
+
+def labelled(data: Dataset, split: str | None) -> tuple[Example, ...]:
+    """The examples of a split, phrases with classes: those that the data names, else those that training makes."""
+    chosen = data.split(split) if split else data
+    if any(phrase.label for example in chosen for phrase in example.gold):
+        return chosen.examples
+    training = data.split("train") if "train" in data.splits else data
+    return tuple(classes.label(chosen, groundable_words(training)))
+
+
+def looks(model: Model, batch: Batch) -> Tensor:
+    """(N, T, R): what the model attends to for each word of `batch.targets`; all 0 where it places none."""
+    if "captioner" in model.recipe.saved_modules:
+        captioner = model.parts.captioner
+        said: Decoding = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+        return said.attn
+    attn: Tensor = model.parts.matcher.look(batch)
+    return attn
+
+
+def _places(
+    model: Model, examples: Sequence[Example], store: Store, device: torch.device, batch: int
+) -> Iterator[tuple[str, list[NDArray[np.float64]]]]:
+    """id -> for each of its captions, the boxes (words, frames, 4) of its words in pixels of the image."""
+    rest = iter(examples)
+    while chunk := list(islice(rest, batch)):
+        spoken = [example for example in chunk if example.captions]
+        if not spoken:
+            continue
+        longest = max(len(caption.tokens) for example in spoken for caption in example.captions)
+        lines = [[encode(caption, model.vocab, longest) for caption in example.captions] for example in spoken]
+        regions = store.batch([example.id for example in spoken], model.recipe.regions_per_image)
+        read = collate(spoken, lines, regions, model.vocab).to(device)
+        with torch.inference_mode():
+            attn = looks(model, read)
+            seen = Decoding(read.targets, torch.zeros_like(attn[..., 0]), attn, read.targets)
+            boxes = boxes_of(seen, read.regions[read.image_of])[0].double()  # (N, T, F, 4)
+            boxes = boxes / _scale(spoken, read.regions.size)[read.image_of][:, None, None]
+        found = iter(boxes.cpu().numpy())
+        for example in spoken:
+            yield example.id, [next(found)[: len(caption.tokens)] for caption in example.captions]
+
+
+def _scale(examples: Sequence[Example], size: Tensor) -> Tensor:
+    """(B, 4): how much larger regions are than the image they were made of; 1 where its size is not known."""
+    known = [
+        example.size if all(example.size) else tuple(now) for example, now in zip(examples, size.tolist(), strict=True)
+    ]
+    return (size / size.new_tensor(known)).repeat(1, 2)

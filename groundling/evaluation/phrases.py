@@ -1,0 +1,49 @@
+"""Phrase grounding over a data set: does a grounder put phrases where people drew them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from groundling.data.dataset import Dataset
+from groundling.inference.grounder import PhraseGrounder
+from groundling.metrics.phrases import KEPT, Localisation, Query, localise
+from groundling.progress import track
+from groundling.regions.fingerprints import require
+from groundling.regions.store import Store
+
+
+def queries(model: PhraseGrounder, examples: Dataset, store: Store) -> Iterator[list[Query]]:
+    """The annotated phrases of each image that has any, with the boxes that the model ranks first."""
+    require(store.fingerprint, model.model.fingerprint)
+    store.require(example.id for example in examples)
+    for example in examples:
+        drawn = [phrase for phrase in example.gold if phrase.boxes]
+        if not drawn:
+            continue
+        regions = store[example.id]
+        tokens = [example.captions[phrase.caption].tokens[slice(*phrase.span)] for phrase in drawn]
+        order = model.rank(regions, tokens).overlap.argsort(dim=-1, descending=True, stable=True).cpu().numpy()
+        boxes = regions.boxes[0][: order.shape[1]].double().numpy()
+        scale = np.tile(regions.size[0].numpy() / np.array(example.size if all(example.size) else regions.size[0]), 2)
+        yield [
+            Query(
+                f"{example.id}/{phrase.caption}/{phrase.span[0]}",
+                boxes[row[:KEPT]],
+                np.array(phrase.boxes, float) * scale,
+                boxes,
+                phrase.kinds,
+                phrase.label,
+            )
+            for phrase, row in zip(drawn, order, strict=True)
+        ]
+
+
+def localised(
+    model: PhraseGrounder, examples: Dataset, store: Store, iou: float = 0.5, *, quiet: bool = True
+) -> dict[str, Localisation]:
+    """How well a grounder finds annotated phrases: by `any` of their boxes, and by the `union`, the box around all."""
+    each = track(queries(model, examples, store), "images", len(examples), quiet=quiet)
+    asked = [query for some in each for query in some]
+    return {"any": localise(asked, "any", iou), "union": localise(asked, "union", iou)}

@@ -1,0 +1,18 @@
+"""What users call: a captioner that points, a grounder of phrases, and how to load them."""
+
+from groundling.inference.captioner import GROUNDER_WEIGHT, GroundedCaptioner, load
+from groundling.inference.grounder import GroundedPhrase, PhraseGrounder, load_grounder
+from groundling.inference.settings import GREEDY, BeamSearch, DecodingSettings, Sampling
+
+__all__ = [
+    "GREEDY",
+    "GROUNDER_WEIGHT",
+    "BeamSearch",
+    "DecodingSettings",
+    "GroundedCaptioner",
+    "GroundedPhrase",
+    "PhraseGrounder",
+    "Sampling",
+    "load",
+    "load_grounder",
+]

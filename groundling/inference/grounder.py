@@ -1,0 +1,194 @@
+"""Phrases of a sentence, each with its box in an image.
+
+    import groundling
+
+    grounder = groundling.load_grounder()  # or the folder of one that you trained
+    for phrase in grounder.ground("photo.jpg", "a man in a red shirt holding a guitar"):
+        print(phrase.phrase, phrase.box, phrase.evidence)
+
+The box of a phrase is the region that most likely covers at least half of the right place: argmax_l Σ_m p_m [IoU(l, m)
+> 1/2], the step being soft (`boxes.soft_iou_match`), p = softmax(s / τ). A calibrated grounder also tells the evidence:
+how likely it is that the phrase is in the image at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from groundling import recipes
+from groundling.boxes import soft_iou_match
+from groundling.errors import GroundlingError
+from groundling.images import Picture, opened
+from groundling.inference.calibration import THRESHOLD, read_calibration
+from groundling.inference.loading import GROUNDER, device_of, shipped, source_of
+from groundling.metrics.calibration import Isotonic
+from groundling.models.grounder import Grounder
+from groundling.tensors import Regions, RegionSource
+from groundling.text import words
+from groundling.text.noun_phrases import noun_phrases
+from groundling.types import PAD, UNK, Box, GroundedCaption, Link, Span
+
+TEMPERATURE = 0.08  # of p; chosen on the validation split of Flickr8k
+
+
+@dataclass(frozen=True)
+class GroundedPhrase:
+    """A phrase and its box. `evidence` is None where the grounder is not calibrated."""
+
+    phrase: str
+    span: Span  # its characters in the sentence
+    box: Box  # xyxy in pixels
+    score: float  # 0 to 1, how sure the model is of the box
+    evidence: float | None  # probability that the phrase is in the image at all
+    unknown: tuple[str, ...] = ()  # words of it that the model never saw
+
+    @property
+    def found(self) -> bool:
+        return self.evidence is None or self.evidence >= THRESHOLD
+
+    def to_dict(self) -> dict[str, Any]:
+        row = asdict(self) | {"found": self.found, "box": [round(x, 1) for x in self.box]}
+        row["score"] = round(self.score, 4)
+        row["evidence"] = None if self.evidence is None else round(self.evidence, 4)
+        return row
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What a model thinks of P phrases in one image of R regions."""
+
+    similarity: Tensor  # (P, R), s of eq. 1
+    overlap: Tensor  # (P, R), how likely each region is right, if the phrase is in the image
+
+    @property
+    def best_similarity(self) -> Tensor:
+        """(P,): how well the best region fits, −1 where there is none; what evidence is calibrated on."""
+        return F.pad(self.similarity, (0, 1), value=-1.0).amax(-1)
+
+
+class PhraseGrounder:
+    """A trained grounder. Made by `load_grounder`."""
+
+    def __init__(self, model: recipes.Model, calibration: Isotonic | None, device: torch.device) -> None:
+        self.model, self.calibration, self.device = model, calibration, device
+
+    @cached_property
+    def matcher(self) -> Grounder:
+        matcher = getattr(self.model.parts, "matcher", None)
+        if not isinstance(matcher, Grounder):
+            name = recipes.recipe_name(self.model.recipe)
+            raise GroundlingError(f"{name} grounds no phrases; train a grounder with `groundling train two_branch`")
+        return matcher
+
+    @cached_property
+    def source(self) -> RegionSource:
+        """What makes the regions that the model looks at."""
+        return source_of(self.model.fingerprint)
+
+    def regions(self, image: Picture) -> Regions:
+        """The regions of an image (B = 1)."""
+        return self.source(opened(image))
+
+    def ground(self, image: Picture, sentence: str = "", phrases: Sequence[str] = ()) -> list[GroundedPhrase]:
+        """Where in an image the noun phrases of a sentence are, or these phrases."""
+        return self.ground_regions(self.regions(image), sentence, phrases)
+
+    def ground_regions(self, regions: Regions, sentence: str = "", phrases: Sequence[str] = ()) -> list[GroundedPhrase]:
+        """As `ground`, of an image whose regions (B = 1) are known."""
+        asked = _given(sentence, phrases) if phrases else noun_phrases(sentence)
+        if not asked:
+            raise GroundlingError(f"no noun phrase in {sentence!r}: name what to look for (--phrase)")
+        if not regions.valid.any():
+            raise GroundlingError("this image has no regions: there is nothing to choose from")
+        ranking = self.rank(regions, [tokens for _, _, tokens in asked])
+        best = ranking.overlap.argmax(-1)
+        boxes = regions.boxes[0][best.cpu()].tolist()
+        scores = ranking.overlap.gather(-1, best[:, None]).squeeze(-1).tolist()
+        evidence = self.evidence(ranking)
+        return [
+            GroundedPhrase(text, span, (box[0], box[1], box[2], box[3]), score, p, self._unknown(tokens))
+            for (text, span, tokens), box, score, p in zip(asked, boxes, scores, evidence, strict=True)
+        ]
+
+    def rank(self, regions: Regions, phrases: Sequence[Sequence[str]]) -> Ranking:
+        """Phrases as words, in one image (B = 1)."""
+        regions = regions.first(self.model.recipe.regions_per_image).to(self.device)
+        with torch.inference_mode():
+            seen = self.matcher.see(regions)[0]
+            scores = self.matcher.read(self._ids(phrases)) @ seen.T  # (P, R)
+            scores = scores.masked_fill(~regions.valid[0], -torch.inf)
+            p = (scores / TEMPERATURE).softmax(-1)
+            return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~regions.valid[0], -1.0))
+
+    def evidence(self, ranking: Ranking) -> list[float | None]:
+        """How likely each phrase is in the image; None without a calibration."""
+        if self.calibration is None:
+            return [None] * len(ranking.similarity)
+        return [float(p) for p in self.calibration(ranking.best_similarity.double().cpu().numpy())]
+
+    def add_evidence(self, caption: GroundedCaption, regions: Regions) -> GroundedCaption:
+        """The same caption of an image (B = 1), each link with its evidence: how likely its noun, alone, is there."""
+        known = [word for word in {caption.word(link): 0 for link in caption.links} if word in self.model.vocab]
+        if self.calibration is None or not known:
+            return caption
+        evidence = dict(zip(known, self.evidence(self.rank(regions, [[word] for word in known])), strict=True))
+        links = tuple(replace(link, evidence=evidence.get(caption.word(link))) for link in caption.links)
+        return replace(caption, links=links)
+
+    def _ids(self, phrases: Sequence[Sequence[str]]) -> Tensor:
+        rows = [self.model.vocab.encode(phrase) or [UNK] for phrase in phrases]
+        longest = max(map(len, rows))
+        return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows], device=self.device)
+
+    def _unknown(self, phrase: Sequence[str]) -> tuple[str, ...]:
+        return tuple(word for word in phrase if word not in self.model.vocab)
+
+
+def load_grounder(path: str | Path = "", device: str = "cpu") -> PhraseGrounder:
+    """A grounder from the folder that `groundling train two_branch --out` wrote, with its calibration, if it has one.
+
+    Without a path, the grounder that comes with the package. `device`: cpu, cuda or mps.
+    """
+    where = device_of(device)
+    folder = Path(path) if path else shipped(GROUNDER)
+    model = recipes.load(folder)
+    model.parts.to(where)
+    grounder = PhraseGrounder(model, read_calibration(folder), where)
+    _ = grounder.matcher
+    return grounder
+
+
+def _given(sentence: str, phrases: Sequence[str]) -> list[tuple[str, Span, tuple[str, ...]]]:
+    """Phrases as they are given; their characters where the sentence has them, else (0, 0)."""
+    asked = []
+    for phrase in phrases:
+        tokens = words.caption(phrase).tokens
+        if not tokens:
+            raise GroundlingError(f"the phrase {phrase!r} has no word")
+        at = sentence.find(phrase)
+        asked.append((phrase, (at, at + len(phrase)) if at >= 0 else (0, 0), tokens))
+    return asked
+
+
+def as_caption(
+    phrases: Sequence[GroundedPhrase], id: str = "", media: str = "", size: tuple[int, int] = (0, 0)
+) -> GroundedCaption:
+    """The phrases as one caption, a token each, parted by dots; linked are those that were found."""
+    tokens = tuple(one.phrase if one.found else f"{one.phrase} (not found)" for one in phrases)
+    starts = accumulate((len(token) + 3 for token in tokens), initial=0)
+    spans = tuple((start, start + len(token)) for start, token in zip(starts, tokens, strict=False))
+    links = tuple(
+        Link(i, span, one.box, one.score, evidence=one.evidence)
+        for i, (span, one) in enumerate(zip(spans, phrases, strict=True))
+        if one.found
+    )
+    return GroundedCaption(id, " · ".join(tokens), tokens, spans, links, media=media, size=size)

@@ -1,0 +1,126 @@
+"""From a decoded caption to boxes: which regions a word is about, re-ranked by a grounder, as links of the caption."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from groundling import boxes
+from groundling.tensors import Decoding, Glimpse, Matcher, Regions
+from groundling.types import Box, GroundedCaption, Link, Look, Span, Vocab
+
+
+def boxes_of(decoded: Decoding, regions: Regions) -> tuple[Tensor, Tensor]:
+    """Where each word is: boxes (N, T, F, 4), one per frame, and scores (N, T, F); NaN and 0 where there is none.
+
+    The box is the union of the word's regions in that frame, the score their share of the attention. For captions that
+    were not generated here (teacher forcing of a given sentence), the region is the most attended one of each frame.
+    Row i of `decoded` speaks of row i of `regions`.
+    """
+    n, t, r = decoded.attn.shape
+    if not regions.boxes.numel():
+        return decoded.attn.new_full((n, t, 1, 4), math.nan), decoded.attn.new_zeros(n, t, 1)
+    picks = decoded.picks
+    if picks is None:
+        frame = regions.frame[:, None].expand(n, t, r).reshape(n * t, r)
+        picks = Glimpse(decoded.attn.reshape(n * t, r)).picks(decoded.tokens.flatten(), frame).view(n, t, r)
+    here = [picks & (regions.frame == f)[:, None] for f in range(int(regions.frame.max()) + 1)]
+    return (
+        torch.stack([boxes.union(regions.boxes[:, None].expand(n, t, r, 4), p) for p in here], 2),
+        torch.stack([(decoded.attn * p).sum(-1) for p in here], 2),
+    )
+
+
+def rerank(decoded: Decoding, regions: Regions, matcher: Matcher, weight: float) -> Decoding:
+    """The same words, their places weighed once more by a matcher that knows what was decoded:
+
+        a_t ∝ β_t^(1 − weight) α_t^weight
+
+    β: what the captioner looked at while it chose the word.  α: where the matcher sees it.  A word that the matcher
+    does not place stays where it was; one that it places is, in each frame, at the region that most likely covers it
+    (`boxes.soft_iou_match`). Row i of `decoded` speaks of row i of `regions`.
+    """
+    n, t, r = decoded.attn.shape
+    alpha = matcher.point(regions, decoded.tokens, torch.arange(n, device=decoded.tokens.device))
+    known = alpha.sum(-1) > 0  # (N, T)
+    tiny = torch.finfo(decoded.attn.dtype).tiny
+    mixed = (1 - weight) * decoded.attn.clamp(min=tiny).log() + weight * alpha.clamp(min=tiny).log()
+    mixed = mixed.masked_fill(~regions.valid[:, None], -math.inf)
+    attn = torch.where(known[..., None], mixed.softmax(-1), decoded.attn)
+    frame = regions.frame[:, None].expand(n, t, r).reshape(n * t, r)
+    alike = regions.frame[:, :, None] == regions.frame[:, None]
+    sure = (attn @ (boxes.soft_iou_match(regions.boxes) * alike)).masked_fill(~regions.valid[:, None], -1.0)
+    heaviest = Glimpse(sure.reshape(n * t, r)).picks(decoded.tokens.flatten(), frame).view(n, t, r)
+    picks = heaviest if decoded.picks is None else torch.where(known[..., None], heaviest, decoded.picks)
+    return replace(decoded, attn=attn, picks=picks)
+
+
+def link(
+    decoded: Decoding,
+    regions: Regions,
+    vocab: Vocab,
+    ids: Sequence[str],
+    groundable: Callable[[str], bool] | Collection[str],
+    *,
+    looks: int = 5,
+    media: Sequence[str] = (),
+) -> list[GroundedCaption]:
+    """Captions as people read them: words joined by spaces, a Link for each groundable word and frame, a Look for all.
+
+    A link's score is the attention on the regions whose union is its box. `looks`: how many regions a Look shows.
+    Row i of `decoded` speaks of row i of `regions`, which is `ids[i]`.
+    """
+    is_groundable = groundable if callable(groundable) else groundable.__contains__
+    where, sure = (x.tolist() for x in boxes_of(decoded, regions))  # [row][token][frame]
+    weights, top = (x.tolist() for x in decoded.attn.topk(min(looks, decoded.attn.shape[2]), 2))
+    region_boxes, frames, sizes = regions.boxes.tolist(), regions.frame.tolist(), regions.size.tolist()
+    captions = []
+    for i, (name, token_ids, logp) in enumerate(
+        zip(ids, decoded.tokens.tolist(), decoded.logp.sum(1).tolist(), strict=True)
+    ):
+        tokens = tuple(vocab.decode(token_ids))
+        spans = _spans(tokens)
+        links = [
+            Link(t, spans[t], _box(box), min(1.0, score), frame)
+            for t, word in enumerate(tokens)
+            if is_groundable(word)
+            for frame, (box, score) in enumerate(zip(where[i][t], sure[i][t], strict=True))
+            if not math.isnan(box[0])
+        ]
+        shown = [_look(t, top[i][t], weights[i][t], region_boxes[i], frames[i]) for t in range(len(tokens))]
+        size = (round(sizes[i][0]), round(sizes[i][1]))
+        source = media[i] if media else ""
+        captions.append(
+            GroundedCaption(name, " ".join(tokens), tokens, spans, tuple(links), tuple(shown), logp, size, source)
+        )
+    return captions
+
+
+def _look(
+    token: int, top: Sequence[int], weights: Sequence[float], places: Sequence[Sequence[float]], frames: Sequence[int]
+) -> Look:
+    seen = [(r, w) for r, w in zip(top, weights, strict=True) if w > 0]
+    return Look(
+        token,
+        tuple(_box(places[r]) for r, _ in seen),
+        tuple(w for _, w in seen),
+        tuple(frames[r] for r, _ in seen),
+    )
+
+
+def _spans(tokens: Sequence[str]) -> tuple[Span, ...]:
+    """Characters of each token in the tokens joined by spaces."""
+    spans, start = [], 0
+    for token in tokens:
+        spans.append((start, start + len(token)))
+        start += len(token) + 1
+    return tuple(spans)
+
+
+def _box(values: Sequence[float]) -> Box:
+    left, top, right, bottom = values
+    return left, top, right, bottom

@@ -1,0 +1,231 @@
+"""Regions of drawn scenes, some milliseconds per image.
+
+Where: neighbouring pixels of nearly one colour are segments; neighbouring segments are merged again and again, by
+several measures of belonging together. Every segment and every merger is a proposal: parts, wholes, and wholes together
+with what they touch. This is selective search on pictures of flat colours.
+
+What: a region's feature is, side by side, what a small network that was trained on other scenes makes of it (128), its
+colours (19) and its place (8). The network also says which classes it may be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from groundling.errors import GroundlingError
+from groundling.regions.sources._segments import Bools, Ints, Segments, boxes_of, mergers, segment, standing_out
+from groundling.scenes import detector
+from groundling.tensors import Regions
+from groundling.types import Fingerprint
+
+Floats = NDArray[np.float64]
+
+VERSION = "3"
+FEWEST, MOST = 20, 100
+STEP = 9.0  # neighbouring pixels that differ by more belong to different segments
+SAME = 0.6  # IoU above which two proposals are one, unless told otherwise
+WIDEST = 160  # segments are found on a copy that is no wider
+MEASURES = ((1.0, 1.0, 0.0, 0.0), (1.0, 0.3, 1.0, 0.0), (0.2, 1.0, 0.2, 1.0))  # weights of `mergers`
+THUMB, HISTOGRAM, CELLS, ANGLES, PLACE = 6, 19, 3, 8, 8
+DIM = detector.LOOKS + HISTOGRAM + PLACE
+
+
+def make(count: int = 36, same: float = SAME, sure: float = 0.0) -> SceneRegions:
+    """`count` is the largest number of regions of an image, from 20 to 100; `same` the IoU above which two are one.
+
+    With count 100 and same 0.9 things are covered by as many proposals as a detector gives. `sure` leaves out regions
+    whose likeliest name has less probability, most parts and most pairs of things, as a detector does; the whole
+    picture stays.
+    """
+    if not FEWEST <= count <= MOST:
+        raise GroundlingError(f"the scenes source gives {FEWEST} to {MOST} regions, not {count}")
+    if not 0 < same < 1:
+        raise GroundlingError(f"same is an overlap between 0 and 1, not {same}")
+    if not 0 <= sure < 1:
+        raise GroundlingError(f"sure is a probability below 1, not {sure}")
+    parameters = {"count": count} | ({} if same == SAME else {"same": same}) | ({"sure": sure} if sure else {})
+    weights = {detector.WEIGHTS.name: detector.WEIGHTS.sha256}
+    return SceneRegions(count, same, sure, Fingerprint("scenes", VERSION, DIM, parameters, weights, detector.LABELS))
+
+
+@dataclass(frozen=True)
+class SceneRegions:
+    """A region source: an RGB image in, regions out; the first region is the whole image."""
+
+    count: int
+    same: float
+    sure: float
+    fingerprint: Fingerprint
+
+    def __call__(self, image: Image.Image) -> Regions:
+        boxes, described = describe(image.convert("RGB"), self.count, self.same)
+        looks, classes = detector.look(described)
+        feats = np.concatenate([looks, described[:, -HISTOGRAM - PLACE :].astype(np.float32)], 1)
+        labels, scores = detector.say(classes)
+        kept = scores[:, 0] >= self.sure
+        kept[0] = True
+        return Regions.of(
+            torch.from_numpy(feats[kept]),
+            torch.from_numpy(boxes[kept]),
+            image.size,
+            labels=torch.from_numpy(labels[kept]),
+            scores=torch.from_numpy(scores[kept]),
+        )
+
+
+def describe(image: Image.Image, count: int, same: float) -> tuple[Floats, Floats]:
+    """Boxes (R, 4) in pixels of an RGB image, and what the network sees of each."""
+    small = image.reduce(max(1, -(-image.width // WIDEST)))
+    found = segment(np.asarray(small, np.float64), STEP)
+    boxes, holds = propose(found, count, same)
+    return boxes * _scale(image, small), appearance(image, small, found, boxes, holds)
+
+
+def _scale(image: Image.Image, small: Image.Image) -> Floats:
+    """From pixels of the small copy to pixels of the image; its last row and column may be narrower than the others."""
+    return np.array([image.width / small.width, image.height / small.height] * 2)
+
+
+# ---------------------------------------------------------------- where
+
+
+def propose(found: Segments, count: int, same: float) -> tuple[Floats, Bools]:
+    """Boxes (R, 4) in pixels of the map of segments, and which segments each is about (R, S).
+
+    First the whole picture and the grounds, then whatever stands out most and is not there yet. Where that is too
+    little, parts of these: the upper and the lower half of each.
+    """
+    high, wide = found.of.shape
+    every = np.ones((1, len(found.area)), bool)
+    single = np.eye(len(found.area), dtype=bool)
+    grounds = single[np.flatnonzero(found.ground)[np.argsort(-found.area[found.ground], kind="stable")][:4]]
+    things = np.concatenate([single[~found.ground], *(mergers(found, *weights) for weights in MEASURES)])
+    things = things[np.argsort(-standing_out(found, things), kind="stable")][: 5 * count]
+    holds = np.concatenate([every, grounds, things])
+    boxes = boxes_of(found, holds).astype(np.float64)
+    boxes[0] = 0, 0, wide, high
+    kept = _distinct(boxes, count, same)
+    boxes, holds = boxes[kept], holds[kept]
+    while len(boxes) < FEWEST:
+        boxes, holds = np.concatenate([boxes, _halves(boxes)])[:FEWEST], np.tile(holds, (3, 1))[:FEWEST]
+    return boxes, holds
+
+
+def _distinct(boxes: Floats, count: int, same: float) -> Ints:
+    """The first `count` of those whose IoU with every earlier one is at most `same`."""
+    low, high = np.maximum(boxes[:, None, :2], boxes[:, :2]), np.minimum(boxes[:, None, 2:], boxes[:, 2:])
+    sides = (high - low).clip(0)
+    shared = sides[..., 0] * sides[..., 1]
+    area = shared.diagonal()
+    alike = shared > same * (area[:, None] + area - shared)
+    alive, kept = np.ones(len(boxes), bool), []
+    for i in range(len(boxes)):
+        if alive[i]:
+            kept.append(i)
+            alive &= ~alike[i]
+        if len(kept) == count:
+            break
+    return np.array(kept)
+
+
+def _halves(boxes: Floats) -> Floats:
+    """(R, 4) -> (2 R, 4), all upper halves, then all lower ones."""
+    upper, lower = boxes.copy(), boxes.copy()
+    upper[:, 3] = lower[:, 1] = (boxes[:, 1] + boxes[:, 3]) / 2
+    return np.concatenate([upper, lower])
+
+
+# ---------------------------------------------------------------- what
+
+
+def appearance(image: Image.Image, small: Image.Image, found: Segments, boxes: Floats, holds: Bools) -> Floats:
+    """(R, 255): what the box looks like, what of it belongs to the region, its edges, surroundings, colours, place.
+
+    Each kind of number is brought to about mean 0 and deviation 1, so that none drowns the others in a linear layer.
+    """
+    pixels = np.stack([_thumb(image, box) for box in boxes * _scale(image, small)])
+    return np.concatenate(
+        [
+            4 * pixels,
+            2 * _belongs(found, boxes, holds),
+            6 * np.sqrt(_edges(small, boxes)) - 0.7,
+            4 * _around(small, boxes),
+            3 * np.sqrt(_colours(small, found, holds)),
+            3 * _place(boxes, found.of.shape) - 1.5,
+        ],
+        1,
+    )
+
+
+def _place(boxes: Floats, shape: tuple[int, ...]) -> Floats:
+    """(R, PLACE), sides, width, height, size and how wide it is for its height, as shares of the picture."""
+    high, wide = shape
+    left, top, right, bottom = (boxes / [wide, high, wide, high]).T
+    across, down = right - left, bottom - top
+    return np.stack([left, top, right, bottom, across, down, np.sqrt(across * down), across / (across + down)], 1)
+
+
+def _thumb(image: Image.Image, box: Floats) -> Floats:
+    """The box as 6 by 6 pixels, flat, from -0.5 to 0.5."""
+    left, top = (min(at, side - 1.0) for at, side in zip(box[:2].tolist(), image.size, strict=True))
+    right, bottom = (min(at, float(side)) for at, side in zip(box[2:].tolist(), image.size, strict=True))
+    patch = image.resize((THUMB, THUMB), Image.Resampling.BOX, (left, top, max(right, left + 1), max(bottom, top + 1)))
+    return np.asarray(patch, np.float64).reshape(-1) / 255 - 0.5
+
+
+def _belongs(found: Segments, boxes: Floats, holds: Bools) -> Floats:
+    """(R, 36), how much of each of 6 by 6 cells belongs to the region, from four points in each; -0.5 to 0.5."""
+    steps = (np.arange(2 * THUMB) + 0.5) / (2 * THUMB)
+    x = (boxes[:, :1] + (boxes[:, 2:3] - boxes[:, :1]) * steps).astype(np.int64)  # (R, 12)
+    y = (boxes[:, 1:2] + (boxes[:, 3:] - boxes[:, 1:2]) * steps).astype(np.int64)
+    inside = holds[np.arange(len(boxes))[:, None, None], found.of[y[:, :, None], x[:, None, :]]]
+    share: Floats = inside.reshape(-1, THUMB, 2, THUMB, 2).mean((2, 4)).reshape(len(boxes), -1)
+    return share - 0.5
+
+
+def _around(image: Image.Image, boxes: Floats) -> Floats:
+    """(R, 12), mean colours of 2 by 2 cells of a box twice as wide and high; -0.5 to 0.5."""
+    half = (boxes[:, 2:] - boxes[:, :2]) / 2
+    wider = np.concatenate([boxes[:, :2] - half, boxes[:, 2:] + half], 1).clip(0, [*image.size, *image.size])
+    pixels = np.moveaxis(np.asarray(image, np.float64) / 255 - 0.5, -1, 0)
+    sums, counts = _cells(pixels, wider, 2), _cells(np.ones((1, *pixels.shape[1:])), wider, 2)
+    return (sums / np.maximum(1, counts)).reshape(len(boxes), -1)
+
+
+def _cells(channels: Floats, boxes: Floats, side: int) -> Floats:
+    """(C, H, W), (R, 4) -> (R, C, side, side), sums over the cells of each box, by a table of sums from the corner."""
+    table = np.zeros((channels.shape[0], channels.shape[1] + 1, channels.shape[2] + 1))
+    np.cumsum(channels.cumsum(1), axis=2, out=table[:, 1:, 1:])
+    steps = np.linspace(0, 1, side + 1)
+    x = np.rint(boxes[:, :1] + (boxes[:, 2:3] - boxes[:, :1]) * steps).astype(np.int64)  # (R, side + 1)
+    y = np.rint(boxes[:, 1:2] + (boxes[:, 3:] - boxes[:, 1:2]) * steps).astype(np.int64)
+    corners = table[:, y[:, :, None], x[:, None, :]]
+    return np.moveaxis(np.diff(np.diff(corners, axis=2), axis=3), 0, 1)
+
+
+def _colours(image: Image.Image, found: Segments, holds: Bools) -> Floats:
+    """(R, 19), share of each colour in the pixels that belong: black, gray, white, 8 hues dark and bright."""
+    hue, vivid, light = np.moveaxis(np.asarray(image.convert("HSV"), np.int64), -1, 0)
+    name = np.where(vivid < 50, 16 + np.digitize(light, (80, 200)), hue * 8 // 256 + 8 * (light > 150))
+    count = len(found.area)
+    each = np.bincount((found.of * HISTOGRAM + name).ravel(), minlength=count * HISTOGRAM).reshape(count, HISTOGRAM)
+    total = holds @ each.astype(np.float64)
+    shares: Floats = total / total.sum(1, keepdims=True)
+    return shares
+
+
+def _edges(image: Image.Image, boxes: Floats) -> Floats:
+    """(R, 72), share of edge of each of 8 directions in each of 3 by 3 cells of the box."""
+    gray = np.asarray(image.convert("L"), np.float64)
+    dx, dy = np.diff(gray, axis=1, append=gray[:, -1:]), np.diff(gray, axis=0, append=gray[-1:])
+    angle = (np.floor(np.arctan2(dy, dx) / np.pi * ANGLES) % ANGLES).astype(np.int64)
+    strength = np.zeros((ANGLES, *gray.shape))
+    np.put_along_axis(strength, angle[None], np.hypot(dx, dy)[None], 0)
+    flat = _cells(strength, boxes, CELLS).reshape(len(boxes), -1).clip(0)  # differences of sums may be just below 0
+    share: Floats = flat / np.maximum(1e-6, flat.sum(1, keepdims=True))
+    return share

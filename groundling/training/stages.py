@@ -1,0 +1,62 @@
+"""What a recipe hands to the loop: its parts by name, and stages that say what to minimise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from groundling.tensors import Batch
+from groundling.training.schedules import Schedule, constant
+
+
+class Parts(nn.Module):
+    """Modules by name: `Parts(captioner=..., guide=...)`, then `parts.captioner`."""
+
+    def __init__(self, **parts: nn.Module) -> None:
+        super().__init__()
+        for name, part in parts.items():
+            self.add_module(name, part)
+
+    def __getattr__(self, name: str) -> Any:
+        return super().__getattr__(name)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When a loss is computed: `epoch` of the stage, `step` of the epoch, both from 0."""
+
+    epoch: int
+    step: int
+
+
+Losses = Callable[[Parts, Batch, Clock], Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of training with one objective: the sum of what `losses` returns, each term already weighted."""
+
+    name: str
+    losses: Losses
+    lr: float
+    epochs: int
+    trains: tuple[str, ...]  # the parts that learn; all others are frozen, without dropout
+    clip: float = 10.0  # largest norm of the gradient
+    schedule: Schedule = constant  # factor of lr, from the epoch and the scores so far
+    watch: str = "cider-d"  # the score, greater is better, that decides which weights are kept; "": the last ones are
+    patience: int = 0  # stop after so many epochs without a better score; 0: never
+
+
+class Step(nn.Module):
+    """The stage's losses as one forward(): training in several processes averages only what passes through it."""
+
+    def __init__(self, parts: Parts, losses: Losses) -> None:
+        super().__init__()
+        self.parts = parts
+        self.losses = losses
+
+    def forward(self, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+        return dict(self.losses(self.parts, batch, clock))

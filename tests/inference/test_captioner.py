@@ -1,0 +1,221 @@
+"""What the README shows, on a model that was never trained: its words are nonsense, its shapes are not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image, ImageDraw
+
+import groundling
+from groundling import inference, recipes
+from groundling.errors import GroundlingError
+from groundling.inference import calibration, loading
+from groundling.recipes.two_branch import TwoBranch
+from groundling.recipes.updown import Updown
+from groundling.regions.fingerprints import IMPORTED
+from groundling.regions.records import Layout
+from groundling.regions.sources import source
+from groundling.regions.store import Store, Writer
+from groundling.tensors import Regions
+from groundling.text.classes import Classes
+from groundling.text.vocab import Vocabulary
+
+NOUNS = ("dog", "ball")
+WORDS = [*NOUNS, "a", "with", "red"]
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    image = Image.new("RGB", (120, 90), "white")
+    pen = ImageDraw.Draw(image)
+    pen.rectangle((10, 10, 50, 60), fill="red")
+    pen.ellipse((70, 40, 110, 80), fill="blue")
+    path = tmp_path_factory.mktemp("pictures") / "a photo.png"
+    image.save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model on the regions of scenes whose weights are large, so that it looks here and there."""
+    torch.manual_seed(0)
+    made = source("scenes")
+    layout = Layout.of(made(Image.new("RGB", (32, 32), "white")))
+    recipe = Updown(hidden=8, embed=8, attention=8, length=6)
+    vocab, classes = Vocabulary.build([WORDS], min_count=1), Classes(NOUNS, {noun: noun for noun in NOUNS})
+    parts = recipe.parts(vocab, layout, classes)
+    with torch.no_grad():
+        for weight in parts.parameters():
+            weight.mul_(4)
+    path = tmp_path_factory.mktemp("model")
+    recipes.save(path, recipes.Model(recipe, parts, vocab, made.fingerprint, layout, classes))
+    return path
+
+
+@pytest.fixture(scope="module")
+def looking(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grounder that never learned, with words of its own, which says a probability of (cosine + 1) / 2."""
+    torch.manual_seed(1)
+    seen = recipes.load(folder)
+    recipe = TwoBranch(joint=8, embed=8, hidden=8, distill=0)
+    vocab = Vocabulary.build([["ball", "the", "dog"]], min_count=1)
+    parts = recipe.parts(vocab, seen.layout, seen.groundable)
+    path = tmp_path_factory.mktemp("grounder")
+    recipes.save(path, recipes.Model(recipe, parts, vocab, seen.fingerprint, seen.layout, seen.groundable))
+    presence = {"format": calibration.FORMAT, "calibration": {"x": [-1, 1], "p": [0, 1]}}
+    (path / calibration.CALIBRATION).write_text(json.dumps(presence))
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> groundling.GroundedCaptioner:
+    return groundling.load(folder)
+
+
+def talkative(model: groundling.GroundedCaptioner, picture: Path) -> groundling.GroundedCaption:
+    """A caption with a link, drawn: greedily an untrained model may say no noun at all."""
+    drawn = (model.caption(picture, inference.Sampling(seed=seed)) for seed in range(50))
+    return next(said for said in drawn if said.links)
+
+
+def test_every_link_is_a_noun_with_a_box_inside_the_picture(model: groundling.GroundedCaptioner, picture: Path) -> None:
+    said = talkative(model, picture)
+    assert said.id == "a photo" and said.media == str(picture) and said.size == (120, 90)
+    for link in said:
+        left, top, right, bottom = link.box
+        assert said.word(link) in NOUNS and 0 <= left < right <= 120 and 0 <= top < bottom <= 90
+
+
+def test_the_drawing_is_the_picture_with_coloured_boxes_and_a_strip_below(
+    model: groundling.GroundedCaptioner, picture: Path
+) -> None:
+    said = talkative(model, picture)
+    drawn, bare = groundling.draw(picture, said), groundling.draw(picture, replace(said, links=()))
+    assert drawn.width == 640 and drawn.height > 480
+    assert drawn.tobytes() != bare.tobytes()
+
+
+def test_a_path_and_its_image_get_the_same_caption(model: groundling.GroundedCaptioner, picture: Path) -> None:
+    with Image.open(picture) as image:
+        assert model.caption(image).text == model.caption(picture).text
+
+
+def test_a_beam_is_never_less_likely_than_greedy(model: groundling.GroundedCaptioner, picture: Path) -> None:
+    wide = inference.BeamSearch(beam=len(WORDS) ** 3)
+    assert model.caption(picture, wide).logp >= model.caption(picture).logp - 1e-4
+
+
+def test_restrictions_hold_without_a_beam_too(model: groundling.GroundedCaptioner, picture: Path) -> None:
+    tokens = model.caption(picture, inference.BeamSearch(no_repeat=1, min_length=5)).tokens
+    assert len(tokens) == len(set(tokens)) == 5
+
+
+def test_a_seed_decides_what_is_drawn(model: groundling.GroundedCaptioner, picture: Path) -> None:
+    said = [model.caption(picture, inference.Sampling(seed=seed)).text for seed in (1, 1, 2, 3, 4)]
+    assert said[0] == said[1] and len(set(said)) > 1
+
+
+def test_a_batch_says_what_each_of_its_images_says_alone(model: groundling.GroundedCaptioner, picture: Path) -> None:
+    images = [Image.open(picture), Image.new("RGB", (50, 50), "green")]
+    together = model.say(Regions.stack([model.regions(image) for image in images]), ["0", "1"], ["", ""])
+    assert [said.text for said in together] == [model.caption(image).text for image in images]
+
+
+def test_evidence_is_how_likely_the_noun_alone_is_there(folder: Path, looking: Path, picture: Path) -> None:
+    said = talkative(groundling.load(folder, grounder=looking), picture)
+    grounder = inference.load_grounder(looking)
+    for link in said:
+        cosine = grounder.rank(grounder.regions(picture), [[said.word(link)]]).similarity.max()
+        assert link.evidence == pytest.approx((float(cosine) + 1) / 2, abs=1e-5)
+
+
+def test_evidence_comes_from_all_regions_of_the_grounder_however_few_the_captioner_sees(
+    folder: Path, looking: Path, picture: Path
+) -> None:
+    """As it was calibrated: the best of fewer regions would fit less well, and true words would look made up."""
+    captioner, grounder = groundling.load(folder, grounder=looking), inference.load_grounder(looking)
+    few = replace(captioner.model.recipe, regions_per_image=2)  # type: ignore[type-var]
+    said = talkative(
+        inference.GroundedCaptioner(replace(captioner.model, recipe=few), captioner.device, captioner.reranker), picture
+    )
+    regions = grounder.regions(picture)
+    for link in said:
+        likely = [grounder.likely(grounder.rank(some, [[said.word(link)]]))[0] for some in (regions, regions.first(2))]
+        assert link.evidence == pytest.approx(likely[0], abs=1e-5) != pytest.approx(likely[1], abs=1e-5)
+
+
+def test_evidence_is_the_same_in_a_batch_and_unknown_without_calibration(
+    folder: Path, looking: Path, picture: Path, tmp_path: Path
+) -> None:
+    captioner = groundling.load(folder, grounder=looking)
+    images = [Image.new("RGB", (50, 50), "green"), Image.open(picture)]
+    batch = Regions.stack([captioner.regions(image) for image in images])
+    decoding = inference.BeamSearch(no_repeat=1, min_length=5)  # all five words, so both nouns
+    alone = [captioner.caption(image, decoding) for image in images]
+    for one, other in zip(captioner.say(batch, ["", ""], ["", ""], decoding), alone, strict=True):
+        assert [link.evidence for link in one] == pytest.approx([link.evidence for link in other], abs=1e-5)
+    shutil.copytree(looking, tmp_path / "new", ignore=shutil.ignore_patterns(calibration.CALIBRATION))
+    said = groundling.load(folder, grounder=tmp_path / "new").caption(picture, decoding)
+    assert said.links and all(link.evidence is None for link in said)
+
+
+def test_without_a_path_the_weights_of_the_package_are_loaded(
+    folder: Path, looking: Path, picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "SHIPPED", tmp_path)
+    for load in (groundling.load, inference.load_grounder):
+        with pytest.raises(GroundlingError, match="no weights in .* install groundling from its wheel"):
+            load()
+    shutil.copytree(folder, tmp_path / "captioner")
+    shutil.copytree(looking, tmp_path / "grounder")
+    said, named = groundling.load(), groundling.load(folder, grounder=looking)
+    assert said.caption(picture) == named.caption(picture)
+    assert inference.load_grounder().ground(picture, phrases=["dog"]) == inference.load_grounder(looking).ground(
+        picture, phrases=["dog"]
+    )
+
+
+@pytest.mark.parametrize("parameters", [{"count": None}, {"count": "many"}, {"wings": 2}])
+def test_parameters_that_a_source_cannot_take_are_told(
+    model: groundling.GroundedCaptioner, parameters: dict[str, object]
+) -> None:
+    with pytest.raises(GroundlingError, match="scenes"):
+        loading.source_of(replace(model.model.fingerprint, parameters=parameters))
+
+
+def test_regions_of_a_store_are_said_as_those_made_on_the_fly(
+    model: groundling.GroundedCaptioner, picture: Path, tmp_path: Path
+) -> None:
+    with Writer(tmp_path / "store", model.model.fingerprint) as writer:
+        writer.add("x", model.regions(picture))
+    [said] = model.captions_of(Store.open(tmp_path / "store"), ["x"])
+    assert said.id == "x" and said.text == model.caption(picture).text
+
+
+def test_a_model_of_imported_regions_asks_for_a_store(model: groundling.GroundedCaptioner, picture: Path) -> None:
+    imported = replace(model.model.fingerprint, name="butd36", version=IMPORTED)
+    captioner = inference.GroundedCaptioner(replace(model.model, fingerprint=imported), torch.device("cpu"))
+    with pytest.raises(GroundlingError, match=r"imported regions \(butd36\): give --regions STORE"):
+        captioner.caption(picture)
+
+
+def test_a_device_that_is_not_there_is_told(folder: Path) -> None:
+    with pytest.raises(GroundlingError, match="cannot use the device nowhere"):
+        groundling.load(folder, device="nowhere")
+
+
+@pytest.mark.parametrize("wrong", [{"beam": 0}, {"no_repeat": -1}, {"length_penalty": -0.5}])
+def test_a_search_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(GroundlingError):
+        inference.BeamSearch(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": 0}, {"top_k": -1}, {"top_p": 0}, {"top_p": 1.5}])
+def test_a_draw_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(GroundlingError):
+        inference.Sampling(**wrong)
