@@ -9,17 +9,25 @@ import torch
 from groundling.errors import DataError, GroundlingError
 from groundling.recipes import ABOUT
 from groundling.regions.fingerprints import IMPORTED, require
-from groundling.regions.sources import source
+from groundling.regions.sources import names, source
 from groundling.tensors import RegionSource
 from groundling.types import Fingerprint
 
 SHIPPED = Path(__file__).parent.parent / "weights"  # its README is the model card
-CAPTIONER, GROUNDER = "captioner", "grounder"  # folders in it
+WEIGHTS = ("everyday", "flickr8k")  # folders in it; the first is the default
+CAPTIONER, GROUNDER = "captioner", "grounder"  # folders in each of these
 
 
-def shipped(name: str) -> Path:
-    """The folder of the package's own captioner or grounder."""
-    folder = SHIPPED / name
+def model_folder(path: str | Path, part: str) -> Path:
+    """The folder of a captioner or grounder: a path, the name of weights in the package, or "" for the default."""
+    if str(path) in WEIGHTS and not Path(path).exists():
+        return shipped(str(path), part)
+    return Path(path) if str(path) else shipped(WEIGHTS[0], part)
+
+
+def shipped(weights: str, part: str) -> Path:
+    """The folder of a captioner or grounder in the package."""
+    folder = SHIPPED / weights / part
     if not (folder / ABOUT).exists():
         raise GroundlingError(
             f"this installation has no weights in {folder}: name a model that you trained (--model RUN), "
@@ -46,10 +54,16 @@ def source_of(wanted: Fingerprint) -> RegionSource:
             "(in Python: GroundedCaptioner.captions_of)"
         )
     try:
-        made = source(wanted.name, **wanted.parameters)
+        made = source(_module_of(wanted), **wanted.parameters)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"no regions of {wanted.name} can be made with the parameters of this model: {error}"
         ) from error
     require(made.fingerprint, wanted)
     return made
+
+
+def _module_of(wanted: Fingerprint) -> str:
+    """The module of a source: models that were trained with an earlier version of it find that one."""
+    earlier = f"{wanted.name}_v{wanted.version}"
+    return earlier if earlier in names() else wanted.name

@@ -61,17 +61,17 @@ class Backbone(nn.Module):
     """(B, 3, H, W) pixels as (x − 127) / 128, H and W multiples of 32 -> (B, 1280, H/32, W/32)."""
 
     def __init__(self, state: Mapping[str, Tensor]) -> None:
-        """From the state dictionary of an EfficientNet-Lite of any size: its shapes say which."""
+        """From the folded convolutions of an EfficientNet-Lite of any size: its shapes say which. See `fold`."""
         super().__init__()
-        count = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("_blocks."))
-        widths = [state[f"_blocks.{i}._project_conv.weight"].shape[0] for i in range(count)]
+        count = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("blocks."))
+        widths = [state[f"blocks.{i}.down.weight"].shape[0] for i in range(count)]
         first = [i == 0 or widths[i] != widths[i - 1] for i in range(count)]
         stage = np.cumsum(first) - 1
-        self.stem = _folded(state, "_conv_stem", "_bn0", stride=2)
+        self.stem = _convolution(state, "stem", stride=2)
         self.blocks = nn.Sequential(
-            *(_block(state, f"_blocks.{i}.", STAGE_STRIDES[stage[i]] if first[i] else 1) for i in range(count))
+            *(_block(state, f"blocks.{i}.", STAGE_STRIDES[stage[i]] if first[i] else 1) for i in range(count))
         )
-        self.head = _folded(state, "_conv_head", "_bn1")
+        self.head = _convolution(state, "head")
         self.dim = self.head.out_channels
         self.requires_grad_(False).eval()
         for layer in self.modules():
@@ -91,7 +91,7 @@ def load(pinned: Pinned = LITE2) -> Backbone:
     one, and by torch's restricted reader (`weights_only`), which makes tensors and containers and calls nothing else.
     """
     content = io.BytesIO(pinned.read())
-    return Backbone(torch.load(content, map_location="cpu", weights_only=True))
+    return Backbone(fold(torch.load(content, map_location="cpu", weights_only=True)))
 
 
 def pixels(image: Image.Image, long_side: int) -> Tensor:
@@ -112,19 +112,38 @@ def _halves(size: int, kernel: int, stride: int) -> tuple[int, int]:
 
 
 def _block(state: Mapping[str, Tensor], at: str, stride: int) -> Bottleneck:
-    up = _folded(state, at + "_expand_conv", at + "_bn0") if at + "_expand_conv.weight" in state else None
-    depthwise = _folded(state, at + "_depthwise_conv", at + "_bn1", stride)
-    return Bottleneck(up, depthwise, _folded(state, at + "_project_conv", at + "_bn2"))
+    up = _convolution(state, at + "up") if at + "up.weight" in state else None
+    return Bottleneck(up, _convolution(state, at + "depthwise", stride), _convolution(state, at + "down"))
 
 
-def _folded(state: Mapping[str, Tensor], conv: str, norm: str, stride: int = 1) -> Same:
-    weight = state[conv + ".weight"]
+def _convolution(state: Mapping[str, Tensor], name: str, stride: int = 1) -> Same:
+    weight = state[name + ".weight"]
     out, per_group, kernel, _ = weight.shape
     groups = out if per_group == 1 else 1  # the only convolution with one channel per filter is the depthwise one
-    scale = state[norm + ".weight"] / (state[norm + ".running_var"] + EPSILON).sqrt()
     layer = Same(per_group * groups, out, kernel, stride, groups=groups)
     assert layer.bias is not None
     with torch.no_grad():
-        layer.weight.copy_(weight * scale[:, None, None, None])
-        layer.bias.copy_(state[norm + ".bias"] - state[norm + ".running_mean"] * scale)
+        layer.weight.copy_(weight)
+        layer.bias.copy_(state[name + ".bias"])
     return layer
+
+
+def fold(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The published state dictionary, its batch normalisations folded into the convolutions before them."""
+    names = {"_conv_stem": ("stem", "_bn0"), "_conv_head": ("head", "_bn1")}
+    inside = {
+        "_expand_conv": ("up", "_bn0"),
+        "_depthwise_conv": ("depthwise", "_bn1"),
+        "_project_conv": ("down", "_bn2"),
+    }
+    blocks = {name.split(".")[1] for name in state if name.startswith("_blocks.")}
+    for i in blocks:
+        for conv, (short, norm) in inside.items():
+            names[f"_blocks.{i}.{conv}"] = (f"blocks.{i}.{short}", f"_blocks.{i}.{norm}")
+    folded: dict[str, Tensor] = {}
+    for conv, (short, norm) in names.items():
+        if conv + ".weight" in state:
+            scale = state[norm + ".weight"] / (state[norm + ".running_var"] + EPSILON).sqrt()
+            folded[short + ".weight"] = state[conv + ".weight"] * scale[:, None, None, None]
+            folded[short + ".bias"] = state[norm + ".bias"] - state[norm + ".running_mean"] * scale
+    return folded

@@ -33,6 +33,21 @@ def box_means(grid: Floats, boxes: Floats) -> Floats:
     return (torch.from_numpy(weights) @ torch.from_numpy(grid).reshape(channels, -1).T).numpy()
 
 
+def cell_shares(boxes: Floats, height: int, width: int) -> Floats:
+    """(R, height · width): the share of each cell of a map that is inside each box."""
+    edges = [boxes[:, [0, 2]] * width, boxes[:, [1, 3]] * height]
+    across, down = (_covered(span, cells) for span, cells in zip(edges, (width, height), strict=True))
+    return (down[:, :, None] * across[:, None, :]).reshape(len(boxes), -1)
+
+
+def _covered(spans: Floats, cells: int) -> Floats:
+    """(R, 2) -> (R, cells): the share of each unit cell that lies in each span."""
+    left = np.arange(cells, dtype=np.float32)
+    inside = np.minimum(spans[:, 1:], left + 1) - np.maximum(spans[:, :1], left)
+    covered: Floats = np.clip(inside, 0, 1).astype(np.float32)
+    return covered
+
+
 def place(boxes: Floats) -> Floats:
     """(R, 5): left, top, right, bottom, area."""
     area = (boxes[:, 2:] - boxes[:, :2]).prod(1, keepdims=True)

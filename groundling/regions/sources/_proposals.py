@@ -45,12 +45,12 @@ def propose(found: Detections, searched: Floats, count: int) -> Floats:
     return order[_suppress(order, np.arange(len(order), 0, -1), OVERLAP)][:count]
 
 
-def search(rgb: NDArray[np.uint8]) -> Floats:
-    """Boxes of selective search (S, 4), largest first."""
+def search(rgb: NDArray[np.uint8], side: int = SEARCH_SIDE) -> Floats:
+    """Boxes of selective search (S, 4), largest first; the image's long side is brought to `side` pixels."""
     cv2 = opencv()
     height, width = rgb.shape[:2]
-    scale = SEARCH_SIDE / max(width, height)
-    small = [max(16, round(side * scale)) for side in (width, height)]
+    scale = side / max(width, height)
+    small = [max(16, round(length * scale)) for length in (width, height)]
     machine = cv2.ximgproc.segmentation.createSelectiveSearchSegmentation()
     machine.setBaseImage(cv2.resize(rgb[:, :, ::-1], small, interpolation=cv2.INTER_AREA))
     machine.switchToSingleStrategy()

@@ -1,0 +1,92 @@
+"""Version 1 of the source `photos`, for models that were trained with it.
+
+SSD-MobileNetV3 and selective search say where, EfficientNet-Lite2 says what.
+
+Works from package registries alone, on a CPU. A region's feature is, side by side: the mean over its box of
+EfficientNet-Lite2's last map (1280), of the two maps that the detector's first predictions look at (672 and 480),
+the detector's class probabilities (90), and its place (left, top, right, bottom, area; all relative).
+
+OpenCV 4 and 5 differ in the last digits, which exchanges about one region in a hundred for a neighbour.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from groundling.errors import GroundlingError
+from groundling.regions.sources import _backbone, _ssd
+from groundling.regions.sources._features import PLACE, box_means, heard, likeliest, place
+from groundling.regions.sources._proposals import propose, search
+from groundling.tensors import Regions
+from groundling.types import Fingerprint
+
+Floats = NDArray[np.float32]
+
+VERSION = "1"
+FEWEST, MOST = 36, 100
+LONG_SIDE = 512  # pixels; larger photos are made so large first, and the backbone sees exactly this
+LABELS = 5  # likeliest classes kept per region
+
+FILES = (_ssd.GRAPH, _ssd.CONFIG, _ssd.NAMES, _backbone.LITE2)
+DIM = 1280 + sum(_ssd.MAP_DIMS) + _ssd.CLASSES + PLACE
+
+
+def make(regions: int = 50) -> Photos:
+    """The source; at most `regions` boxes per image, 36 to 100, of which fewer are always the first of more."""
+    if not isinstance(regions, int) or not FEWEST <= regions <= MOST:
+        raise GroundlingError(f"regions must be {FEWEST} to {MOST}, got {regions!r}")
+    return Photos(regions)
+
+
+class Photos:
+    """An RGB image in, its Regions out; region 0 is the whole image."""
+
+    def __init__(self, regions: int) -> None:
+        self._regions = regions
+        self._detector = _ssd.Detector()
+        self._backbone = _backbone.load()
+        self.fingerprint = Fingerprint(
+            name="photos",
+            version=VERSION,
+            dim=DIM,
+            parameters={"regions": regions},
+            weights={file.name: file.sha256 for file in FILES},
+            labels=self._detector.labels,
+        )
+
+    def __call__(self, image: Any) -> Regions:
+        size = image.size
+        picture = _fit(image.convert("RGB"))
+        rgb = np.asarray(picture)
+        found = self._detector(rgb)
+        boxes = propose(found, search(rgb), self._regions)
+        with torch.inference_mode():
+            grid = self._backbone(_backbone.pixels(picture, LONG_SIDE))[0].numpy()
+        pooled = [box_means(x, boxes) for x in (grid, *found.maps)]
+        scores = heard(boxes, found.boxes, found.scores)
+        feats = np.concatenate([*pooled, scores, place(boxes)], axis=1)
+        whole = feats[0].copy()
+        whole[-PLACE - _ssd.CLASSES : -PLACE] = found.scores.max(0)  # of the image: what is anywhere in it
+        labels, likely = likeliest(scores, LABELS)
+        return Regions.of(
+            torch.from_numpy(feats),
+            torch.from_numpy(boxes * np.array([*size, *size], np.float32)),
+            size,
+            labels=torch.from_numpy(labels),
+            scores=torch.from_numpy(likely),
+            whole=torch.from_numpy(whole),
+        )
+
+
+def _fit(image: Image.Image) -> Image.Image:
+    """The image, its long side no more than LONG_SIDE; no side vanishes."""
+    scale = LONG_SIDE / max(image.size)
+    if scale >= 1:
+        return image
+    width, height = (max(1, round(side * scale)) for side in image.size)
+    return image.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3.0)
