@@ -26,6 +26,7 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
     "metrics": LOW | {"text"},
     "images": LOW,
     "video": LOW | {"images"},
+    "formats": LOW | {"text", "images"},
     "regions": TENSOR | {"images", "video"},
     "data": TENSOR | {"text", "images", "video", "regions"},
     "models": TENSOR,
