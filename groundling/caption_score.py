@@ -10,7 +10,7 @@ tell the captions of a photo from captions of other photos that share most nouns
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,13 +36,13 @@ def grounding_scores(
     grounder: PhraseGrounder,
     captions: Mapping[str, str],
     image_of: Mapping[str, str],
-    folder: ImageFolder | None = None,
+    find: Callable[[str], Path] | None = None,
     store: Store | None = None,
     *,
     quiet: bool = True,
 ) -> Statistics:
     """g of captions by id; `image_of` names the image of each. Images that captions share are looked at once."""
-    look = regions_of(grounder, folder, store)
+    look = regions_of(grounder, find, store)
     parsed = dict(zip(captions, parse(list(captions.values())), strict=True))
     values: dict[str, float] = {}
     by_image = sorted(captions, key=lambda id: image_of[id])
@@ -90,7 +90,7 @@ def scored(
         return {}
     folder = ImageFolder(images) if images else None
     store = Store.open(regions) if regions else None
-    found = grounding_scores(grounding.load(model), captions, image_of, folder, store, quiet=quiet)
+    found = grounding_scores(grounding.load(model), captions, image_of, folder and folder.find, store, quiet=quiet)
     out = {GROUNDING: found}
     if WITH_REFERENCES in names:
         out[WITH_REFERENCES] = with_references(found, captions, references)

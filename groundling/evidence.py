@@ -19,7 +19,6 @@ from pathlib import Path
 
 from groundling.boxes import iou
 from groundling.errors import DataError, GroundlingError
-from groundling.formats.folder import ImageFolder
 from groundling.grounding import PhraseGrounder, Ranking, joined
 from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
@@ -92,8 +91,8 @@ def caption_evidence(
     if not asked:
         return ()
     said = [_tokens(caption, one, substitute) for one in asked]
-    nouns = [(tokens[head],) for tokens, head in said]
-    ranking = grounder.rank(regions, [tokens for tokens, _ in said] + nouns)
+    wanted = [tokens for tokens, _ in said] + [tokens[head : head + 1] for tokens, head in said]
+    ranking = grounder.rank(regions, wanted)
     whole = Ranking(ranking.similarity[: len(said)], ranking.overlap[: len(said)])
     best = ranking.evidence.tolist()
     likely, probable = _likely(regions, whole), grounder.likely(whole)
@@ -158,24 +157,28 @@ def scaled(evidence: PhraseEvidence, across: float, down: float) -> PhraseEviden
 # ---------------------------------------------------------------- the regions of images by name
 
 
-def regions_of(grounder: PhraseGrounder, folder: ImageFolder | None, store: Store | None) -> Callable[[str], Regions]:
-    """What gives the regions of an image by its name: those of a store that has it, else made from its file."""
-    if folder is None and store is None:
+def regions_of(
+    grounder: PhraseGrounder, find: Callable[[str], Path] | None, store: Store | None
+) -> Callable[[str], Regions]:
+    """What gives the regions of an image by its name: those of a store that has it, else made from the file that
+    `find` finds."""
+    if find is None and store is None:
         raise GroundlingError("nothing to look at: give --images FOLDER, or --regions STORE")
     if store is not None:
         require(store.fingerprint, grounder.model.fingerprint)
 
     @lru_cache(maxsize=KEPT)
     def regions(name: str) -> Regions:
-        stored = (
-            None
-            if store is None
-            else next((id for id in (name, Path(name).name, Path(name).stem) if id in store), None)
-        )
-        if store is not None and stored is not None:
+        stored = store is not None and next((id for id in _ids(name) if id in store), None)
+        if store is not None and stored:
             return store[stored]
-        if folder is None:
+        if find is None:
             raise DataError(f"{store.path if store else ''} has no regions of {name!r}: give --images FOLDER, too")
-        return grounder.regions(folder.find(name))
+        return grounder.regions(find(name))
 
     return regions
+
+
+def _ids(name: str) -> tuple[str, str, str]:
+    """What an image may be called in a store."""
+    return name, Path(name).name, Path(name).stem

@@ -103,19 +103,22 @@ class Auditor:
 
     def _judged(self, one: PhraseEvidence, given: Place | None) -> Judged:
         found = self.known.find(one.noun, one.lemma)
-        about = {"phrase": one.phrase, "span": one.span, "noun": one.noun, "lemma": one.lemma, "given": given}
         if found is None or one.probability is None:
             named = {one.noun, one.lemma} & NO_THING
             reason = "it names no thing that has a place" if named else f"the grounder never learned {one.noun!r}"
-            return Judged(**about, verdict=CANNOT_TELL, probability=None, reason=reason)  # type: ignore[arg-type]
-        asked = {"asked": found.word, "how": found.how} if found.how != SAME else {}
+            return Judged(one.phrase, one.span, one.noun, one.lemma, CANNOT_TELL, None, reason=reason, given=given)
         overlap = None if given is None else best_overlap(given, [place.box for place in one.likely])
         return Judged(
-            **about,  # type: ignore[arg-type]
-            **asked,
-            verdict=self._verdict(one.probability, overlap),
-            probability=one.probability,
-            likely=one.likely,
+            one.phrase,
+            one.span,
+            one.noun,
+            one.lemma,
+            self._verdict(one.probability, overlap),
+            one.probability,
+            one.likely,
+            asked=found.word if found.how != SAME else "",
+            how=found.how,
+            given=given,
             overlap=overlap,
         )
 
