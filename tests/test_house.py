@@ -21,7 +21,7 @@ TENSOR = LOW | {"tensors", "boxes"}
 MEDIA = {"images", "video"}
 BRICKS = TENSOR | MEDIA | {"text", "data", "regions", "models", "objectives", "metrics", "decoding"}
 USE = BRICKS | {"recipes", "training"}
-ALL = USE | {"inference", "evaluation", "scenes", "report", "papers", "__version__"}
+ALL = USE | {"inference", "evaluation", "scenes", "report", "papers", "formats", "audit", "__version__"}
 MAY_IMPORT = {  # a module or package -> what of ours it may import, itself aside; the longest name that fits counts
     "__init__": {"inference", "report", "types"},
     "__main__": {"cli"},
@@ -35,6 +35,7 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
     "images": LOW,
     "video": LOW | {"images"},
     "text": LOW,
+    "formats": LOW | {"text", "images"},
     "metrics": LOW | {"text", "__version__"},
     "regions": TENSOR | MEDIA,
     "data": TENSOR | MEDIA | {"text", "regions"},
@@ -48,6 +49,7 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
     "evaluation": USE | {"inference"},
     "scenes": TENSOR | MEDIA | {"text", "data", "regions"},
     "report": TENSOR | MEDIA | {"data"},
+    "audit": USE | {"inference", "evaluation", "formats", "report"},
     "papers": USE | {"inference", "evaluation", "report", "__version__"},
     "commands": ALL,
 }

@@ -21,6 +21,8 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
     "seeds": "train, caption and score with several seeds: mean and deviation of every score",
     "caption": "caption images and videos, each noun with its box",
     "ground": "find the phrases of a sentence in an image, each with its box",
+    "audit": "is each noun of anybody's captions really in its image, and is its box right?",
+    "convert": "grounded output of other models: from one convention of boxes to another",
     "labels": "which phrases of a data set have a class of a detector",
     "report": "one HTML page to look at captions and boxes",
     "score": "score captions and their grounding",

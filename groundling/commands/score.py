@@ -25,6 +25,8 @@ OFFICIAL = {  # what the first word may be -> module, one line
     "activitynet-entities": ("score_grounding", "an ActivityNet-Entities submission, as its evaluator scores it"),
     "phrases": ("score_phrases", "phrase localisation: Recall@1/5/10, pointing game, upper bound"),
     "chair": ("score_chair", "CHAIR: objects that captions mention and images do not show"),
+    "human": ("score_human", "how well metrics agree with people's ratings of captions: Kendall's tau_b and tau_c"),
+    "foils": ("score_foils", "does a grounder see which noun of a caption was replaced by one that is not there?"),
     "classes": ("score_classes", "region classification: does the class of a region fit what people drew there?"),
     "attention": ("score_attention", "a trained model, by where it looks while it reads the captions of people"),
 }

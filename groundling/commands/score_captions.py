@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundling.commands.score_human import add_look
 from groundling.commands.score_table import add_common, compared, ends, metric_names, print_scores, resampled
 
 if TYPE_CHECKING:
@@ -20,12 +21,17 @@ scale of the official scripts: BLEU, ROUGE-L, METEOR and SPICE from 0 to 1, CIDE
 as "CIDEr" is CIDEr-D here; CIDEr is the plain one. Images without a prediction are left out, and counted in the
 signature; a prediction for an unknown image, or a second one for the same image, is an error.
 
-SPICE alone needs Java, and files that no package carries: see docs/spice.md."""
+SPICE alone needs Java, and files that no package carries: see docs/spice.md.
+
+grounding looks at the image and needs no references: how much of what a caption names the grounder finds there, 0 to 1.
+grounding-ref joins it with METEOR: (grounding + 2 METEOR) / 3. Both take the image from `file_name` of the references
+file, or from the id; several entries may share an image. They need --images, or --regions."""
 
 EPILOG = """\
 examples:
   groundling score captions --pred results.json --refs captions_val2014.json
   groundling score captions --pred results.json --refs refs.json --metrics bleu,cider-d --json --per-image
+  groundling score captions --pred results.json --refs refs.json --images photos --metrics grounding,grounding-ref
   groundling df captions_train2014.json -o train.df             # document frequencies, to score few images
   groundling score captions --pred one.json --refs refs.json --metrics cider-d --df train.df"""
 
@@ -40,19 +46,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--metrics",
         default="bleu,rouge,cider,cider-d",
         metavar="NAMES",
-        help="of bleu, rouge, cider, cider-d, meteor, spice, with commas (default: %(default)s)",
+        help="bleu, rouge, cider, cider-d, meteor, spice, grounding, grounding-ref, with commas (default: %(default)s)",
     )
     parser.add_argument("--df", type=Path, metavar="FILE", help="document frequencies for CIDEr (`groundling df`)")
     parser.add_argument("--java", action="store_true", help="METEOR by its own jar, as a cross-check; needs Java")
     parser.add_argument("--per-image", action="store_true", help="the scores of each image, too")
+    add_look(parser)
     add_common(parser, "results")
 
 
 def run(args: argparse.Namespace) -> None:
     from groundling.metrics.captions import score_captions
 
+    names = metric_names(args.metrics)
+
     def judged(pred: Path) -> list[Statistics]:
-        return score_captions(pred, args.refs, metric_names(args.metrics), args.df, args.java)
+        plain = [name for name in names if not name.startswith("grounding")]
+        found = score_captions(pred, args.refs, plain, args.df, args.java) if plain else []
+        return found + (_looked(pred, names, args) if len(plain) < len(names) else [])
 
     found = judged(args.pred)
     intervals = resampled(found, args.bootstrap)
@@ -63,6 +74,21 @@ def run(args: argparse.Namespace) -> None:
     print_scores([statistics.score() for statistics in found], intervals, tests)
     if args.per_image:
         _print_images(found)
+
+
+def _looked(pred: Path, names: list[str], args: argparse.Namespace) -> list[Statistics]:
+    """grounding and grounding-ref: the image of a caption is the file that the references name, else its id."""
+    from groundling import caption_score
+    from groundling.errors import DataError
+    from groundling.metrics.caption_files import read_file_names, read_predictions, read_references
+
+    wanted = [name for name in names if name.startswith("grounding")]
+    if unknown := set(wanted) - {caption_score.GROUNDING, caption_score.WITH_REFERENCES}:
+        raise DataError(f"unknown metric {min(unknown)!r}; there are also grounding and grounding-ref")
+    captions, files = read_predictions(pred), read_file_names(args.refs)
+    images = {id: files.get(id, id) for id in captions}
+    options = {"model": args.model, "images": args.images, "regions": args.regions, "quiet": args.json}
+    return list(caption_score.scored(wanted, captions, read_references(args.refs), images, **options).values())
 
 
 def _as_json(found: list[Statistics], per_image: bool) -> dict[str, object]:

@@ -52,6 +52,17 @@ def read_references(source: Source) -> dict[str, list[str]]:
     return captions
 
 
+def read_file_names(source: Source) -> dict[str, str]:
+    """image id -> its `file_name`, of the images of a COCO captions file that have one. Several may share a file."""
+    file, name = read_json(source, "references")
+    rows = Place(name).expect(file, dict).get("images", [])
+    return {
+        Place(name, "images", i).id(row, "id"): Place(name, "images", i).get(row, "file_name", str)
+        for i, row in enumerate(Place(name, "images").expect(rows, list))
+        if "file_name" in Place(name, "images", i).expect(row, dict)
+    }
+
+
 def _rows(source: Source) -> tuple[list[Any], str]:
     """The members of a JSON list, or of JSON lines."""
     if not isinstance(source, str | Path):

@@ -1,0 +1,140 @@
+"""Judge the nouns of one caption by one image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groundling.audit.known import NO_THING, SAME, Known
+from groundling.audit.verdicts import (
+    CANNOT_TELL,
+    GROUNDED,
+    NOT_THERE,
+    WRONG_PLACE,
+    Thresholds,
+    best_overlap,
+    read_thresholds,
+)
+from groundling.errors import GroundlingError
+from groundling.evaluation.evidence import Likely, PhraseEvidence, caption_evidence, parse
+from groundling.formats.grounded import Place
+from groundling.images import Picture
+from groundling.inference.grounder import PhraseGrounder
+from groundling.inference.loading import GROUNDER, model_folder
+from groundling.tensors import Regions
+from groundling.types import Box, Caption, Span
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A noun phrase of a caption, and what became of it."""
+
+    phrase: str
+    span: Span  # characters of the caption
+    noun: str
+    lemma: str
+    verdict: str  # one of VERDICTS
+    probability: float | None  # of being in the image; None where nobody can tell
+    likely: tuple[Likely, ...] = ()  # where it was looked for, best first
+    asked: str = ""  # the word that was looked for instead
+    how: str = ""  # what that is: a synonym, a broader kind
+    reason: str = ""  # why nobody can tell
+    given: Place | None = None  # where the caption says that it is
+    overlap: float | None = None  # of that with the likely places
+
+    @property
+    def box(self) -> Box | None:
+        """Where it most likely is, if it is there."""
+        return self.likely[0].box if self.likely and self.verdict in (GROUNDED, WRONG_PLACE) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a line of the report holds of a phrase: see docs/audit.md."""
+        row: dict[str, Any] = {
+            "phrase": self.phrase,
+            "span": list(self.span),
+            "noun": self.noun,
+            "lemma": self.lemma,
+            "verdict": self.verdict,
+            "probability": None if self.probability is None else round(self.probability, 4),
+            "box": None if self.box is None else [round(x, 1) for x in self.box],
+            "likely": [{"box": [round(x, 1) for x in one.box], "score": round(one.score, 3)} for one in self.likely],
+        }
+        row |= {"asked": self.asked, "how": self.how} if self.asked else {}
+        row |= {"reason": self.reason} if self.reason else {}
+        if self.given is not None:
+            row["given"] = {
+                "boxes": [[round(x, 1) for x in box] for box in self.given.boxes],
+                "points": [[round(x, 1) for x in point] for point in self.given.points],
+                "overlap": round(self.overlap or 0.0, 3),
+            }
+        return row
+
+
+class Auditor:
+    """Judges captions by images, with a grounder that was calibrated."""
+
+    def __init__(self, grounder: PhraseGrounder, thresholds: Thresholds) -> None:
+        if grounder.calibration is None:
+            raise GroundlingError(
+                "this grounder does not know what is not there: fit that with `groundling ground --calibrate`"
+            )
+        self.grounder, self.thresholds = grounder, thresholds
+        self.known = Known(grounder.model.vocab, thresholds.learned)
+
+    @staticmethod
+    def of(grounder: PhraseGrounder, folder: str | Path = "") -> Auditor:
+        """With the thresholds that are kept in the grounder's folder; the shipped one by default."""
+        return Auditor(grounder, read_thresholds(model_folder(folder, GROUNDER)))
+
+    def judge_text(self, image: Picture, text: str) -> tuple[Judged, ...]:
+        """The noun phrases of a sentence, in one image."""
+        return self.judge(self.grounder.regions(image), parse([text])[0])
+
+    def judge(self, regions: Regions, caption: Caption, places: Sequence[Place] = ()) -> tuple[Judged, ...]:
+        """The noun phrases of a parsed caption in an image (B = 1); `places` are those that the caption came with, in
+        pixels of the regions."""
+        found = caption_evidence(self.grounder, regions, caption, self._instead)
+        return tuple(self._judged(one, _given(one.span, places)) for one in found)
+
+    def _instead(self, noun: str, lemma: str) -> str | None:
+        found = self.known.find(noun, lemma)
+        return found.word if found else None
+
+    def _judged(self, one: PhraseEvidence, given: Place | None) -> Judged:
+        found = self.known.find(one.noun, one.lemma)
+        if found is None or one.probability is None:
+            named = {one.noun, one.lemma} & NO_THING
+            reason = "it names no thing that has a place" if named else f"the grounder never learned {one.noun!r}"
+            return Judged(one.phrase, one.span, one.noun, one.lemma, CANNOT_TELL, None, reason=reason, given=given)
+        overlap = None if given is None else best_overlap(given, [place.box for place in one.likely])
+        return Judged(
+            one.phrase,
+            one.span,
+            one.noun,
+            one.lemma,
+            self._verdict(one.probability, overlap),
+            one.probability,
+            one.likely,
+            asked=found.word if found.how != SAME else "",
+            how=found.how,
+            given=given,
+            overlap=overlap,
+        )
+
+    def _verdict(self, probability: float, overlap: float | None) -> str:
+        if probability < self.thresholds.present:
+            return NOT_THERE
+        return WRONG_PLACE if overlap is not None and overlap < self.thresholds.overlap else GROUNDED
+
+
+def _given(span: Span, places: Sequence[Place]) -> Place | None:
+    """The place that the caption gives a phrase: that whose words share most characters with it, the boxes of all
+    places with the same words together."""
+    shared = [max(0, min(span[1], place.span[1]) - max(span[0], place.span[0])) for place in places]
+    if not any(shared):
+        return None
+    best = places[max(range(len(places)), key=lambda i: shared[i])].span
+    same = [place for place in places if place.span == best]
+    return Place(best, tuple(box for p in same for box in p.boxes), tuple(point for p in same for point in p.points))

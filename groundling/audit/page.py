@@ -1,0 +1,67 @@
+"""One HTML page to look at an audit: the worst captions first, and where each word was looked for."""
+
+from __future__ import annotations
+
+import heapq
+import html
+import json
+import re
+from collections.abc import Callable, Iterable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from groundling.audit.verdicts import NOT_THERE, VERDICTS, WRONG_PLACE
+from groundling.errors import DataError
+from groundling.images import open_image
+from groundling.report import embed
+
+SIDE = 400  # longest side of the pictures
+
+
+def badness(line: dict[str, Any]) -> tuple[int, float]:
+    """How many nouns are wrong, then how unlikely the unlikeliest is: the worst captions have the most."""
+    wrong = sum(one["verdict"] in (NOT_THERE, WRONG_PLACE) for one in line["phrases"])
+    lowest = min((one["probability"] for one in line["phrases"] if one["probability"] is not None), default=1.0)
+    return wrong, -lowest
+
+
+def worst(lines: Iterable[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """So many captions, the worst first; no more than these are held in memory."""
+    judged = (line for line in lines if "error" not in line and line["phrases"])
+    return heapq.nlargest(count, judged, key=badness)
+
+
+def write(
+    path: Path,
+    lines: Iterable[dict[str, Any]],
+    summary: dict[str, Any],
+    find: Callable[[str], Path] | None,
+    *,
+    title: str = "audit",
+) -> None:
+    """Write the page of these captions, with the pictures that `find` finds; without one, boxes stand alone."""
+    rows = list(lines)
+    pictures: dict[str, str] = {}
+    for image in dict.fromkeys(row["image"] for row in rows):
+        if find is not None and (picture := _picture(find, image)):
+            pictures[image] = picture
+    page = {"title": title, "verdicts": VERDICTS, "summary": summary, "rows": rows, "pictures": pictures}
+    here, report = files(__package__), files("groundling.report")
+    parts = {
+        "TITLE": html.escape(title),
+        "STYLE": (report / "page.css").read_text("utf-8") + (here / "page.css").read_text("utf-8"),
+        "SCRIPT": (here / "page.js").read_text("utf-8"),
+        "DATA": json.dumps(page, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
+    }
+    text = (here / "page.html").read_text("utf-8")
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], text), encoding="utf-8")
+    temporary.replace(path)
+
+
+def _picture(find: Callable[[str], Path], image: str) -> str:
+    try:
+        return embed(open_image(find(image)), SIDE)
+    except DataError:
+        return ""

@@ -1,0 +1,195 @@
+"""Captions in, verdicts out, one JSON object at a time; memory does not grow with the number of captions.
+
+Captions of one image are judged together, so that it is looked at once: rows are taken in windows, and within a window
+image by image. What was written already is not judged again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from groundling.audit import fix
+from groundling.audit.auditor import Auditor, Judged
+from groundling.audit.verdicts import NOT_THERE
+from groundling.errors import DataError
+from groundling.evaluation.caption_score import digest
+from groundling.evaluation.evidence import KEPT, parse
+from groundling.formats import format_of
+from groundling.formats.grounded import Grounded, Place, View, seen_by_qwen
+from groundling.formats.rows import BadRow, Row
+from groundling.tensors import Regions
+from groundling.text.dependencies import trees
+from groundling.types import Caption
+
+WINDOW = 50_000  # rows that are put in order of their images
+IMAGES = KEPT // 2  # that are judged at a time
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the captions are written, and what is done with them."""
+
+    format: str = "plain"
+    resized: tuple[int, int] | None = None  # Qwen2.5-VL: the size at which it saw the images
+    max_pixels: int | None = None
+    fix: str = ""  # "", DROP or HEDGE
+
+    def grounded(self, row: Row, size: tuple[int, int]) -> Grounded:
+        """The caption with places in pixels of an image of this size."""
+        if row.places is not None:
+            scale = (size[0] / row.size[0], size[1] / row.size[1]) if row.size else (1.0, 1.0)
+            return Grounded(row.text, tuple(_scaled(place, *scale) for place in row.places))
+        seen = row.seen or self.resized
+        if seen is None and self.max_pixels:
+            seen = seen_by_qwen(size, self.max_pixels)
+        return format_of(self.format).read(row.text, View(*size, seen))
+
+
+@dataclass(frozen=True)
+class Item:
+    """A caption that is about to be judged."""
+
+    row: Row
+    grounded: Grounded
+    size: tuple[int, int]
+
+
+def judge_rows(
+    auditor: Auditor,
+    rows: Iterable[Row | BadRow],
+    look: Callable[[str], Regions],
+    reading: Reading,
+    done: dict[int, str] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """The lines of an audit; see docs/audit.md. `done`: row -> caption of what needs no verdict any more."""
+    known, by = done or {}, signature(auditor)
+    rest = iter(rows)
+    while window := list(islice(rest, WINDOW)):
+        yield from (
+            {"row": row.number, "error": row.reason}
+            for row in window
+            if isinstance(row, BadRow) and row.number not in known
+        )
+        by_image: dict[str, list[Row]] = {}
+        for row in window:
+            if isinstance(row, Row) and row.number not in known:
+                by_image.setdefault(row.image, []).append(row)
+        groups = iter(by_image.values())
+        while some := list(islice(groups, IMAGES)):
+            yield from _judge(auditor, [row for group in some for row in group], look, reading, by)
+
+
+def _judge(
+    auditor: Auditor, rows: Sequence[Row], look: Callable[[str], Regions], reading: Reading, by: str
+) -> Iterator[dict[str, Any]]:
+    items: list[Item] = []
+    for row in rows:
+        try:
+            width, height = (round(side) for side in look(row.image).size[0].tolist())
+            items.append(Item(row, reading.grounded(row, (width, height)), (width, height)))
+        except DataError as error:
+            yield {"row": row.number, "image": row.image, "caption": row.text, "error": str(error)}
+    captions = parse([item.grounded.text for item in items])
+    judged = [
+        auditor.judge(look(item.row.image), caption, item.grounded.places)
+        for item, caption in zip(items, captions, strict=True)
+    ]
+    fixed = _fixed(captions, judged, reading.fix)
+    for item, one, better in zip(items, judged, fixed, strict=True):
+        yield _line(item, one, better, by)
+
+
+def _line(item: Item, judged: Sequence[Judged], fixed: str | None, by: str) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "row": item.row.number,
+        "image": item.row.image,
+        "caption": item.grounded.text,
+        "width": item.size[0],
+        "height": item.size[1],
+        "phrases": [one.to_dict() for one in judged],
+        "by": by,
+    }
+    if item.grounded.problems:
+        row["problems"] = [{"reason": one.reason, "piece": one.piece} for one in item.grounded.problems]
+    return row if fixed is None else row | {"fixed": fixed}
+
+
+def _fixed(captions: Sequence[Caption], judged: Sequence[Sequence[Judged]], way: str) -> list[str | None]:
+    if not way:
+        return [None] * len(captions)
+    wrong = [[one.span for one in found if one.verdict == NOT_THERE] for found in judged]
+    if way == fix.HEDGE:
+        return [fix.hedge(caption.text, spans) for caption, spans in zip(captions, wrong, strict=True)]
+    some = iter(trees([caption for caption, spans in zip(captions, wrong, strict=True) if spans]))
+    return [
+        fix.drop(caption, next(some), spans) if spans else caption.text
+        for caption, spans in zip(captions, wrong, strict=True)
+    ]
+
+
+def _scaled(place: Place, across: float, down: float) -> Place:
+    boxes = tuple((x1 * across, y1 * down, x2 * across, y2 * down) for x1, y1, x2, y2 in place.boxes)
+    return Place(place.span, boxes, tuple((x * across, y * down) for x, y in place.points))
+
+
+def signature(auditor: Auditor) -> str:
+    """Which grounder and thresholds judged: the beginning of a hash."""
+    told = json.dumps([digest(auditor.grounder), auditor.thresholds.to_json()])
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+# ---------------------------------------------------------------- what is written already
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of an audit; DataError names one that is none."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                yield _parsed(line, path, number)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error
+
+
+def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+        sound = isinstance(row, dict) and isinstance(row.get("phrases", []), list) and isinstance(row.get("row"), int)
+    except (ValueError, RecursionError):
+        sound = False
+    if not sound:
+        raise DataError(f"{path}: line {number} is no line of an audit: name a file that `groundling audit` wrote")
+    return row
+
+
+def mend(path: Path) -> None:
+    """Cut off a last line that was not finished when an audit was stopped."""
+    with path.open("r+b") as file:
+        size = file.seek(0, 2)
+        while size:
+            start = max(0, size - 65_536)
+            file.seek(start)
+            at = file.read(size - start).rfind(b"\n")
+            if at >= 0:
+                file.truncate(start + at + 1)
+                return
+            size = start
+        file.truncate(0)
+
+
+def written(path: Path, by: str) -> dict[int, str]:
+    """row -> caption of what an audit has judged already; DataError where another grounder or other thresholds did."""
+    done: dict[int, str] = {}
+    for line in read_lines(path):
+        if line.get("by", by) != by:
+            raise DataError(
+                f"{path} was judged by another grounder or other thresholds: use --overwrite, or another -o"
+            )
+        done[line["row"]] = str(line.get("caption", ""))
+    return done

@@ -1,0 +1,221 @@
+"""`groundling audit`: is each noun of a caption really in its image?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from groundling.commands.sizes import add_seen
+
+if TYPE_CHECKING:
+    from groundling.audit import Auditor
+    from groundling.audit.summary import Summary
+    from groundling.data.dataset import Dataset
+    from groundling.formats.rows import BadRow, Row
+
+DESCRIPTION = """\
+Is each noun of anybody's captions really in its image, and is its box right? Every noun phrase gets a verdict:
+
+  grounded      it is likely in the image
+  wrong place   the caption came with a box or a point, and that overlaps none of the likely places
+  not there     it is unlikely in the image
+  cannot tell   the grounder never learned the word, nor a synonym or a broader kind of it (WordNet)
+
+CAPTIONS is `image<TAB>caption` lines, CSV, JSON lines or a COCO results list; with --format the grounded output of a
+model (`groundling convert --list`). Out come JSON lines, one per caption (docs/audit.md), a summary with 95 %
+intervals, and with --html a page, the worst captions first. An audit that was stopped goes on where it was.
+
+The grounder learned from photos of a certain kind, and on others its verdicts are worth less: docs/audit.md tells."""
+
+EPILOG = """\
+examples:
+  groundling audit captions.tsv --images photos/ --html audit.html
+  groundling audit kosmos.jsonl --format kosmos-2 --images photos/ -o kosmos.audit.jsonl
+  groundling audit results.json --images val2014/ --fail-over 0.1      # for CI: code 1 if over a tenth is not there
+  groundling audit b.jsonl --images photos/ -o b.audit.jsonl --compare a.audit.jsonl
+  groundling audit captions.csv --images photos/ --fix drop            # captions without what is not there
+  groundling audit --data flickr8k --split val --regions flickr8k.regions"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from groundling.commands.numbers import whole
+
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("captions", nargs="?", type=Path, metavar="CAPTIONS", help="what was said of images")
+    parser.add_argument("--images", metavar="FOLDER", help="the images, each found by its name")
+    parser.add_argument("--data", metavar="DATA", help="a data set: its images, and its captions without CAPTIONS")
+    parser.add_argument("--split", metavar="NAME", help="only this split of it")
+    parser.add_argument("--regions", metavar="STORE", help="regions that are made already")
+    parser.add_argument("--format", default="plain", metavar="NAME", help="of the captions (default: plain text)")
+    parser.add_argument("--model", default="", metavar="RUN", help="a grounder that you trained (default: ours)")
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    group = parser.add_argument_group("what comes out")
+    group.add_argument("-o", "--out", default="audit.jsonl", metavar="FILE", help="JSON lines (default %(default)s)")
+    group.add_argument("--overwrite", action="store_true", help="judge all captions anew, even if FILE has verdicts")
+    group.add_argument("--html", metavar="FILE", help="also a page to look at")
+    group.add_argument("--limit", type=whole(1), default=300, metavar="N", help="captions on it, the worst (300)")
+    group.add_argument("--fix", choices=("drop", "hedge"), help="also each caption without, or with a hedge at, it")
+    group.add_argument("--compare", type=Path, metavar="AUDIT", help="JSON lines of another system: which is better?")
+    group.add_argument("--fail-over", type=float, metavar="X", help="code 1 if a larger share of nouns is not there")
+    group.add_argument("--json", action="store_true", help="print the summary as JSON")
+    add_seen(parser.add_argument_group("Qwen2.5-VL"))
+
+
+def run(args: argparse.Namespace) -> int:
+    from groundling.audit import Auditor
+    from groundling.audit.summary import summarise
+    from groundling.commands.places import new_file
+    from groundling.errors import GroundlingError
+    from groundling.formats import format_of
+    from groundling.inference import load_grounder
+
+    if not (args.captions or args.data):
+        raise GroundlingError("name a file of CAPTIONS, or a data set with --data")
+    if args.fail_over is not None and not 0 <= args.fail_over <= 1:
+        raise GroundlingError(f"--fail-over takes a share from 0 to 1, got {args.fail_over:g}")
+    format_of(args.format)
+    out, page = new_file(args.out), new_file(args.html) if args.html else None
+    before = summarise(_lines(args.compare)) if args.compare else None
+    data = _data(args)
+    find = _finder(args, data)
+    auditor = Auditor.of(load_grounder(args.model, args.device), args.model)
+    _judge(args, auditor, out, data, find)
+    found = summarise(_lines(out))
+    if not found.ids:
+        reason = next(iter(found.errors), "the file holds no captions")
+        raise GroundlingError(f"{args.captions or args.data}: no caption could be judged: {reason}")
+    _tell(found, before, args)
+    if page:
+        _page(page, out, found, find, args)
+    return int(args.fail_over is not None and found.share("not there") > args.fail_over)
+
+
+# ---------------------------------------------------------------- the work
+
+
+def _judge(
+    args: argparse.Namespace, auditor: Auditor, out: Path, data: Dataset | None, find: Callable[[str], Path] | None
+) -> None:
+    from groundling.audit import stream
+    from groundling.evaluation.evidence import regions_of
+    from groundling.progress import track
+    from groundling.regions.store import Store
+
+    look = regions_of(auditor.grounder, find, Store.open(args.regions) if args.regions else None)
+    if args.overwrite:
+        out.unlink(missing_ok=True)
+    done: dict[int, str] = {}
+    if out.exists():
+        stream.mend(out)
+        done = stream.written(out, stream.signature(auditor))
+    reading = stream.Reading(args.format, args.resized, args.max_pixels, args.fix or "")
+    total = sum(1 for _ in _rows(args, data)) - len(done)
+    lines = stream.judge_rows(auditor, _rows(args, data), look, reading, done)
+    with out.open("a", encoding="utf-8") as file:
+        for line in track(lines, "captions", total=max(0, total), quiet=args.json):
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.flush()
+
+
+def _rows(args: argparse.Namespace, data: Dataset | None) -> Iterator[Row | BadRow]:
+    from groundling.formats.rows import Row, read_rows
+
+    if args.captions:
+        yield from read_rows(args.captions)
+        return
+    said = ((example, caption) for example in data or () for caption in example.captions)
+    for number, (example, caption) in enumerate(said, start=1):
+        yield Row(number, example.id, caption.text)
+
+
+def _data(args: argparse.Namespace) -> Dataset | None:
+    from groundling.data.dataset import load
+
+    return load(args.data, args.split, annotated=False) if args.data else None
+
+
+def _finder(args: argparse.Namespace, data: Dataset | None) -> Callable[[str], Path] | None:
+    """What finds the file of an image: in the folder, else in the data set."""
+    from groundling.errors import DataError
+    from groundling.formats.folder import ImageFolder
+
+    if args.images:
+        return ImageFolder(args.images).find
+    if data is None or not any(example.media for example in data):
+        return None
+    media = {key: e.media for e in data for key in (Path(e.media).name, Path(e.media).stem, e.id) if e.media}
+
+    def find(name: str) -> Path:
+        known = next((media[key] for key in (name, Path(name).name, Path(name).stem) if key in media), None)
+        if known is None:
+            raise DataError(f"{args.data}: no image called {name!r}")
+        return Path(known)
+
+    return find
+
+
+def _lines(path: Path) -> Iterable[dict[str, Any]]:
+    from groundling.audit.stream import read_lines
+
+    return read_lines(path)
+
+
+# ---------------------------------------------------------------- what is told
+
+
+def _tell(found: Summary, before: Summary | None, args: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
+    from groundling.audit.summary import compared
+
+    tests, shared = compared(found, before) if before else ([], 0)
+    if args.json:
+        more = {"compared": {"captions": shared, "tests": [asdict(test) for test in tests]}} if tests else {}
+        print(json.dumps(found.to_dict() | more))
+        return
+    _print_summary(found)
+    if tests:
+        print(f"\nbeside {args.compare}, on {shared} captions of the same images:")
+        for test in tests:
+            change = f"{100 * test.baseline:6.1f} % -> {100 * test.system:5.1f} %"
+            print(f"  {test.name:12}{change}   p = {test.p_randomisation:.4f} (paired randomisation)")
+    for reason, count in found.errors.most_common(5):
+        print(f"groundling: {count} rows were not judged: {reason}", file=sys.stderr)
+
+
+def _print_summary(found: Summary) -> None:
+    from rich.table import Table
+
+    from groundling.audit.verdicts import VERDICTS
+    from groundling.commands.score_table import show
+
+    print(f"{len(found.ids)} captions, {found.nouns} nouns\n")
+    for one in found.intervals():
+        print(f"  {one.name:12}{100 * one.value:6.1f} %   ({100 * one.low:.1f} to {100 * one.high:.1f})")
+    table = Table("class", box=None, pad_edge=False)
+    for name in ("nouns", *VERDICTS):
+        table.add_column(name, justify="right")
+    for row in found.classes():
+        table.add_row(row["class"], str(row["nouns"]), *(f"{100 * row[name]:.1f} %" for name in VERDICTS))
+    print()
+    show(table)
+    for title, words in (("most often not there", found.by_word), ("cannot tell", found.unknown)):
+        if words:
+            print(f"\n{title}: " + ", ".join(f"{word} ({n})" for word, n in words.most_common(10)))
+
+
+def _page(path: Path, out: Path, found: Summary, find: Callable[[str], Path] | None, args: argparse.Namespace) -> None:
+    from groundling.audit import page
+    from groundling.audit.kinds import kind_of
+
+    rows = page.worst(_lines(out), args.limit)
+    for row in rows:
+        for phrase in row["phrases"]:
+            phrase["class"] = kind_of(phrase["lemma"])
+    title = Path(args.captions or args.data).stem
+    page.write(path, rows, found.to_dict(), find, title=f"{title}: which nouns are there?")
+    print(f"{path}: the {len(rows)} worst captions", file=sys.stderr)

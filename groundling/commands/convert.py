@@ -1,0 +1,183 @@
+"""`groundling convert`: grounded output of one model into another convention, or into plain JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from groundling.commands.sizes import add_sizes, sizes_of
+
+if TYPE_CHECKING:
+    from groundling.commands.sizes import Sizes
+    from groundling.formats.grounded import Grounded
+    from groundling.formats.rows import BadRow, Row
+
+DESCRIPTION = """\
+Read the grounded output of a model - phrases with boxes or points in its own convention - and write it with the
+characters of each phrase and boxes in pixels, or in the convention of another model.
+
+FILE is `image<TAB>output` lines, CSV, JSON lines, or a JSON list (COCO results). `--list` shows the formats. Qwen2.5-VL
+and Qwen3-VL write the same JSON and mean different numbers: the format must be named.
+
+What can be read is read. The rest - half a tag, five numbers, text around JSON - is counted on standard error, and
+listed with --problems. The size of each image comes from --images, --size, or `width` and `height` of a row."""
+
+EPILOG = """\
+examples:
+  groundling convert --list
+  groundling convert kosmos.jsonl --from kosmos-2 --images photos/ -o boxes.jsonl
+  groundling convert out.tsv --from qwen2.5-vl --images photos/ --max-pixels 12845056 --problems problems.jsonl
+  groundling convert boxes.jsonl --to florence-2 --images photos/
+  groundling convert out.jsonl --from paligemma --images photos/ --to groundling -o captions.jsonl
+  groundling report captions.jsonl --images photos/"""
+
+OURS = ("json", "groundling")  # what can be written beside the formats
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="outputs of a model")
+    parser.add_argument(
+        "--from", dest="source", default="plain", metavar="FORMAT", help="what FILE has (default: plain; our own JSON)"
+    )
+    parser.add_argument(
+        "--to",
+        dest="target",
+        default="json",
+        metavar="FORMAT",
+        help="a format of --list; json: text, spans, boxes (default); groundling: what `groundling report` shows",
+    )
+    parser.add_argument("-o", "--out", metavar="FILE", help="JSON lines are written here (default: standard output)")
+    parser.add_argument("--problems", metavar="FILE", help="also list what could not be read, as JSON lines")
+    parser.add_argument("--strict", action="store_true", help="end with code 1 if anything could not be read")
+    parser.add_argument("--list", action="store_true", help="show the formats, each with an example")
+    add_sizes(parser)
+
+
+@dataclass
+class Tally:
+    """What became of the rows of a file."""
+
+    rows: int = 0
+    bad_rows: int = 0
+    with_problems: int = 0
+    without_places: int = 0
+    places: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def run(args: argparse.Namespace) -> int:
+    from groundling.errors import GroundlingError
+    from groundling.formats import FORMATS, format_of
+
+    if args.list:
+        for name, one in FORMATS.items():
+            print(f"{name:12}{one.about}\n{'':12}{one.example}")
+        return 0
+    if args.file is None:
+        raise GroundlingError("name a FILE of outputs, or ask for the formats with --list")
+    format_of(args.source)
+    if args.target not in OURS:
+        format_of(args.target)
+    sizes = sizes_of(args)
+    with _opened(args.out) as out, _opened(args.problems, None) as problems:
+        tally = _convert(args, sizes, out or sys.stdout, problems)
+    _tell(tally)
+    return 1 if args.strict and (tally.bad_rows or tally.with_problems) else 0
+
+
+def _convert(args: argparse.Namespace, sizes: Sizes, out: IO[str], problems: IO[str] | None) -> Tally:
+    from groundling.errors import DataError
+    from groundling.formats.rows import BadRow, read_rows
+
+    tally = Tally()
+    for row in read_rows(args.file):
+        tally.rows += 1
+        if isinstance(row, BadRow):
+            _bad(row, row.reason, tally, problems)
+            continue
+        try:
+            line = _line(row, args, sizes, tally, problems)
+        except DataError as error:
+            _bad(row, str(error), tally, problems)
+            continue
+        out.write(json.dumps(line, ensure_ascii=False) + "\n")
+    return tally
+
+
+def _line(row: Row, args: argparse.Namespace, sizes: Sizes, tally: Tally, problems: IO[str] | None) -> dict[str, Any]:
+    from groundling import formats
+
+    view = sizes.view(row)
+    if row.places is None:
+        found = formats.format_of(args.source).read(row.text, view)
+    else:
+        found = formats.Grounded(row.text, row.places)
+    _count(row, found, tally, problems)
+    if args.target == "json":
+        return {"image": row.image, "width": view.width, "height": view.height, **found.to_dict()}
+    if args.target == "groundling":
+        from groundling.formats.ours import as_caption
+
+        return as_caption(row.image, found, (view.width, view.height)).to_dict()
+    written = formats.format_of(args.target).write(found, view)
+    tally.left_out.update(written.left_out)
+    return {"image": row.image, "width": view.width, "height": view.height, "text": written.text}
+
+
+def _count(row: Row, found: Grounded, tally: Tally, problems: IO[str] | None) -> None:
+    tally.places += len(found.places)
+    tally.without_places += not found.places
+    tally.with_problems += bool(found.problems)
+    for one in found.problems:
+        tally.reasons[_kind(one.reason)] += 1
+        _list(problems, {"row": row.number, "image": row.image, "at": one.at, "reason": one.reason, "piece": one.piece})
+
+
+def _bad(row: Row | BadRow, reason: str, tally: Tally, problems: IO[str] | None) -> None:
+    tally.bad_rows += 1
+    tally.reasons[_kind(reason)] += 1
+    _list(problems, {"row": row.number, "reason": reason})
+
+
+def _kind(reason: str) -> str:
+    """A reason without its numbers and names, to be counted with others of its kind."""
+    import re
+
+    return re.sub(r"'[^']*'", "'…'", re.sub(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", "#", reason))
+
+
+def _list(problems: IO[str] | None, row: dict[str, Any]) -> None:
+    if problems is not None:
+        problems.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def _opened(name: str | None, otherwise: IO[str] | None = None) -> Iterator[IO[str] | None]:
+    from groundling.commands.places import new_file
+
+    if not name:
+        yield otherwise
+        return
+    with new_file(name).open("w", encoding="utf-8") as file:
+        yield file
+
+
+def _tell(tally: Tally) -> None:
+    told = f"{tally.rows} rows: {tally.places} places"
+    told += f", {tally.without_places} rows without a place" if tally.without_places else ""
+    told += f", {tally.with_problems} rows with problems" if tally.with_problems else ""
+    told += f", {tally.bad_rows} rows that could not be read" if tally.bad_rows else ""
+    print(told, file=sys.stderr)
+    for reason, count in tally.reasons.most_common(12):
+        print(f"{count:8}  {reason}", file=sys.stderr)
+    for reason, count in tally.left_out.most_common():
+        print(f"{count:8}  places left out: {reason}", file=sys.stderr)

@@ -1,0 +1,91 @@
+"""`groundling score foils`: does a grounder see which noun of a caption is not in the photo?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from groundling.commands.score_table import add_bootstrap, ends, print_scores, resampled, show
+
+DESCRIPTION = """\
+Foils are captions in which one noun was replaced by another of the same Entities type that none of the photo's captions
+has, nor a kind of it. Does a grounder see which noun it was?
+
+  pair_accuracy   the true phrase has more evidence than its foil
+  auc             a true phrase has more evidence than any foil (area under the ROC curve)
+  lowest          the foil has the lowest evidence among the phrases of its caption; lowest_by_chance beside it
+  ece             expected calibration error of the probability, on true phrases and foils, one in two
+
+and the verdicts of `groundling audit` on both, by how frequent the noun is in what the grounder learned from.
+DATA needs boxes of phrases with types (Flickr30k Entities)."""
+
+EPILOG = """\
+examples:
+  groundling score foils flickr8k --regions flickr8k.regions --split val
+  groundling score foils flickr8k --regions flickr8k.regions --model runs/grounder --images 200 --json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from groundling.commands.numbers import whole
+
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("data", metavar="DATA", help="a data set with boxes of phrases and their types")
+    parser.add_argument("--regions", required=True, metavar="STORE", help="the regions of its images")
+    parser.add_argument("--split", default="val", help="(default val)")
+    parser.add_argument("--model", default="", metavar="RUN", help="a grounder that you trained (default: ours)")
+    parser.add_argument("--images", type=whole(1), metavar="N", help="only the first N images (default: all)")
+    parser.add_argument("--seed", type=int, default=0, help="of the foils (default 0)")
+    add_bootstrap(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    from groundling.audit import Auditor
+    from groundling.data.dataset import load
+    from groundling.errors import DataError
+    from groundling.evaluation import foils
+    from groundling.inference import load_grounder
+    from groundling.regions.fingerprints import require
+    from groundling.regions.store import Store
+
+    auditor = Auditor.of(load_grounder(args.model), Path(args.model) if args.model else "")
+    store = Store.open(args.regions)
+    require(store.fingerprint, auditor.grounder.model.fingerprint)
+    examples = load(args.data, args.split).examples[: args.images]
+    store.require(example.id for example in examples)
+    made = foils.make_foils(examples, args.seed)
+    if not made:
+        raise DataError(f"no foil can be made of the split {args.split!r} of {args.data}: it has no phrases with types")
+    found = foils.judge(auditor, made, store, quiet=args.json)
+    _tell(found, foils.by_frequency(auditor, found), args)
+
+
+def _tell(found: Any, table: list[dict[str, Any]], args: argparse.Namespace) -> None:
+    statistics, numbers = found.statistics(), found.numbers()
+    intervals = resampled(statistics, args.bootstrap)
+    if args.json:
+        scores = {one.name: one.score().value for one in statistics} | numbers
+        print(json.dumps({"foils": len(found.foils), "scores": scores, "verdicts": table, **ends(intervals)}))
+        return
+    print_scores([one.score() for one in statistics], intervals)
+    print("".join(f"{name:18}{value:.4f}\n" for name, value in numbers.items()))
+    _print_table(table)
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table("frequency rank of the noun", box=None, pad_edge=False)
+    for side in ("true", "foil"):
+        for name in (f"{side}: n", "grounded", "not there", "cannot tell"):
+            table.add_column(name, justify="right")
+    for row in rows:
+        cells = []
+        for side in ("true", "foil"):
+            one = row[side]
+            shares = (one["grounded"], one["not there"], one["cannot tell"])
+            cells += [str(one["n"]), *(f"{100 * share:.0f} %" if one["n"] else "" for share in shares)]
+        table.add_row(row["rank"], *cells)
+    show(table)

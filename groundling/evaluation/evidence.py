@@ -1,0 +1,186 @@
+"""How well an image bears out a caption, phrase by phrase. Audit, foils and scores of captions all ask here.
+
+    from groundling import load_grounder
+    from groundling.evaluation import evidence
+
+    grounder = load_grounder()
+    caption = evidence.parse(["a man on a horse"])[0]
+    for one in evidence.caption_evidence(grounder, grounder.regions("photo.jpg"), caption):
+        print(one.phrase, one.probability, one.likely[0].box)
+
+The probability is the grounder's own: it was fitted on phrases of which one in two was in the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from groundling.boxes import iou
+from groundling.errors import DataError, GroundlingError
+from groundling.inference.grounder import PhraseGrounder, Ranking
+from groundling.regions.fingerprints import require
+from groundling.regions.store import Store
+from groundling.tensors import Regions
+from groundling.text import words
+from groundling.text.annotate import annotate
+from groundling.text.classes import head_noun
+from groundling.text.noun_phrases import joined
+from groundling.types import Box, Caption, Span
+
+PLACES = 5  # likely places of a phrase that are told
+HALF = 0.5  # of the best place's score that another likely one has at least; and the overlap of two that are one
+KEPT = 32  # images whose regions are in memory, so that the captions of one need them once
+
+
+@dataclass(frozen=True)
+class Likely:
+    """A place where a phrase may be; `score` is 0 to 1, how likely this box covers half of it, if it is there."""
+
+    box: Box
+    score: float
+
+
+@dataclass(frozen=True)
+class PhraseEvidence:
+    """A noun phrase of a caption, and what speaks for it in the image."""
+
+    phrase: str
+    span: Span  # characters of the caption
+    noun: str  # its head, as it was said
+    lemma: str
+    tag: str  # Penn tag of the noun
+    tokens: tuple[str, ...]  # the words that were looked for
+    similarity: float  # of the best region to the phrase, -1 to 1; -1 where the image has no region
+    noun_similarity: float  # and to its head alone
+    probability: float | None  # that it is in the image; None where the grounder was not calibrated
+    likely: tuple[Likely, ...]  # best first
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A phrase of a caption before it is looked for."""
+
+    start: int  # tokens of the caption
+    end: int
+    head: int
+
+
+Substitute = Callable[[str, str], str | None]  # noun and lemma -> the word to look for instead; None: as it is
+
+
+def parse(texts: Sequence[str]) -> list[Caption]:
+    """Captions with tags, lemmas and noun phrases."""
+    return annotate([words.caption(text) for text in texts])
+
+
+def phrases_of(caption: Caption) -> list[Asked]:
+    """The noun phrases of a caption that have a noun: "it" and "the other" name nothing that can be looked for."""
+    found = [(start, end, head_noun(caption, (start, end))) for start, end in joined(caption)]
+    return [Asked(start, end, head) for start, end, head in found if head >= 0]
+
+
+def caption_evidence(
+    grounder: PhraseGrounder, regions: Regions, caption: Caption, substitute: Substitute = lambda noun, lemma: None
+) -> tuple[PhraseEvidence, ...]:
+    """The evidence of each noun phrase of a parsed caption in an image (B = 1).
+
+    `substitute` may name another word to look for in place of a noun that the grounder does not know.
+    """
+    asked = phrases_of(caption)
+    if not asked:
+        return ()
+    said = [_tokens(caption, one, substitute) for one in asked]
+    wanted = [tokens for tokens, _ in said] + [tokens[head : head + 1] for tokens, head in said]
+    ranking = grounder.rank(regions, wanted)
+    whole = Ranking(ranking.similarity[: len(said)], ranking.overlap[: len(said)])
+    best = ranking.best_similarity.tolist()
+    likely, probable = _likely(regions, whole), grounder.evidence(whole)
+    return tuple(
+        _evidence(caption, asked[i], said[i][0], (best[i], best[len(said) + i]), probable[i], likely[i])
+        for i in range(len(said))
+    )
+
+
+def _tokens(caption: Caption, asked: Asked, substitute: Substitute) -> tuple[tuple[str, ...], int]:
+    """The words of a phrase, its noun perhaps replaced, and which of them it is."""
+    tokens, head = list(caption.tokens[asked.start : asked.end]), asked.head - asked.start
+    tokens[head] = substitute(tokens[head], caption.lemmas[asked.head]) or tokens[head]
+    return tuple(tokens), head
+
+
+def _evidence(
+    caption: Caption,
+    asked: Asked,
+    tokens: tuple[str, ...],
+    best: tuple[float, float],
+    probability: float | None,
+    likely: tuple[Likely, ...],
+) -> PhraseEvidence:
+    span = caption.spans[asked.start][0], caption.spans[asked.end - 1][1]
+    noun, lemma, tag = caption.tokens[asked.head], caption.lemmas[asked.head], caption.tags[asked.head]
+    return PhraseEvidence(caption.text[slice(*span)], span, noun, lemma, tag, tokens, *best, probability, likely)
+
+
+def _likely(regions: Regions, ranking: Ranking) -> list[tuple[Likely, ...]]:
+    """For each phrase the best regions, no two of them the same place."""
+    count = ranking.overlap.shape[1]
+    if not count or not bool(regions.valid[0, :count].any()):
+        return [()] * len(ranking.overlap)
+    boxes = regions.boxes[0, :count]
+    scores, order = ranking.overlap.cpu().topk(min(count, 4 * PLACES), dim=-1)
+    found = []
+    for row, places in zip(scores.tolist(), order.tolist(), strict=True):
+        same = iou(boxes[places], boxes[places]) > HALF
+        kept: list[int] = []
+        for i, score in enumerate(row):
+            if len(kept) < PLACES and score >= HALF * row[0] and not bool(same[i, kept].any()):
+                kept.append(i)
+        found.append(tuple(Likely(_box(boxes[places[i]].tolist()), row[i]) for i in kept))
+    return found
+
+
+def _box(values: Sequence[float]) -> Box:
+    left, top, right, bottom = values
+    return left, top, right, bottom
+
+
+def scaled(evidence: PhraseEvidence, across: float, down: float) -> PhraseEvidence:
+    """The same, its boxes in pixels of an image so many times as large."""
+    boxes = (
+        replace(one, box=(one.box[0] * across, one.box[1] * down, one.box[2] * across, one.box[3] * down))
+        for one in evidence.likely
+    )
+    return replace(evidence, likely=tuple(boxes))
+
+
+# ---------------------------------------------------------------- the regions of images by name
+
+
+def regions_of(
+    grounder: PhraseGrounder, find: Callable[[str], Path] | None, store: Store | None
+) -> Callable[[str], Regions]:
+    """What gives the regions of an image by its name: those of a store that has it, else made from the file that
+    `find` finds."""
+    if find is None and store is None:
+        raise GroundlingError("nothing to look at: give --images FOLDER, or --regions STORE")
+    if store is not None:
+        require(store.fingerprint, grounder.model.fingerprint)
+
+    @lru_cache(maxsize=KEPT)
+    def regions(name: str) -> Regions:
+        stored = store is not None and next((id for id in _ids(name) if id in store), None)
+        if store is not None and stored:
+            return store[stored]
+        if find is None:
+            raise DataError(f"{store.path if store else ''} has no regions of {name!r}: give --images FOLDER, too")
+        return grounder.regions(find(name))
+
+    return regions
+
+
+def _ids(name: str) -> tuple[str, str, str]:
+    """What an image may be called in a store."""
+    return name, Path(name).name, Path(name).stem

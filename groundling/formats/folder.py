@@ -1,0 +1,52 @@
+"""The images of a folder, found by what files of captions call them."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from groundling.errors import DataError
+
+DIGITS = re.compile(r"(\d+)$", re.ASCII)
+
+
+class ImageFolder:
+    """`find` knows an image by its path below the folder, its file's name, that name without its ending, and, for
+    COCO, by its number: 42 is COCO_val2014_000000000042.jpg. No name leads out of the folder."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.is_dir():
+            raise DataError(f"{self.path}: not a folder of images")
+
+    def find(self, name: str) -> Path:
+        asked = PurePosixPath(name.replace("\\", "/"))
+        keys = [str(asked), asked.name, asked.stem]
+        keys += [str(int(name))] if name.isascii() and name.isdecimal() and len(name) < 20 else []
+        for key in keys:
+            found = self._known.get(key)
+            if found is not None and found != "":
+                return self.path / found
+            if found == "":
+                raise DataError(f"{self.path}: several images are called {key!r}: give paths below the folder")
+        raise DataError(f"{self.path}: no image called {name!r}")
+
+    @cached_property
+    def _known(self) -> dict[str, str]:
+        """Every name that an image has -> its path below the folder; "" where two have the name."""
+        from groundling.images import SUFFIXES
+
+        paths = []
+        for folder, _, names in os.walk(self.path):
+            below = os.path.relpath(folder, self.path)
+            paths += [os.path.normpath(os.path.join(below, n)) for n in names if Path(n).suffix.lower() in SUFFIXES]
+        known: dict[str, str] = {}
+        for path in paths:
+            stem = Path(path).stem
+            digits = DIGITS.search(stem)
+            aliases = {Path(path).name, stem, *([str(int(digits[1]))] if digits and len(digits[1]) == 12 else [])}
+            for alias in aliases - {path}:
+                known[alias] = "" if alias in known else path
+        return known | {Path(path).as_posix(): path for path in paths}

@@ -1,0 +1,104 @@
+"""Files of captions: which image, and what was said of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from groundling.errors import DataError
+from groundling.formats import rows
+from groundling.formats.folder import ImageFolder
+from groundling.formats.rows import BadRow, Row, read_rows
+
+
+def written(path: Path, text: str) -> list[Row | BadRow]:
+    path.write_text(text, "utf-8")
+    return list(read_rows(path))
+
+
+EXPECTED = [("1.jpg", "a dog"), ("2.jpg", "a cat, red")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", "1.jpg\ta dog\n\n2.jpg\ta cat, red\n"),
+        ("a.csv", '1.jpg,a dog\n2.jpg,"a cat, red"\n'),
+        ("b.csv", 'n,caption,image\n7,a dog,1.jpg\n8,"a cat, red",2.jpg\n'),
+        ("a.jsonl", '{"image": "1.jpg", "caption": "a dog"}\n{"file_name": "2.jpg", "output": "a cat, red"}\n'),
+        ("a.json", '[{"image_id": "1.jpg", "caption": "a dog"}, {"image_id": "2.jpg", "caption": "a cat, red"}]'),
+        ("b.json", '{\n"1.jpg": "a dog",\n"2.jpg": "a cat, red"\n}'),
+        (
+            "c.json",
+            '{"annotations":\n[{"image_id": "1.jpg", "caption": "a dog"}, {"image": "2.jpg", "text": "a cat, red"}]}',
+        ),
+    ],
+)
+def test_each_kind_of_file_gives_images_and_captions(name: str, text: str, tmp_path: Path) -> None:
+    found = written(tmp_path / name, text)
+    assert [(row.image, row.text) for row in found if isinstance(row, Row)] == EXPECTED
+
+
+def test_numbers_of_images_are_names_and_parsed_output_is_text_again(tmp_path: Path) -> None:
+    [row] = written(tmp_path / "a.jsonl", '{"image_id": 42, "output": {"objects": []}, "width": 640, "height": 480}\n')
+    assert row == Row(1, "42", '{"objects": []}', (640, 480))
+
+
+def test_our_own_captions_bring_their_places(tmp_path: Path) -> None:
+    link = {"token": 1, "span": [2, 5], "box": [1, 2, 3, 4], "score": 0.5}
+    line = {"id": "1", "caption": "a dog", "tokens": ["a", "dog"], "spans": [[0, 1], [2, 5]], "links": [link]}
+    place = {"phrase": "a dog", "span": [0, 5], "boxes": [[1, 2, 3, 4]], "points": []}
+    other = {"image": "2", "text": "a dog", "places": [place]}
+    first, second = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, (line, other))))
+    assert isinstance(first, Row) and first.places and first.places[0].span == (2, 5)
+    assert isinstance(second, Row) and second.places and second.places[0].boxes == ((1, 2, 3, 4),)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("a.tsv", "1.jpg a dog", "no tab"),
+        ("a.csv", "image,caption\n1.jpg\n", "1 columns"),
+        ("a.jsonl", '{"image": "1", "caption": "a"}\n{"image": \n', "not a JSON object"),
+        ("a.jsonl", '{"caption": "a"}\n', "names no image"),
+        ("a.jsonl", '{"image": "1"}\n', "says nothing"),
+        ("a.jsonl", '{"image": "1", "text": "a", "places": [{"span": [0, 9]}]}\n', "the span 0 to 9"),
+        ("a.jsonl", '{"image": "1", "text": "a", "places": [{"span": [0, 1], "boxes": [[1, 2, NaN, 3]]}]}\n', "finite"),
+        ("a.json", "[3]", "not a JSON object"),
+    ],
+)
+def test_a_bad_row_is_told_with_its_number_and_does_not_stop_the_others(
+    name: str, text: str, reason: str, tmp_path: Path
+) -> None:
+    bad = [row for row in written(tmp_path / name, text) if isinstance(row, BadRow)]
+    assert len(bad) == 1 and reason in bad[0].reason
+
+
+def test_a_line_without_end_is_one_bad_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "LINE", 100)
+    found = written(tmp_path / "a.tsv", "1.jpg\t" + "a" * 1000 + "\n2.jpg\ta cat, red\n")
+    assert isinstance(found[0], BadRow) and isinstance(found[1], Row) and found[1].number == 2
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[1, 2", '{"a":\n 3}'])
+def test_what_is_no_file_of_captions_at_all_is_an_error(text: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="a.json"):
+        written(tmp_path / "a.json", text)
+
+
+def test_images_are_found_by_path_name_stem_and_number_and_never_outside(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "deep").mkdir()
+    for name in ("out.png", "in/COCO_val2014_000000000042.png", "in/deep/a.b.png", "in/deep/x.png", "in/x.png"):
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    folder = ImageFolder(tmp_path / "in")
+    assert folder.find("42").name == folder.find("COCO_val2014_000000000042").name
+    assert folder.find("/elsewhere/a.b.png") == folder.find("deep/a.b.png") == folder.find("a.b")
+    assert folder.find("x.png").parent.name == "in"
+    with pytest.raises(DataError, match="several images are called 'x'"):
+        folder.find("x")
+    with pytest.raises(DataError, match="no image called '../out.png'"):
+        folder.find("../out.png")
