@@ -36,7 +36,7 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
 }
 TOP = {  # may import everything
     *("cli", "commands", "api", "judge", "pointing", "report", "reproduce", "study", "tables", "__init__", "__main__"),
-    *("grounding", "loading", "presence"),
+    *("grounding", "labels", "loading", "presence", "search"),
 }
 
 

@@ -46,8 +46,9 @@ class Calibration:
     def from_json(row: Any) -> Calibration:
         """The inverse of `to_json`; DataError for anything else."""
         match row:
-            case {"format": 1, "grounder": str(digest), "boxes": int(boxes), "single": {**one}, "several": {**more}}:
-                return Calibration(Isotonic.from_json(one), Isotonic.from_json(more), digest, boxes)
+            case {"format": 1, "grounder": str(digest), "boxes": int(boxes), "single": dict(), "several": dict()}:
+                one, more = (Isotonic.from_json(row[name]) for name in ("single", "several"))
+                return Calibration(one, more, digest, boxes)
         raise DataError(f"not a calibration of labels of format {FORMAT}")
 
 

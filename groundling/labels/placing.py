@@ -65,9 +65,7 @@ def place(
     return [_placed(ranked, things[t], scores[t], taken[t], phrases) for t in range(len(things))]
 
 
-def _chosen(
-    scores: Array, phrase: NounPhrase, ranked: Ranked, overlap: Array, class_names: Sequence[str]
-) -> list[int]:
+def _chosen(scores: Array, phrase: NounPhrase, ranked: Ranked, overlap: Array, class_names: Sequence[str]) -> list[int]:
     """The regions of a thing: the best one, or instances of it."""
     best = int(scores.argmax())
     if phrase.count == ALONE:
@@ -87,7 +85,7 @@ def _of_class(phrase: NounPhrase, ranked: Ranked, class_names: Sequence[str]) ->
     found = _labels(tuple(class_names)).find(phrase.head) if class_names and phrase.head else None
     if found is None:
         return np.zeros(len(ranked.boxes), bool)
-    return (ranked.classes == found.label) & (ranked.class_scores >= SURE)
+    return np.asarray((ranked.classes == found.label) & (ranked.class_scores >= SURE))
 
 
 def _another(boxes: Array, overlap: Array, region: int, other: int) -> bool:
