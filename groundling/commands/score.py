@@ -24,6 +24,7 @@ OFFICIAL = {  # what the first word may be -> module, one line
     "flickr30k-entities": ("score_grounding", "a Flickr30k-Entities submission, as its evaluator scores it"),
     "activitynet-entities": ("score_grounding", "an ActivityNet-Entities submission, as its evaluator scores it"),
     "phrases": ("score_phrases", "phrase localisation: Recall@1/5/10, pointing game, upper bound"),
+    "labels": ("score_labels", "labels against boxes that people drew: precision, recall, calibration, chains"),
     "chair": ("score_chair", "CHAIR: objects that captions mention and images do not show"),
     "classes": ("score_classes", "region classification: does the class of a region fit what people drew there?"),
     "attention": ("score_attention", "a trained model, by where it looks while it reads the captions of people"),

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Label", "LabelledImage", "Mention", "PlacedBox", "load"]
 
 
-def load(model: str = "", device: str = "cpu") -> Labeller:
-    """What labels images: the grounder in this folder, or the one that comes with the package."""
+def load(model: str = "", device: str = "cpu", regions: str = "") -> Labeller:
+    """What labels images: the grounder in this folder, or the one that comes with the package; stored regions, if any."""
     from groundling.labels.labeller import load as loaded
 
-    return loaded(model, device)
+    return loaded(model, device, regions)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from groundling.errors import DataError, GroundlingError
 from groundling.labels import files
-from groundling.labels.inputs import Pair, Shard
+from groundling.labels.inputs import Shard
 from groundling.labels.label import LabelledImage
 
 if TYPE_CHECKING:
@@ -42,11 +42,12 @@ class Job:
     model: str = ""
     device: str = "cpu"
     regions: str = ""  # a region store; empty: regions are made from the images
+    calibration: str = ""  # a file; empty: the one beside the model
 
     def labeller(self) -> Labeller:
         from groundling.labels.labeller import load
 
-        return load(self.model, self.device, self.regions)
+        return load(self.model, self.device, self.regions, self.calibration)
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,3 @@ def _die_with_parent() -> None:
     assert parent is not None
     wait_for([parent.sentinel])
     os._exit(1)
-
-
-__all__ = ["Done", "Job", "Labelled", "Pair", "label_shard", "output", "prepare", "run", "shard_names"]

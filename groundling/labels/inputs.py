@@ -6,6 +6,7 @@ or some images of a data set. It names its input and holds no image, so that it 
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -65,6 +66,17 @@ class Shard:
         if self.path.endswith(".parquet"):
             return _of_parquet(self.path, self.group)
         return iter(self.pairs)
+
+    def to_json(self) -> str:
+        """As text, to be sent elsewhere; pairs that hold bytes are read there again."""
+        pairs = [[pair.id, pair.media, list(pair.captions), pair.split] for pair in self.pairs]
+        return json.dumps({"name": self.name, "path": self.path, "group": self.group, "pairs": pairs})
+
+    @staticmethod
+    def from_json(text: str) -> Shard:
+        row = json.loads(text)
+        pairs = (Pair(id, media, tuple(captions), split) for id, media, captions, split in row["pairs"])
+        return Shard(row["name"], row["path"], row["group"], tuple(pairs))
 
 
 def shards(path: str, split: str | None = None, *, skip_bad: bool = False, images: int = IMAGES) -> list[Shard]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.errors import DataError, MissingExtra
@@ -76,7 +77,7 @@ class Labeller:
         named = max(phrases, key=lambda phrase: (bool(phrase.head), len(phrase.tokens)))
         mentions = tuple(Mention(phrase.caption, phrase.span) for phrase in phrases)
         sure = self.calibration or calibration.RAW
-        scores = sure.probability(where.scores, where.several)
+        scores = sure.probability(where.scores, len(where.boxes) > 1)
         boxes = [PlacedBox(box, score, p) for box, score, p in zip(where.boxes, where.scores, scores, strict=True)]
         label = Label(named.text, named.head, mentions, tuple(boxes), where.evidence)
         return replace(label, left_out=_why_left_out(label))
@@ -87,10 +88,14 @@ class Labeller:
         return self.store[pair.id]
 
 
-def load(model: str = "", device: str = "cpu", regions: str = "") -> Labeller:
-    """The labeller of a grounder's folder, with the calibration beside it; ours without a folder."""
+def load(model: str = "", device: str = "cpu", regions: str = "", calibrated: str = "") -> Labeller:
+    """The labeller of a grounder's folder; ours without a folder.
+
+    `regions`: a region store of the images. `calibrated`: a file of calibration; else the one beside the grounder.
+    """
     found = grounder.load(model, device)
-    return Labeller(found, calibration.beside(found.folder, found.digest), found.store(regions) if regions else None)
+    sure = calibration.read(Path(calibrated)) if calibrated else calibration.beside(found.folder, found.digest)
+    return Labeller(found, sure, found.store(regions) if regions else None)
 
 
 def _why_left_out(label: Label) -> str:

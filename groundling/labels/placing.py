@@ -2,8 +2,8 @@
 
 The score of a region for a thing is the mean, over the phrases that name it, of how likely the region is right. Things
 of the same noun that one caption tells apart ("a man and another man") get different boxes, the surer one first. A
-plural phrase gets the regions that fit it nearly as well as its best one and hardly overlap; the detector's class of
-the best of them is the class of all, where the detector is sure.
+plural phrase gets the regions that the detector is sure are of the class of its noun and that hardly overlap; where
+there are not two of them, its best region, as any other phrase.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ SAME_BOX = 0.5  # IoU from which two boxes are of one thing
 APART = 0.3  # IoU, and
 INSIDE = 0.7  # share of the smaller box inside the other, from which an instance is not another one
 SURE = 0.4  # probability from which the detector's class of a region counts
-NEAR = 0.5  # share of the best score that a further instance must have
 
 Array = NDArray[np.float64]
 
@@ -38,7 +37,6 @@ class Placed:
     boxes: tuple[Box, ...]
     scores: tuple[float, ...]
     evidence: float | None
-    several: bool
 
 
 def best_overlaps(ranked: Ranked) -> Array:
@@ -62,7 +60,7 @@ def place(
         free = free if free.any() else ~free
         first = phrases[things[thing][0]]
         taken[thing] = _chosen(np.where(free, scores[thing], -1.0), first, ranked, overlap, class_names)
-    return [_placed(ranked, things[t], scores[t], taken[t], phrases) for t in range(len(things))]
+    return [_placed(ranked, things[t], scores[t], taken[t]) for t in range(len(things))]
 
 
 def _chosen(scores: Array, phrase: NounPhrase, ranked: Ranked, overlap: Array, class_names: Sequence[str]) -> list[int]:
@@ -106,16 +104,13 @@ def _told_apart(phrases: Sequence[NounPhrase], some: Sequence[int], others: Sequ
     )
 
 
-def _placed(
-    ranked: Ranked, members: Sequence[int], scores: Array, regions: Sequence[int], phrases: Sequence[NounPhrase]
-) -> Placed:
+def _placed(ranked: Ranked, members: Sequence[int], scores: Array, regions: Sequence[int]) -> Placed:
     ordered = sorted(regions, key=lambda region: -scores[region])
     likely = [p for i in members if (p := ranked.evidence[i]) is not None]
     return Placed(
         tuple(_inside(ranked.boxes[region], ranked.size) for region in ordered),
         tuple(float(scores[region]) for region in ordered),
         sum(likely) / len(likely) if likely else None,
-        phrases[members[0]].count != ALONE,
     )
 
 

@@ -19,12 +19,12 @@ SPLIT = "train"  # of images that name none
 
 def xywh(box: Box) -> list[float]:
     """Left, top, width, height, to a hundredth of a pixel."""
-    left, top, right, bottom = (round(x, 2) for x in box)
+    left, top, right, bottom = (round(float(x), 2) for x in box)
     return [left, top, round(right - left, 2), round(bottom - top, 2)]
 
 
 def xyxy(box: Box) -> list[float]:
-    return [round(x, 2) for x in box]
+    return [round(float(x), 2) for x in box]
 
 
 def from_xywh(value: Any, size: tuple[int, int] = (0, 0)) -> Box:
