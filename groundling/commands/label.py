@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groundling.commands.numbers import whole
+from groundling.commands.numbers import share, whole
 
 if TYPE_CHECKING:
     from groundling.labels.engine import Job, Labelled
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--skip-bad", action="store_true", help="leave out bad items of the data set")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument(
-        "--min-confidence", type=_share, default=MIN_CONFIDENCE, metavar="P",
+        "--min-confidence", type=share, default=MIN_CONFIDENCE, metavar="P",
         help="export labels with a box that is right with at least this probability (default %(default)s)",
     )  # fmt: skip
     parser.add_argument("--to", action="append", default=[], metavar="FORMAT", choices=[*FORMATS], help="may be repeated")
@@ -168,12 +168,3 @@ def _export(images: Labelled, args: argparse.Namespace) -> None:
         shown = review.write_page(new_file(args.review), images, args.review_limit)
         print(f"{args.review}: {shown} labels, the least certain first; open it in a browser")
 
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"takes a probability, from 0 to 1, got {text}")
-    return value
-
-
-_share.__name__ = "probability"

@@ -38,7 +38,7 @@ class Pair:
 
     def opened(self) -> Image.Image:
         """RGB and upright; DataError names an image that cannot be read."""
-        if self.content is None and not files.remote(self.media):
+        if self.content is None and not files.remote(self.media) and files.INSIDE not in self.media:
             return open_image(self.media)
         found = files.content(self.media) if self.content is None else self.content
         with tempfile.NamedTemporaryFile(suffix=os.path.splitext(self.media)[1]) as file:
