@@ -26,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("labels", metavar="LABELS", help="folder that `groundling label` wrote")
     parser.add_argument("--out", required=True, metavar="INDEX", help="folder to write")
     parser.add_argument("--model", default="", metavar="RUN", help="the grounder that made the labels (default: ours)")
-    parser.add_argument("--regions", default="", metavar="STORE", help="regions of the images, to search by what is seen")
+    parser.add_argument(
+        "--regions", default="", metavar="STORE", help="regions of the images, to search by what is seen"
+    )
     parser.add_argument(
         "--min-confidence", type=share, default=0.3, metavar="P", help="boxes that are at least so sure (default 0.3)"
     )

@@ -56,7 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--min-confidence", type=share, default=MIN_CONFIDENCE, metavar="P",
         help="export labels with a box that is right with at least this probability (default %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--to", action="append", default=[], metavar="FORMAT", choices=[*FORMATS], help="may be repeated")
+    parser.add_argument(
+        "--to", action="append", default=[], metavar="FORMAT", choices=[*FORMATS], help="may be repeated"
+    )
     parser.add_argument("--calibration", default="", metavar="FILE", help="use this calibration of confidence")
     review = parser.add_argument_group("review")
     review.add_argument("--review", metavar="FILE", help="write a page to review the least certain labels")
@@ -167,4 +169,3 @@ def _export(images: Labelled, args: argparse.Namespace) -> None:
     if args.review:
         shown = review.write_page(new_file(args.review), images, args.review_limit)
         print(f"{args.review}: {shown} labels, the least certain first; open it in a browser")
-

@@ -22,7 +22,7 @@ __all__ = ["Label", "LabelledImage", "Mention", "PlacedBox", "load"]
 
 
 def load(model: str = "", device: str = "cpu", regions: str = "") -> Labeller:
-    """What labels images: the grounder in this folder, or the one that comes with the package; stored regions, if any."""
+    """What labels images: the grounder in this folder, or the package's own. `regions`: a region store, if any."""
     from groundling.labels.labeller import load as loaded
 
     return loaded(model, device, regions)

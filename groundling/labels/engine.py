@@ -113,7 +113,7 @@ def run(job: Job, shards: Sequence[Shard], workers: int = 1) -> Iterator[Done]:
 
 
 class Labelled:
-    """The labels of an output folder, in the order of the input, read anew as often as one asks; one shard at a time."""
+    """The labels of an output folder, in the order of the input; read anew each time, line by line."""
 
     def __init__(
         self, out: str, names: Sequence[str] = (), change: Callable[[LabelledImage], LabelledImage] | None = None

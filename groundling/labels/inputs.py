@@ -87,7 +87,9 @@ def shards(path: str, split: str | None = None, *, skip_bad: bool = False, image
         if files.is_folder(path) and (found := files.listed(path, (ending,))):
             return parts(found)
     if files.remote(path):
-        raise DataError(f"{path}: no .tar and no .parquet files here; other data sets are read from this machine's disk")
+        raise DataError(
+            f"{path}: no .tar and no .parquet files here; other data sets are read from this machine's disk"
+        )
     return _data_shards(path, split, skip_bad, images)
 
 
@@ -96,7 +98,9 @@ def _tar_shards(paths: Sequence[str]) -> list[Shard]:
 
 
 def _parquet_shards(paths: Sequence[str]) -> list[Shard]:
-    return [Shard(f"{_stem(path)}-{group:05d}", path, group) for path in paths for group in range(Table.of(path).groups)]
+    return [
+        Shard(f"{_stem(path)}-{group:05d}", path, group) for path in paths for group in range(Table.of(path).groups)
+    ]
 
 
 def _data_shards(path: str, split: str | None, skip_bad: bool, images: int) -> list[Shard]:

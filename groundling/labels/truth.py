@@ -207,7 +207,9 @@ def _entity(mention: Mention, marked: Mapping[int, Sequence[tuple[Span, Chain]]]
 
 def _judged(label: Label, entity: Chain, truth: Sequence[Box], image: str) -> list[JudgedBox]:
     several = len(label.boxes) > 1
-    right = _right([placed.box for placed in label.boxes], list(dict.fromkeys(truth))) if truth and label.boxes else None
+    right = (
+        _right([placed.box for placed in label.boxes], list(dict.fromkeys(truth))) if truth and label.boxes else None
+    )
     return [
         JudgedBox(placed.confidence, placed.score, None if right is None else right[i], several, image, entity)
         for i, placed in enumerate(label.boxes)

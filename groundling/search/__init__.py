@@ -1,10 +1,10 @@
 """Finding things again: an index of the boxes of labelled images, searched by phrases.
 
-    from groundling import search
+from groundling import search
 
-    index = search.open_index("photos.index")
-    for hit in index.search("a dog on a boat"):
-        print(hit.id, hit.score, hit.boxes)
+index = search.open_index("photos.index")
+for hit in index.search("a dog on a boat"):
+    print(hit.id, hit.score, hit.boxes)
 """
 
 from __future__ import annotations

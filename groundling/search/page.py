@@ -37,7 +37,8 @@ def write(path: Path, query: str, hits: Sequence[Hit]) -> None:
 def _figure(hit: Hit) -> str:
     boxes = list(highlighted(hit))
     told = ", ".join(
-        f'<span style="color:{COLOURS[i % len(COLOURS)]}">{html.escape(text)}</span>' for i, (text, _) in enumerate(boxes)
+        f'<span style="color:{COLOURS[i % len(COLOURS)]}">{html.escape(text)}</span>'
+        for i, (text, _) in enumerate(boxes)
     )
     caption = f"<figcaption><b>{html.escape(hit.id)}</b> {hit.score:.3f}<br>{told}</figcaption>"
     try:
@@ -52,7 +53,8 @@ def _figure(hit: Hit) -> str:
     )
     image = f'<image href="{address}" width="{width}" height="{height}"/>'
     named = html.escape(hit.id, quote=True)
-    return f'<figure><svg viewBox="0 0 {width} {height}" role="img" aria-label="{named}">{image}{drawn}</svg>{caption}</figure>'
+    picture = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{named}">{image}{drawn}</svg>'
+    return f"<figure>{picture}{caption}</figure>"
 
 
 def _embedded(hit: Hit) -> str:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.labels.conftest import scenes as scenes  # a fixture
+from labelled_scenes import scenes as scenes  # a fixture
 
 from groundling.cli import main
 from groundling.labels import engine, formats

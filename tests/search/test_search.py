@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.labels.conftest import scenes as scenes  # a fixture
+from labelled_scenes import scenes as scenes  # a fixture
 
 from groundling.cli import main
 from groundling.errors import DataError

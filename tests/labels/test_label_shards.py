@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from labelled_scenes import scenes as scenes  # a fixture
 
 from groundling.data.dataset import load
 from groundling.errors import DataError, GroundlingError

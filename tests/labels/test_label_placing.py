@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.labels.test_merge import phrase
+from labelled_photos import phrase
 
 from groundling.labels.grounder import Ranked
 from groundling.labels.placing import place
@@ -19,7 +19,7 @@ def ranked(overlap: list[list[float]], classes: list[int] | None = None, sure: l
 
 
 def test_a_thing_is_where_all_its_phrases_together_say() -> None:
-    """0.6 and 0.1 have a mean of 0.35, 0.5 and 0.5 of 0.5: the second region, though the first phrase prefers another."""
+    """Means 0.35 and 0.5: the second region, though the first phrase prefers the first."""
     found = place(ranked([[0.6, 0.5, 0, 0], [0.1, 0.5, 0, 0]]), [phrase("dog", 0), phrase("dog", 1)], [[0, 1]])
     assert found[0].boxes == ((20, 0, 30, 10),)
     assert found[0].scores == (0.5,)

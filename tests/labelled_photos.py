@@ -1,4 +1,4 @@
-"""Two labelled pictures that hold every case: several captions, several boxes, a label that was left out."""
+"""Labelled pictures that hold every case: several captions, several boxes, a label that was left out; and phrases."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 from PIL import Image
 
 from groundling.labels import Label, LabelledImage, Mention, PlacedBox
+from groundling.labels.phrases import ALONE, NounPhrase
+from groundling.text.wordnet import wordnet
 
 CAPTIONS = ("A man walks two dogs.", "Someone with dogs & a “red” leash")
 
@@ -34,3 +36,8 @@ def labelled(folder: Path) -> list[LabelledImage]:
     cat = Label("A cat", "cat", (Mention(0, (0, 5)),), (PlacedBox((0, 0, 30, 30), 0.9, 0.95),), None)
     second = LabelledImage("b", picture(folder / "b.png", (64, 48), 1), (64, 48), ("A cat.",), (cat,), "val")
     return [first, second]
+
+
+def phrase(head: str, caption: int = 0, at: int = 0, count: int = ALONE, definite: bool = False) -> NounPhrase:
+    synset = wordnet().synset(head) if head else None
+    return NounPhrase(caption, (at, at + 5), f"a {head}", ("a", head), head, synset, count, definite)

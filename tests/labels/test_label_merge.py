@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from labelled_photos import phrase
 
 from groundling.labels.merge import KIND, PEOPLE, SAME_NOUN, chains, closeness
-from groundling.labels.phrases import ALONE, SEVERAL, NounPhrase, parsed
-from groundling.text.wordnet import wordnet
-
-
-def phrase(head: str, caption: int = 0, at: int = 0, count: int = ALONE, definite: bool = False) -> NounPhrase:
-    synset = wordnet().synset(head) if head else None
-    return NounPhrase(caption, (at, at + 5), f"a {head}", ("a", head), head, synset, count, definite)
+from groundling.labels.phrases import ALONE, SEVERAL, parsed
 
 
 @pytest.mark.parametrize(
@@ -65,4 +60,6 @@ def test_captions_are_read_for_heads_and_numbers() -> None:
     assert told["It"] == (1, "", ALONE)
     assert told["a group of people"][2] == SEVERAL
     for one in found[0]:
-        assert one.text == ["Two brown dogs chase a red ball.", "It is a group of people."][one.caption][slice(*one.span)]
+        assert (
+            one.text == ["Two brown dogs chase a red ball.", "It is a group of people."][one.caption][slice(*one.span)]
+        )

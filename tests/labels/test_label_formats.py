@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.labels.photos import labelled
+from labelled_photos import labelled
 
 from groundling.errors import DataError, GroundlingError
 from groundling.labels import Label, LabelledImage, formats
@@ -46,7 +46,9 @@ def merged(labels: Iterable[Label]) -> set[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_format_keeps_the_boxes_of_what_is_exported(name: str, images: list[LabelledImage], tmp_path: Path) -> None:
+def test_every_format_keeps_the_boxes_of_what_is_exported(
+    name: str, images: list[LabelledImage], tmp_path: Path
+) -> None:
     """To a hundredth of a pixel; Flickr30k Entities has whole pixels."""
     found = again(name, images, tmp_path)
     assert len(found) == len(images)
@@ -67,7 +69,9 @@ def test_formats_of_our_own_fields_lose_nothing(name: str, images: list[Labelled
 
 
 @pytest.mark.parametrize("name", ["parquet", "webdataset"])
-def test_images_inside_a_container_can_be_exported_again(name: str, images: list[LabelledImage], tmp_path: Path) -> None:
+def test_images_inside_a_container_can_be_exported_again(
+    name: str, images: list[LabelledImage], tmp_path: Path
+) -> None:
     from groundling.labels.files import content
 
     found = again(name, images, tmp_path)
@@ -133,7 +137,12 @@ def test_pycocotools_loads_mdetr(images: list[LabelledImage], tmp_path: Path) ->
     coco = coco_api.COCO(str(written("mdetr", images, tmp_path) / "mdetr.json"))
     for row in coco.loadAnns(coco.getAnnIds()):
         caption = coco.loadImgs([row["image_id"]])[0]["caption"]
-        assert [caption[start:end] for start, end in row["tokens_positive"]][0] in ("A man", "two dogs", "dogs", "A cat")
+        assert [caption[start:end] for start, end in row["tokens_positive"]][0] in (
+            "A man",
+            "two dogs",
+            "dogs",
+            "A cat",
+        )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -198,7 +207,7 @@ def test_an_unknown_format_is_named_with_those_there_are(tmp_path: Path) -> None
     ("name", "file", "content"),
     [
         ("jsonl", "labels.jsonl", '{"id": 3}'),
-        ("jsonl", "labels.jsonl", '{"id": "a", "size": [9, 9], "labels": [{"phrase": "x", "boxes": [{"box": [5, 5, 1, 1]}]}]}'),
+        ("jsonl", "labels.jsonl", '{"id": "a", "labels": [{"phrase": "x", "boxes": [{"box": [5, 5, 1, 1]}]}]}'),
         ("coco", "annotations.json", "[]"),
         ("coco", "annotations.json", "[" * 100_000),
         ("odvg", "odvg.jsonl", '{"filename": "a", "width": 5, "height": 5}'),

@@ -84,7 +84,9 @@ def test_labels_that_name_no_thing_are_not_judged() -> None:
 def test_merged_phrases_are_compared_with_the_annotators_chains() -> None:
     """Two captions; we join man with man (right) and dogs with man (wrong)."""
     said = "a man and dogs"
-    gold = tuple(Phrase(c, span, ((0, 0, 9, 9),), entity=e) for c in (0, 1) for span, e in (((0, 2), "1"), ((3, 4), "2")))
+    gold = tuple(
+        Phrase(c, span, ((0, 0, 9, 9),), entity=e) for c in (0, 1) for span, e in (((0, 2), "1"), ((3, 4), "2"))
+    )
     whole = Example("y", "", (10, 10), (caption(said), caption(said)), gold)
     man, dogs = (0, 5), (10, 14)
     labels = (

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
-from tests.labels.photos import labelled
+from labelled_photos import labelled
 
 from groundling.errors import DataError
 from groundling.labels import LabelledImage, review

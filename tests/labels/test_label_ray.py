@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from labelled_scenes import scenes as scenes  # a fixture
 
 from groundling.labels import engine, ray_engine
 from groundling.labels.inputs import shards
