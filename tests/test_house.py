@@ -21,7 +21,18 @@ TENSOR = LOW | {"tensors", "boxes"}
 MEDIA = {"images", "video"}
 BRICKS = TENSOR | MEDIA | {"text", "data", "regions", "models", "objectives", "metrics", "decoding"}
 USE = BRICKS | {"recipes", "training"}
-ALL = USE | {"inference", "evaluation", "scenes", "report", "papers", "formats", "audit", "__version__"}
+ALL = USE | {
+    "inference",
+    "evaluation",
+    "scenes",
+    "report",
+    "papers",
+    "formats",
+    "audit",
+    "labels",
+    "search",
+    "__version__",
+}
 MAY_IMPORT = {  # a module or package -> what of ours it may import, itself aside; the longest name that fits counts
     "__init__": {"inference", "report", "types"},
     "__main__": {"cli"},
@@ -50,6 +61,8 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
     "scenes": TENSOR | MEDIA | {"text", "data", "regions"},
     "report": TENSOR | MEDIA | {"data"},
     "audit": USE | {"inference", "evaluation", "formats", "report"},
+    "labels": USE | {"inference", "evaluation", "report"},
+    "search": TENSOR | {"labels"},
     "papers": USE | {"inference", "evaluation", "report", "__version__"},
     "commands": ALL,
 }

@@ -1,4 +1,4 @@
-"""Whole numbers on the command line, as types of flags."""
+"""Numbers on the command line, as types of flags."""
 
 from __future__ import annotations
 
@@ -33,3 +33,14 @@ def listed(least: int) -> Callable[[str], list[int]]:
         return found
 
     return parse
+
+
+def share(text: str) -> float:
+    """The type of a flag that takes a probability."""
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"takes a probability, from 0 to 1, got {text}")
+    return value
+
+
+share.__name__ = "probability"  # as argparse calls it where the text is no number

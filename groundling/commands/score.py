@@ -24,6 +24,7 @@ OFFICIAL = {  # what the first word may be -> module, one line
     "flickr30k-entities": ("score_grounding", "a Flickr30k-Entities submission, as its evaluator scores it"),
     "activitynet-entities": ("score_grounding", "an ActivityNet-Entities submission, as its evaluator scores it"),
     "phrases": ("score_phrases", "phrase localisation: Recall@1/5/10, pointing game, upper bound"),
+    "labels": ("score_labels", "labels against boxes that people drew: precision, recall, calibration, chains"),
     "chair": ("score_chair", "CHAIR: objects that captions mention and images do not show"),
     "human": ("score_human", "how well metrics agree with people's ratings of captions: Kendall's tau_b and tau_c"),
     "foils": ("score_foils", "does a grounder see which noun of a caption was replaced by one that is not there?"),

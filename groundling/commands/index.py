@@ -1,0 +1,50 @@
+"""`groundling index`: make labelled images searchable."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from groundling.commands.numbers import share
+
+DESCRIPTION = """\
+Make labelled images searchable by phrases.
+
+LABELS is what `groundling label --out LABELS` wrote. Every box of a label gets a vector: what its phrase means to the
+grounder and, with --regions, what the grounder sees there. Below 50,000 boxes a search compares with all of them; above
+that it goes through a graph (usearch), and the share of true neighbours that the graph finds is told."""
+
+EPILOG = """\
+examples:
+  groundling index labels --out photos.index
+  groundling index labels --out photos.index --regions photos.regions --min-confidence 0.4
+  groundling search photos.index "a dog on a boat" """
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("labels", metavar="LABELS", help="folder that `groundling label` wrote")
+    parser.add_argument("--out", required=True, metavar="INDEX", help="folder to write")
+    parser.add_argument("--model", default="", metavar="RUN", help="the grounder that made the labels (default: ours)")
+    parser.add_argument(
+        "--regions", default="", metavar="STORE", help="regions of the images, to search by what is seen"
+    )
+    parser.add_argument(
+        "--min-confidence", type=share, default=0.3, metavar="P", help="boxes that are at least so sure (default 0.3)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    from groundling.commands.places import new_folder
+    from groundling.labels import engine, grounder
+    from groundling.search.index import build
+
+    least = args.min_confidence
+    images = engine.Labelled(args.labels, change=lambda image: image.above(least))
+    about = build(images, new_folder(args.out), grounder.load(args.model), args.regions)
+    if args.json:
+        print(json.dumps(about))
+        return
+    how = "exact" if about["exact"] else f"a graph, recall {about['recall']:.3f} of exact search"
+    print(f"{args.out}: {about['boxes']} boxes of {about['images']} images; {how}")

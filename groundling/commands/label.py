@@ -1,0 +1,171 @@
+"""`groundling label`: captioned images in, phrases with boxes out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from groundling.commands.numbers import share, whole
+
+if TYPE_CHECKING:
+    from groundling.labels.engine import Job, Labelled
+    from groundling.labels.inputs import Shard
+    from groundling.labels.label import LabelledImage
+
+MIN_CONFIDENCE = 0.6  # see docs/label.md for what it costs and gives
+
+DESCRIPTION = """\
+Captioned images in, phrases with boxes and calibrated confidence out: no list of classes, no GPU, no network.
+
+DATA is a data set that groundling reads (`groundling doctor DATA` tells), a .tar or .parquet file, or a folder or
+address (s3://, gs://, with the package that fsspec asks for) of such files. All captions of an image speak of the same
+things: phrases that name one thing become one label, plural phrases get a box for each instance that is found. A label
+that is not sure enough is left out, and says why.
+
+The labels are in OUT/shards, a JSON line for each image; --to writes them in other formats beside it. A run that was
+stopped goes on when the same command is given again; the bytes do not depend on --workers.
+
+formats of --to:
+"""
+
+EPILOG = """\
+examples:
+  groundling label my/photos.csv --out labels --to coco
+  groundling label shards/ --out labels --to odvg --to yolo --workers 4       # a folder of tars
+  groundling label flickr30k --regions flickr30k.regions --out labels --review review.html
+  groundling label --out labels --apply review.json --to coco                # what a person decided in the page
+  groundling label --out labels --apply review.json --recalibrate --to coco
+  groundling label s3://bucket/shards --out s3://bucket/labels --engine ray --address auto"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from groundling.labels.formats import FORMATS
+
+    formats = "\n".join(f"  {name:20}{line}" for name, (_, line) in FORMATS.items())
+    parser.description, parser.epilog = DESCRIPTION + formats, EPILOG
+    parser.add_argument("data", nargs="?", metavar="DATA", help="what to label; not needed for labels that are there")
+    parser.add_argument("--out", required=True, metavar="OUT", help="folder or address that the labels go to")
+    parser.add_argument("--model", default="", metavar="RUN", help="folder of a trained grounder (default: ours)")
+    parser.add_argument("--regions", default="", metavar="STORE", help="regions of the images, where they are stored")
+    parser.add_argument("--split", help="only this split of the data set")
+    parser.add_argument("--skip-bad", action="store_true", help="leave out bad items of the data set")
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    parser.add_argument(
+        "--min-confidence", type=share, default=MIN_CONFIDENCE, metavar="P",
+        help="export labels with a box that is right with at least this probability (default %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--to", action="append", default=[], metavar="FORMAT", choices=[*FORMATS], help="may be repeated"
+    )
+    parser.add_argument("--calibration", default="", metavar="FILE", help="use this calibration of confidence")
+    review = parser.add_argument_group("review")
+    review.add_argument("--review", metavar="FILE", help="write a page to review the least certain labels")
+    review.add_argument("--review-limit", type=whole(1), default=200, metavar="N", help="labels on it (default 200)")
+    review.add_argument("--apply", metavar="FILE", help="merge the review that the page exported")
+    review.add_argument("--recalibrate", action="store_true", help="with --apply: fit the confidence to the review")
+    scale = parser.add_argument_group("scale")
+    scale.add_argument("--workers", type=whole(1), default=os.cpu_count() or 1, metavar="N", help="processes")
+    scale.add_argument("--engine", choices=("local", "ray"), default="local", help="this machine (default), or Ray")
+    scale.add_argument("--address", default="", metavar="ADDRESS", help="of a Ray cluster (default: one started here)")
+
+
+def run(args: argparse.Namespace) -> None:
+    from groundling.errors import GroundlingError
+
+    if args.recalibrate and not args.apply:
+        raise GroundlingError("--recalibrate learns from a review: name it with --apply review.json")
+    if args.data:
+        _label(args)
+    elif not (args.to or args.review or args.apply):
+        raise GroundlingError("name DATA to label, or --to, --review or --apply for the labels that are in --out")
+    images = _labels(args)
+    _export(images, args)
+
+
+def _label(args: argparse.Namespace) -> None:
+    """Label what is not labelled yet."""
+    from groundling.errors import GroundlingError
+    from groundling.labels import engine
+    from groundling.labels.inputs import shards
+    from groundling.progress import track
+
+    if args.device != "cpu" and args.engine == "ray":
+        raise GroundlingError("--engine ray runs on CPUs: leave out --device")
+    found = shards(args.data, args.split, skip_bad=args.skip_bad)
+    job = engine.Job(args.out, args.model, args.device, args.regions, args.calibration)
+    rest = engine.prepare(job, found, job.labeller().about)
+    done = list(track(_engine(args, job, rest), f"labelling {args.data}", len(rest)))
+    images, problems = sum(one.images for one in done), sum(one.problems for one in done)
+    kept = f", {len(found) - len(rest)} shards were there before" if len(rest) < len(found) else ""
+    print(f"{args.out}: {images} images labelled, {problems} of them could not be read{kept}")
+
+
+def _engine(args: argparse.Namespace, job: Job, rest: list[Shard]) -> Any:
+    from groundling.labels import engine
+
+    if args.engine == "local":
+        return engine.run(job, rest, args.workers)
+    from groundling.labels import ray_engine
+
+    return ray_engine.run(job, rest, args.workers, args.address)
+
+
+def _labels(args: argparse.Namespace) -> Labelled:
+    """The labels of --out, as a review has changed them, those below --min-confidence marked."""
+    from groundling.labels import engine, review
+
+    names = engine.shard_names(args.out)
+    least = args.min_confidence
+    if not args.apply:
+        return engine.Labelled(args.out, names, lambda image: image.above(least))
+    decisions = review.read(Path(args.apply))
+    plain = engine.Labelled(args.out, names)
+    if args.recalibrate:
+        fitted = _recalibrate(args, plain, decisions)
+        plain = engine.Labelled(args.out, names, lambda image: review.confident(image, fitted, decisions))
+    for _ in review.apply(plain, decisions):  # every decision must find its label before anything is written
+        pass
+    print(f"{len(decisions)} decisions merged")
+
+    def changed(image: LabelledImage) -> LabelledImage:
+        image = image if not args.recalibrate else review.confident(image, fitted, decisions)
+        mine = {key: one for key, one in decisions.items() if key[0] == image.id}
+        return next(review.apply([image], mine)).above(least)
+
+    return engine.Labelled(args.out, names, changed)
+
+
+def _recalibrate(args: argparse.Namespace, images: Labelled, decisions: Any) -> Any:
+    import json
+
+    from groundling.labels import engine, files, review
+
+    with files.opened(files.join(args.out, engine.JOB)) as file:
+        digest = str(json.loads(file.read())["settings"].get("grounder", ""))
+    fitted = review.recalibrated(images, decisions, digest)
+    path = files.join(args.out, "calibration.json")
+    files.write(path, json.dumps(fitted.to_json(), indent=1).encode())
+    print(f"{path}: fitted on {fitted.boxes} boxes; label more with --calibration {path}")
+    return fitted
+
+
+def _export(images: Labelled, args: argparse.Namespace) -> None:
+    import tempfile
+
+    from groundling.commands.places import new_file, new_folder
+    from groundling.labels import files, formats, review
+
+    for name in args.to:
+        target = files.join(args.out, name)
+        if files.remote(args.out):
+            with tempfile.TemporaryDirectory() as folder:
+                formats.write(name, images, Path(folder))
+                files.upload(Path(folder), target)
+        else:
+            formats.write(name, images, new_folder(target))
+        print(f"{target}: {formats.FORMATS[name][1]}")
+    if args.review:
+        shown = review.write_page(new_file(args.review), images, args.review_limit)
+        print(f"{args.review}: {shown} labels, the least certain first; open it in a browser")

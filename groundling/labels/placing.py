@@ -1,0 +1,135 @@
+"""Where the things of an image are: one box for one thing, several for several, never the same box for two.
+
+The score of a region for a thing is the mean, over the phrases that name it, of how likely the region is right. Things
+of the same noun that one caption tells apart ("a man and another man") get different boxes, the surer one first. A
+plural phrase gets the regions that the detector is sure are of the class of its noun and that hardly overlap; where
+there are not two of them, its best region, as any other phrase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from groundling import boxes as geometry
+from groundling.labels.grounder import Ranked
+from groundling.labels.merge import closeness
+from groundling.labels.phrases import ALONE, NounPhrase
+from groundling.text.labels import Labels
+from groundling.types import Box
+
+SAME_BOX = 0.5  # IoU from which two boxes are of one thing
+APART = 0.3  # IoU, and
+INSIDE = 0.7  # share of the smaller box inside the other, from which an instance is not another one
+SURE = 0.4  # probability from which the detector's class of a region counts
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The boxes of one thing, the best first."""
+
+    boxes: tuple[Box, ...]
+    scores: tuple[float, ...]
+    evidence: float | None
+
+
+def best_overlaps(ranked: Ranked) -> Array:
+    """(P, P): IoU of the best boxes of each pair of phrases."""
+    best = ranked.boxes[ranked.overlap.argmax(-1)]
+    return iou(best, best)
+
+
+def place(
+    ranked: Ranked, phrases: Sequence[NounPhrase], things: Sequence[Sequence[int]], class_names: Sequence[str] = ()
+) -> list[Placed]:
+    """The place of each thing, given as indices of the phrases that name it."""
+    scores = np.array([ranked.overlap[list(members)].mean(0) for members in things])  # (things, R)
+    overlap = iou(ranked.boxes, ranked.boxes)
+    taken: dict[int, list[int]] = {}  # thing -> its regions
+    for thing in sorted(range(len(things)), key=lambda t: (-scores[t].max(), t)):
+        free = np.ones(len(ranked.boxes), bool)
+        for other, regions in taken.items():
+            if _told_apart(phrases, things[thing], things[other]):
+                free &= (overlap[regions] < SAME_BOX).all(0)
+        free = free if free.any() else ~free
+        first = phrases[things[thing][0]]
+        taken[thing] = _chosen(np.where(free, scores[thing], -1.0), first, ranked, overlap, class_names)
+    return [_placed(ranked, things[t], scores[t], taken[t]) for t in range(len(things))]
+
+
+def _chosen(scores: Array, phrase: NounPhrase, ranked: Ranked, overlap: Array, class_names: Sequence[str]) -> list[int]:
+    """The regions of a thing: the best one, or instances of it."""
+    best = int(scores.argmax())
+    if phrase.count == ALONE:
+        return [best]
+    alike = _of_class(phrase, ranked, class_names)
+    found: list[int] = []
+    for region in np.argsort(-np.where(alike, ranked.class_scores, -1.0), kind="stable").tolist():
+        if not alike[region] or scores[region] < 0 or len(found) == phrase.count:
+            break
+        if all(_another(ranked.boxes, overlap, region, other) for other in found):
+            found.append(region)
+    return found if len(found) > 1 else [best]
+
+
+def _of_class(phrase: NounPhrase, ranked: Ranked, class_names: Sequence[str]) -> NDArray[np.bool_]:
+    """(R,): which regions the detector is sure to be of the class of the phrase's noun; none where it has none."""
+    found = _labels(tuple(class_names)).find(phrase.head) if class_names and phrase.head else None
+    if found is None:
+        return np.zeros(len(ranked.boxes), bool)
+    return np.asarray((ranked.classes == found.label) & (ranked.class_scores >= SURE))
+
+
+def _another(boxes: Array, overlap: Array, region: int, other: int) -> bool:
+    """Is a region another instance, neither the same as one that was found nor a part of it?"""
+    if overlap[region, other] >= APART:
+        return False
+    pair = boxes[[region, other]]
+    low, high = pair[:, :2].max(0), pair[:, 2:].min(0)
+    shared = (high - low).clip(0).prod()
+    smaller = (pair[:, 2:] - pair[:, :2]).prod(-1).min()
+    return bool(shared < INSIDE * smaller)
+
+
+def _told_apart(phrases: Sequence[NounPhrase], some: Sequence[int], others: Sequence[int]) -> bool:
+    """Does a caption name both, and could both be the same by their nouns?"""
+    return any(
+        phrases[i].caption == phrases[j].caption and closeness(phrases[i], phrases[j]) for i in some for j in others
+    )
+
+
+def _placed(ranked: Ranked, members: Sequence[int], scores: Array, regions: Sequence[int]) -> Placed:
+    ordered = sorted(regions, key=lambda region: -scores[region])
+    likely = [p for i in members if (p := ranked.evidence[i]) is not None]
+    return Placed(
+        tuple(_inside(ranked.boxes[region], ranked.size) for region in ordered),
+        tuple(float(scores[region]) for region in ordered),
+        sum(likely) / len(likely) if likely else None,
+    )
+
+
+def _inside(box: Array, size: tuple[int, int]) -> Box:
+    left, top, right, bottom = box.tolist()
+    width, height = size
+    return max(0.0, left), max(0.0, top), min(float(width), right), min(float(height), bottom)
+
+
+_KNOWN: dict[tuple[str, ...], Labels] = {}
+
+
+def _labels(names: tuple[str, ...]) -> Labels:
+    if names not in _KNOWN:
+        _KNOWN[names] = Labels(names)
+    return _KNOWN[names]
+
+
+def iou(a: Array, b: Array) -> Array:
+    """(A, 4), (B, 4) -> (A, B), intersection over union."""
+    found = geometry.iou(torch.from_numpy(np.ascontiguousarray(a)), torch.from_numpy(np.ascontiguousarray(b)))
+    return np.asarray(found.numpy())

@@ -1,0 +1,216 @@
+"""Review: a page that shows the least certain labels first, and what becomes of the answers.
+
+The page is one file and needs no server. Its export, `review.json`, is a list of decisions; a label is named by the id
+of its image and its place among the image's labels, both of which stay as they are.
+"""
+
+from __future__ import annotations
+
+import heapq
+import html
+import io
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groundling.data.checks import parse_json, read_text
+from groundling.errors import DataError
+from groundling.labels.calibration import Calibration, Judged, fit
+from groundling.labels.inputs import Pair
+from groundling.labels.label import Label, LabelledImage, PlacedBox, as_box
+from groundling.labels.placing import iou
+from groundling.types import Box
+
+ACTIONS = ("accept", "reject", "redraw", "relabel")
+FORMAT = 1
+SIDE = 640  # pixels of the longest side of an embedded image
+SHOWN = 200  # labels on a page, unless told
+REJECTED = "rejected in review"
+RIGHT = 0.5  # IoU with a box that a person drew, from which the model's was right
+
+Key = tuple[str, int]  # id of an image, place among its labels
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a person said of one label."""
+
+    image: str
+    label: int
+    action: str  # one of ACTIONS
+    boxes: tuple[Box, ...] = ()  # of redraw
+    phrase: str = ""  # of relabel
+
+
+# ---------------------------------------------------------------- the page
+
+
+def write_page(path: Path, images: Iterable[LabelledImage], limit: int = SHOWN) -> int:
+    """Write the page of the `limit` least certain labels; returns how many it shows."""
+    chosen = least_certain(images, limit)
+    pictures: dict[str, str] = {}
+    rows = []
+    for image, at in chosen:
+        if image.id not in pictures:
+            pictures[image.id] = _embedded(image)
+        rows.append(_row(image, at))
+    content = {"rows": rows, "pictures": pictures}
+    text = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    name = blake2b(text.encode(), digest_size=8).hexdigest()
+    page = (resources(__package__) / "review.html").read_text(encoding="utf-8")
+    parts = {"DATA": text, "NAME": name, "TITLE": html.escape(f"{len(rows)} labels to review")}
+    path.write_text(re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], page), encoding="utf-8")
+    return len(rows)
+
+
+def least_certain(images: Iterable[LabelledImage], limit: int) -> list[tuple[LabelledImage, int]]:
+    """Labels with boxes whose confidence is nearest to a half; no more than `limit` images are in memory."""
+    found = (
+        (abs(label.confidence - 0.5), image.id, at, image)
+        for image in images
+        for at, label in enumerate(image.labels)
+        if label.boxes and (label.kept or label.left_out.startswith("confidence"))
+    )
+    best = heapq.nsmallest(limit, found, key=lambda one: one[:3])
+    return [(image, at) for _, _, at, image in best]
+
+
+def _row(image: LabelledImage, at: int) -> dict[str, Any]:
+    label = image.labels[at]
+    return {
+        "image": image.id,
+        "label": at,
+        "size": list(image.size),
+        "phrase": label.phrase,
+        "boxes": [[round(x, 1) for x in placed.box] for placed in label.boxes],
+        "confidence": round(label.confidence, 3),
+        "captions": list(image.captions),
+        "mentions": [[one.caption, *one.span] for one in label.mentions],
+    }
+
+
+def _embedded(image: LabelledImage) -> str:
+    """The image as an address that holds it."""
+    picture = Pair(image.id, image.media, ()).opened()
+    picture.thumbnail((SIDE, SIDE))
+    buffer = io.BytesIO()
+    picture.save(buffer, "WEBP", quality=72, method=2)
+    return "data:image/webp;base64," + b64encode(buffer.getvalue()).decode("ascii")
+
+
+# ---------------------------------------------------------------- the answers
+
+
+def read(path: Path) -> dict[Key, Decision]:
+    """The decisions of `review.json`, the last one of each label; DataError names what is wrong."""
+    content = parse_json(read_text(path), str(path))
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(f"{path}: not a review of format {FORMAT}; export it from the page again")
+    found: dict[Key, Decision] = {}
+    for number, row in enumerate(content.get("decisions") or ()):
+        try:
+            one = _decision(row)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"{path}, decision {number}: {error}") from error
+        found[one.image, one.label] = one
+    if not found:
+        raise DataError(f"{path}: no decisions in it; export it after you have reviewed some labels")
+    return found
+
+
+def _decision(row: Any) -> Decision:
+    action, boxes, phrase = row["action"], row.get("boxes") or [], row.get("phrase") or ""
+    if action not in ACTIONS:
+        raise ValueError(f"unknown action {action!r}; there are {', '.join(ACTIONS)}")
+    if type(row["label"]) is not int or not isinstance(row["image"], str) or not isinstance(phrase, str):
+        raise TypeError("expected an image id, the number of a label and a phrase")
+    if (action == "redraw" and not boxes) or (action == "relabel" and not phrase.strip()):
+        raise ValueError(f"{action} needs {'boxes' if action == 'redraw' else 'a phrase'}")
+    return Decision(row["image"], row["label"], action, tuple(as_box(box) for box in boxes), phrase.strip())
+
+
+def apply(images: Iterable[LabelledImage], decisions: Mapping[Key, Decision]) -> Iterator[LabelledImage]:
+    """The images with what people decided; DataError where a decision is of a label that is not there."""
+    left = set(decisions)
+    for image in images:
+        mine = {at: decisions[image.id, at] for at in range(len(image.labels)) if (image.id, at) in decisions}
+        left -= {(image.id, at) for at in mine}
+        labels = (_applied(label, mine.get(at), image) for at, label in enumerate(image.labels))
+        yield replace(image, labels=tuple(labels)) if mine else image
+    if left:
+        id, at = min(left)
+        raise DataError(f"the review speaks of label {at} of image {id!r}, which is not among these labels")
+
+
+def _applied(label: Label, decision: Decision | None, image: LabelledImage) -> Label:
+    if decision is None:
+        return label
+    if decision.action == "reject":
+        return replace(label, left_out=REJECTED)
+    sure = tuple(replace(placed, confidence=1.0) for placed in label.boxes)
+    if decision.action == "redraw":
+        try:
+            sure = tuple(PlacedBox(as_box(box, image.size), 1.0, 1.0) for box in decision.boxes)
+        except ValueError as error:
+            raise DataError(f"the review of image {image.id!r}: {error}") from error
+    if decision.action == "relabel":
+        label = replace(label, phrase=decision.phrase, head=_head(decision.phrase))
+    return replace(label, boxes=sure, left_out="")
+
+
+def _head(phrase: str) -> str:
+    """The lemma of the last noun of a phrase; its last word where the tagger sees no noun."""
+    from groundling.labels.phrases import parsed
+
+    found = [one.head for one in parsed([[phrase]])[0] if one.head]
+    return found[-1] if found else phrase.split()[-1].lower()
+
+
+def judged(images: Iterable[LabelledImage], decisions: Mapping[Key, Decision]) -> list[Judged]:
+    """Boxes that people judged: accepted ones are right, rejected ones wrong, of re-drawn ones the new box decides."""
+    out = []
+    for image in images:
+        for at, label in enumerate(image.labels):
+            one = decisions.get((image.id, at))
+            if one is None or one.action == "relabel":
+                continue
+            several = len(label.boxes) > 1
+            right = _right(label, one)
+            out += [Judged(p.score, ok, several, image.id) for p, ok in zip(label.boxes, right, strict=True)]
+    return out
+
+
+def _right(label: Label, decision: Decision) -> Sequence[bool]:
+    if decision.action != "redraw":
+        return [decision.action == "accept"] * len(label.boxes)
+    if not label.boxes:
+        return []
+    overlap = iou(np.array([placed.box for placed in label.boxes]), np.array(decision.boxes))
+    return [bool(row.max() >= RIGHT) for row in overlap]
+
+
+def recalibrated(images: Iterable[LabelledImage], decisions: Mapping[Key, Decision], grounder: str) -> Calibration:
+    """A calibration by what people decided; DataError where that is too little."""
+    return fit(judged(images, decisions), grounder)
+
+
+def confident(image: LabelledImage, calibration: Calibration, reviewed: Mapping[Key, Decision]) -> LabelledImage:
+    """The image with the confidence that a calibration gives to the boxes that nobody reviewed."""
+    labels = [
+        label if (image.id, at) in reviewed else _confident(label, calibration) for at, label in enumerate(image.labels)
+    ]
+    return replace(image, labels=tuple(labels))
+
+
+def _confident(label: Label, calibration: Calibration) -> Label:
+    p = calibration.probability([placed.score for placed in label.boxes], len(label.boxes) > 1)
+    boxes = [replace(placed, confidence=one) for placed, one in zip(label.boxes, p, strict=True)]
+    return replace(label, boxes=tuple(boxes))

@@ -1,0 +1,102 @@
+"""`groundling label` and `groundling score labels` on drawn scenes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from labelled_scenes import scenes as scenes  # a fixture
+
+from groundling.cli import main
+from groundling.labels import engine, formats
+
+
+@pytest.fixture(scope="module")
+def labels(scenes: Path) -> Path:
+    """All scenes, labelled."""
+    out = scenes / "labels"
+    assert run("label", scenes / "scenes", "--out", out, "--workers", 1, *model(scenes), "--min-confidence", 0) == 0
+    return out
+
+
+def model(scenes: Path) -> list[object]:
+    return ["--model", scenes / "model", "--regions", scenes / "regions"]
+
+
+def run(*words: object) -> int:
+    return main([str(word) for word in words])
+
+
+def test_labels_say_what_where_and_why_not(scenes: Path, labels: Path) -> None:
+    images = list(engine.Labelled(str(labels)))
+    assert len(images) == 30
+    for image in images:
+        for label in image.labels:
+            assert label.boxes and label.mentions and 0 <= label.confidence <= 1
+            assert label.phrase in [image.phrase(mention) for mention in label.mentions]
+
+
+def test_they_are_exported_above_a_confidence(labels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("label", "--out", labels, "--to", "coco", "--to", "odvg", "--min-confidence", 0) == 0
+    everything = sum(len(image.labels) for image in formats.read("coco", labels / "coco"))
+    assert run("label", "--out", labels, "--to", "coco", "--min-confidence", 1) == 0
+    assert sum(len(image.labels) for image in formats.read("coco", labels / "coco")) < everything
+    assert (labels / "odvg" / "odvg.jsonl").exists()
+
+
+def test_labels_are_scored_and_calibrated(
+    scenes: Path, labels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "labels.json"
+    data = ["--data", scenes / "scenes"]
+    assert run("score", "labels", labels, *data, "--calibrate", kept, "--json") == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert told["images"] == 30 and told["entities"] > 30
+    curve = told["calibrated"]["curve"]
+    assert all(0 <= row["precision"] <= 1 for row in curve)
+    assert [row["recall"] for row in curve] == sorted((row["recall"] for row in curve), reverse=True)
+    assert run("score", "labels", labels, *data) == 0
+    assert "expected calibration error" in capsys.readouterr().out
+    again = tmp_path / "again"
+    assert run("label", scenes / "scenes", "--out", again, *model(scenes), "--workers", 1, "--calibration", kept) == 0
+    before, after = (next(iter(engine.Labelled(str(out)))).labels[0].boxes[0] for out in (labels, again))
+    assert before.score == after.score and before.confidence != after.confidence
+
+
+def test_a_review_is_merged_and_the_confidence_fitted_to_it(
+    scenes: Path, labels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = list(engine.Labelled(str(labels)))
+    rows = [
+        {"image": image.id, "label": at, "action": "accept" if at % 2 else "reject"}
+        for image in images
+        for at, label in enumerate(image.labels)
+        if label.kept
+    ]
+    (tmp_path / "review.json").write_text(json.dumps({"format": 1, "decisions": rows}))
+    out = ["--out", labels, "--apply", tmp_path / "review.json"]
+    assert run("label", *out, "--recalibrate", "--to", "jsonl", "--review", tmp_path / "next.html") == 0
+    found = list(formats.read("jsonl", labels / "jsonl"))
+    kept = sum(len(image.kept) for image in found)
+    assert kept == sum(row["action"] == "accept" for row in rows) > 0
+    assert json.loads((labels / "calibration.json").read_text())["boxes"] >= len(rows)
+    assert "review.json" in (tmp_path / "next.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        ([], "name DATA to label"),
+        (["--recalibrate"], "--apply review.json"),
+        (["nowhere.csv"], "no such file or folder"),
+        (["memory://empty"], "no .tar and no .parquet"),
+        (["--to", "coco"], "no labels here"),
+    ],
+)
+def test_errors_are_one_line_with_the_cure(
+    words: list[str], cure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("label", *words, "--out", tmp_path / "out") == 2
+    err = capsys.readouterr().err.strip()
+    assert cure in err and "\n" not in err

@@ -1,0 +1,159 @@
+"""Shards: the same bytes whoever labels them, and nothing lost when the work is stopped."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+from labelled_scenes import scenes as scenes  # a fixture
+
+from groundling.data.dataset import load
+from groundling.errors import DataError, GroundlingError
+from groundling.labels import engine, files
+from groundling.labels.inputs import Pair, Shard, shards
+
+
+def job(scenes: Path, out: object) -> engine.Job:
+    return engine.Job(str(out), str(scenes / "model"), regions=str(scenes / "regions"))
+
+
+def done(scenes: Path, out: object, some: list[Shard], workers: int = 1) -> dict[str, bytes]:
+    """Label, and the bytes of every shard."""
+    work = job(scenes, out)
+    list(engine.run(work, engine.prepare(work, some, {}), workers))
+    names = engine.shard_names(str(out))
+    found = {}
+    for name in names:
+        with files.opened(engine.output(str(out), name)) as file:
+            found[name] = file.read()
+    return found
+
+
+@pytest.fixture(scope="session")
+def tar(scenes: Path) -> Path:
+    """The training scenes as a WebDataset."""
+    path = scenes / "tars" / "scenes.tar"
+    path.parent.mkdir()
+    with tarfile.open(path, "w") as archive:
+        for example in load(scenes / "scenes", "train", annotated=False):
+            said = "\n".join(caption.text for caption in example.captions)
+            for name, content in ((f"{example.id}.png", Path(example.media).read_bytes()), (f"{example.id}.txt", said)):
+                about = tarfile.TarInfo(name)
+                raw = content if isinstance(content, bytes) else content.encode()
+                about.size = len(raw)
+                archive.addfile(about, io.BytesIO(raw))
+    return path
+
+
+@pytest.fixture(scope="session")
+def table(scenes: Path) -> Path:
+    """The same as Parquet, two row groups."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = scenes / "parquet" / "scenes.parquet"
+    path.parent.mkdir()
+    rows = [
+        {"id": e.id, "image": {"bytes": Path(e.media).read_bytes()}, "captions": [c.text for c in e.captions]}
+        for e in load(scenes / "scenes", "train", annotated=False)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=(len(rows) + 1) // 2)
+    return path
+
+
+def test_a_data_set_tars_and_parquet_hold_the_same_pairs(scenes: Path, tar: Path, table: Path) -> None:
+    def pairs(path: Path, split: str | None = None) -> list[tuple[str, tuple[str, ...], tuple[int, int]]]:
+        found = [pair for shard in shards(str(path), split, images=7) for pair in shard.read()]
+        return [(pair.id, pair.captions, pair.opened().size) for pair in found]
+
+    expected = pairs(scenes / "scenes", "train")
+    assert len(expected) > 10
+    assert pairs(tar) == pairs(tar.parent) == expected
+    assert pairs(table) == expected
+    assert len(shards(str(table))) == 2
+
+
+def test_the_bytes_do_not_depend_on_the_number_of_workers(scenes: Path, tmp_path: Path) -> None:
+    some = shards(str(scenes / "scenes"), images=8)
+    alone = done(scenes, tmp_path / "1", some)
+    assert len(alone) == len(some) > 2
+    assert done(scenes, tmp_path / "2", some, workers=2) == alone
+
+
+def test_a_finished_shard_is_not_done_again_and_a_missing_one_is(scenes: Path, tmp_path: Path) -> None:
+    some = shards(str(scenes / "scenes"), images=8)
+    before = done(scenes, tmp_path, some)
+    lost = Path(engine.output(str(tmp_path), some[1].name))
+    lost.unlink()
+    with pytest.raises(DataError, match="1 of .* shards are missing; run the same command again"):
+        engine.shard_names(str(tmp_path))
+    assert [shard.name for shard in engine.prepare(job(scenes, tmp_path), some, {})] == [some[1].name]
+    assert done(scenes, tmp_path, some) == before
+
+
+def test_other_settings_need_another_folder(scenes: Path, tmp_path: Path) -> None:
+    some = shards(str(scenes / "scenes"))
+    engine.prepare(job(scenes, tmp_path), some, {"grounder": "a"})
+    with pytest.raises(GroundlingError, match="settings differ.*another --out"):
+        engine.prepare(job(scenes, tmp_path), some, {"grounder": "b"})
+
+
+def test_an_image_that_cannot_be_read_is_kept_with_its_problem(scenes: Path, tmp_path: Path) -> None:
+    bad = Pair("bad", "nowhere.tar::bad.png", ("a dog",), content=b"no image")
+    labeller = engine.Job("", str(scenes / "model")).labeller()
+    found = list(labeller.images([bad]))
+    assert len(found) == 1 and found[0].labels == ()
+    assert "nowhere.tar::bad.png: not an image" in found[0].problem
+    assert engine.label_shard(labeller, Shard("s", pairs=(bad,)), str(tmp_path)).problems == 1
+
+
+@pytest.mark.parametrize("scheme", ["memory://labels", "file://{}"])
+def test_labels_go_to_an_address(scheme: str, scenes: Path, tmp_path: Path) -> None:
+    out = scheme.format(tmp_path / "out")
+    some = shards(str(scenes / "scenes"), "val", images=2)
+    assert done(scenes, out, some) == done(scenes, tmp_path / "here", some)
+    assert len(list(engine.Labelled(out))) == sum(len(shard.pairs) for shard in some)
+
+
+def test_tars_are_read_from_an_address(tar: Path) -> None:
+    files.write("memory://tars/scenes.tar", tar.read_bytes())
+    here, there = shards(str(tar))[0], shards("memory://tars")[0]
+    assert [pair.content for pair in there.read()] == [pair.content for pair in here.read()]
+
+
+def test_a_shard_survives_being_sent_elsewhere(scenes: Path) -> None:
+    for shard in shards(str(scenes / "scenes"), images=8):
+        assert Shard.from_json(shard.to_json()) == shard
+
+
+COMMAND = "import sys; from groundling.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(200, marks=pytest.mark.slow)])
+def test_kills_at_random_moments_lose_nothing(kills: int, scenes: Path, tmp_path: Path) -> None:
+    """The command and its workers are killed; what they leave is whole shards, and the last run has the same bytes."""
+    some = shards(str(scenes / "scenes"), images=128)
+    data = scenes / "scenes"
+    words = ["label", data, "--out", tmp_path / "out", "--model", scenes / "model", "--regions", scenes / "regions"]
+    call = [sys.executable, "-c", COMMAND, *map(str, words), "--workers", "2"]
+    draw = random.Random(0)
+    for _ in range(kills):
+        process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        time.sleep(draw.uniform(0.1, 4))
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for path in (tmp_path / "out" / engine.SHARDS).glob("*.jsonl"):
+            for line in path.read_text().splitlines():
+                json.loads(line)
+    assert subprocess.run(call, stdout=subprocess.DEVNULL).returncode == 0
+    found = [image.id for image in engine.Labelled(str(tmp_path / "out"))]
+    assert found == [pair.id for shard in some for pair in shard.pairs]
+    assert len(found) == len(set(found))
