@@ -24,6 +24,7 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
     "seeds": "train, caption and score with several seeds: mean and deviation of every score",
     "caption": "caption images and videos, each noun with its box",
     "ground": "find the phrases of a sentence in an image, each with its box",
+    "serve": "a web page to try it on your photos, and an API in JSON",
     "labels": "which phrases of a data set have a class of a detector",
     "report": "one HTML page to look at captions and boxes",
     "score": "score captions and their grounding",

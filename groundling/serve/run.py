@@ -1,0 +1,67 @@
+"""Listen, answer, and end well: what was taken is finished before the server goes."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+
+import uvicorn
+
+from groundling.errors import GroundlingError
+from groundling.serve.app import Site
+from groundling.serve.protocol import BoundedProtocol
+from groundling.serve.settings import Settings
+
+GRACE = 40  # seconds that requests under way have to end after SIGTERM or Ctrl-C
+CONNECTIONS = 1000  # open at once, idle ones too
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The socket, bound before anything slow happens, so that a port in use is told at once."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise GroundlingError(
+            f"cannot listen on {settings.host} port {settings.port} ({error.strerror}): choose another with --port"
+        ) from error
+    return listener
+
+
+def address(settings: Settings, listener: socket.socket) -> str:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{listener.getsockname()[1]}/"
+
+
+def serve(settings: Settings, listener: socket.socket) -> None:
+    """Until a signal ends it."""
+    site = Site.of(settings)
+    config = uvicorn.Config(
+        site.app(),  # type: ignore[arg-type]
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=GRACE,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def log_to_stderr(quiet: bool) -> None:
+    """One JSON object a line for each request; what the server has to say itself as plain lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    access = logging.getLogger("groundling.access")
+    access.handlers, access.propagate = [handler], False
+    access.setLevel(logging.WARNING if quiet else logging.INFO)
+    for name in ("uvicorn.error", "uvicorn"):
+        logging.getLogger(name).setLevel(logging.WARNING)
