@@ -17,10 +17,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from groundling.api import Pointer, draw, load
+    from groundling.client import Client
     from groundling.report.coco import coco_boxes, coco_results
     from groundling.types import Example, GroundedCaption, Link, Score
 
 __all__ = [
+    "Client",
     "Example",
     "GroundedCaption",
     "Link",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 _HOME = {
     "api": ("Pointer", "draw", "load"),
+    "client": ("Client",),
     "report.coco": ("coco_boxes", "coco_results"),
     "types": ("Example", "GroundedCaption", "Link", "Score"),
 }

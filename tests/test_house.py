@@ -26,6 +26,7 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
     "metrics": LOW | {"text"},
     "images": LOW,
     "video": LOW | {"images"},
+    "client": LOW,
     "regions": TENSOR | {"images", "video"},
     "data": TENSOR | {"text", "images", "video", "regions"},
     "models": TENSOR,
@@ -36,7 +37,7 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
 }
 TOP = {  # may import everything
     *("cli", "commands", "api", "judge", "pointing", "report", "reproduce", "study", "tables", "__init__", "__main__"),
-    *("grounding", "loading", "presence"),
+    *("grounding", "loading", "presence", "serve"),
 }
 
 

@@ -51,9 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("limits")
     group.add_argument("--max-mb", type=int, default=20, metavar="N", help="of one request (20)")
     group.add_argument("--max-pixels", type=int, default=40_000_000, metavar="N", help="of one image (40,000,000)")
-    group.add_argument("--waiting", type=int, default=64, metavar="N", help="requests that may wait for their turn (64)")
+    group.add_argument(
+        "--waiting", type=int, default=64, metavar="N", help="requests that may wait for their turn (64)"
+    )
     group.add_argument("--deadline", type=float, default=30.0, metavar="S", help="seconds for an answer (30)")
-    group.add_argument("--window-ms", type=float, default=20.0, metavar="MS", help="an image waits so long for others (20)")
+    group.add_argument(
+        "--window-ms", type=float, default=20.0, metavar="MS", help="an image waits so long for others (20)"
+    )
     group.add_argument("--remember", type=int, default=64, metavar="N", help="images whose regions are kept (64)")
     parser.add_argument("--quiet", action="store_true", help="write no line for each request")
 

@@ -25,6 +25,9 @@ class Thresholds:
     absent: float = 0.35
 
 
+THRESHOLDS = Thresholds()
+
+
 @dataclass(frozen=True)
 class Seen:
     """An image that was looked at."""
@@ -76,7 +79,7 @@ def _caption(said: GroundedCaption, seen: Seen) -> dict[str, Any]:
 # ---------------------------------------------------------------- audit
 
 
-def audit(models: Models, regions: Regions, ask: Audit, limits: Thresholds = Thresholds()) -> dict[str, Any]:
+def audit(models: Models, regions: Regions, ask: Audit, limits: Thresholds = THRESHOLDS) -> dict[str, Any]:
     """A verdict for every noun phrase of a text, and for every phrase that somebody gave a box for."""
     places = _all_places(models, regions, ask)
     rows = []

@@ -159,13 +159,14 @@ def ground(fields: Fields) -> Ground:
         phrases = [part for part in str(phrases).split(";") if part.strip()]
     if phrases is not None and not (isinstance(phrases, list) and all(isinstance(p, str) for p in phrases)):
         raise bad('phrases must be a list of texts, such as ["a dog", "the red ball"]')
-    if len(phrases or ()) > fields.limits.phrases:
+    phrases = phrases or []
+    if len(phrases) > fields.limits.phrases:
         raise bad(f"{len(phrases)} phrases, at most {fields.limits.phrases} are looked for at once")
-    if any(len(phrase) > 200 for phrase in phrases or ()):
+    if any(len(phrase) > 200 for phrase in phrases):
         raise bad("a phrase has at most 200 characters")
     if not (sentence.strip() or phrases):
         raise bad("say what to look for: sentence, or phrases")
-    return Ground(sentence, tuple(phrase.encode("utf-8", "replace").decode() for phrase in phrases or ()))
+    return Ground(sentence, tuple(phrase.encode("utf-8", "replace").decode() for phrase in phrases))
 
 
 def audit(fields: Fields) -> Audit:
@@ -176,7 +177,9 @@ def audit(fields: Fields) -> Audit:
     if fields.plain and claims:
         raise bad("boxes are given in JSON: send Content-Type: application/json")
     if not isinstance(claims, list) or len(claims) > fields.limits.phrases:
-        raise bad(f'boxes must be a list of at most {fields.limits.phrases} of {{"phrase": …, "box": [x1, y1, x2, y2]}}')
+        raise bad(
+            f'boxes must be a list of at most {fields.limits.phrases} of {{"phrase": …, "box": [x1, y1, x2, y2]}}'
+        )
     return Audit(text, tuple(_claim(one) for one in claims))
 
 
@@ -247,7 +250,9 @@ def _of_base64(value: str, name: str) -> bytes:
     try:
         content = base64.b64decode(value.encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
-        raise bad(f"{name} is not base64; its bytes may also be sent as they are, with Content-Type: image/jpeg") from error
+        raise bad(
+            f"{name} is not base64; its bytes may also be sent as they are, with Content-Type: image/jpeg"
+        ) from error
     if not content:
         raise bad(f"{name} is empty")
     return content

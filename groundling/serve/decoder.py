@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any
 
 from groundling.errors import GroundlingError
 
@@ -39,7 +39,7 @@ def main() -> None:
             _answer(answers, content, asked["pixels"], asked["frames"])
 
 
-def read(source: BinaryIO) -> dict[str, Any] | None:
+def read(source: IO[bytes]) -> dict[str, Any] | None:
     """The next header; None at the end."""
     prefix = source.read(4)
     if len(prefix) < 4:
@@ -50,14 +50,14 @@ def read(source: BinaryIO) -> dict[str, Any] | None:
     return header
 
 
-def write(target: BinaryIO, header: dict[str, Any], content: bytes = b"") -> None:
+def write(target: IO[bytes], header: dict[str, Any], content: bytes = b"") -> None:
     plain = json.dumps(header).encode()
     target.write(struct.pack(">I", len(plain)) + plain)
     target.write(content)
     target.flush()
 
 
-def _answer(answers: BinaryIO, content: bytes, pixels: int, frames: int) -> None:
+def _answer(answers: IO[bytes], content: bytes, pixels: int, frames: int) -> None:
     try:
         pictures = decode(content, pixels, frames)
     except (GroundlingError, MemoryError) as error:

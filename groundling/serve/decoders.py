@@ -72,8 +72,8 @@ class Decoder:
 
     @contextlib.contextmanager
     def _killed_after(self, seconds: float) -> Iterator[None]:
-        process = self.process
-        timer = threading.Timer(seconds, lambda: process and process.kill())
+        assert self.process
+        timer = threading.Timer(seconds, self.process.kill)
         timer.daemon = True
         timer.start()
         try:

@@ -161,7 +161,9 @@ class Guard:
         if method in SAFE or not origin or origin in self.settings.origins:
             return
         if urlsplit_netloc(origin) != headers.get("host", "").lower():
-            detail = f"scripts of other pages may not ask here; to let them, start the server with --cors {origin[:100]}"
+            detail = (
+                f"scripts of other pages may not ask here; to let them, start the server with --cors {origin[:100]}"
+            )
             raise _closing(Problem(403, "origin", detail))
 
     def _preflight(self, exchange: Exchange, headers: Headers) -> Message | None:

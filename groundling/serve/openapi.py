@@ -45,8 +45,8 @@ ASKS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, description,
     ),
     "audit": (
         "Audit what somebody said of an image",
-        "A verdict for every noun phrase of a text, such as the answer of a vision-language model: grounded, not there, "
-        "cannot tell. Boxes that came with the answer are compared with the place that the grounder finds.",
+        "A verdict for every noun phrase of a text, such as the answer of a vision-language model: grounded, not "
+        "there, cannot tell. Boxes that came with the answer are compared with the place that the grounder finds.",
         {
             "text": TEXT | {"maxLength": 4000},
             "boxes": {
@@ -152,7 +152,10 @@ def _others() -> Json:
     lines = {"description": "One decision per line", "content": {"application/x-ndjson": {"schema": TEXT}}}
     file = {"description": "The file", "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
     text = {"description": "Text", "content": {"text/plain": {"schema": TEXT}}}
-    decision = {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Decision"}}}}
+    decision = {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Decision"}}},
+    }
     return {
         "/v1/about": {"get": _get("about", "Version and limits", _json("About", plain))},
         "/v1/photos": {"get": _get("photos", "The photos to review", _json("Up to 500 of them", plain), [start])},
@@ -210,7 +213,8 @@ def _schemas() -> Json:
         "Caption": _object(image=seen, caption=TEXT, tokens=_list(TEXT), spans=_list(SPAN), links=_list(link)),
         "Grounding": _object(image=seen, sentence=TEXT, phrases=_list(place)),
         "Audit": _object(image=seen, text=TEXT, phrases=_list(audited), counts={"type": "object"}),
-        "Regions": _object(image=seen, regions=_list(region)) | {"properties": {"nearest": near, "image": seen, "regions": _list(region)}},
+        "Regions": _object(image=seen, regions=_list(region))
+        | {"properties": {"nearest": near, "image": seen, "regions": _list(region)}},
         "Decision": _object(image=TEXT, phrase=TEXT, verdict=verdicts, box=BOX, by=TEXT)
         | {"required": ["image", "phrase", "verdict"]},
         "Problem": _object(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT),

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn speaks it, with two bounds more: time for the head of a request, and a decent answer to a bad one."""
+"""HTTP/1.1 as uvicorn speaks it, with two bounds more: the head of a request has a time limit, a bad one a problem."""
 
 from __future__ import annotations
 

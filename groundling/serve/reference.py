@@ -72,7 +72,9 @@ def _fields(schema: Json, document: Json) -> str:
     for name, field in schema["properties"].items():
         field = _resolved(field, document)
         told = escape(field.get("description", "")) or _range(field)
-        rows.append(f"<tr><td><code>{escape(name)}</code></td><td>{escape(_type(field, document))}</td><td>{told}</td></tr>")
+        rows.append(
+            f"<tr><td><code>{escape(name)}</code></td><td>{escape(_type(field, document))}</td><td>{told}</td></tr>"
+        )
     return f'<div class="scroll"><table><tr><th>field<th>type<th>meaning</tr>{"".join(rows)}</table></div>'
 
 

@@ -24,6 +24,7 @@ def listen(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
+        listener.listen(2048)  # from now on clients wait instead of being refused
     except OSError as error:
         listener.close()
         raise GroundlingError(
@@ -39,9 +40,13 @@ def address(settings: Settings, listener: socket.socket) -> str:
 
 def serve(settings: Settings, listener: socket.socket) -> None:
     """Until a signal ends it."""
-    site = Site.of(settings)
+    with listener:
+        _serve(Site.of(settings), listener)
+
+
+def _serve(site: Site, listener: socket.socket) -> None:
     config = uvicorn.Config(
-        site.app(),  # type: ignore[arg-type]
+        site.app(),
         http=BoundedProtocol,
         ws="none",
         lifespan="on",

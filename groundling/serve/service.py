@@ -161,7 +161,9 @@ def content_type(request: Request) -> str:
 
 def check_type(kind: str) -> None:
     if kind != "application/json" and not kind.startswith(("image/", "video/")):
-        detail = "send the bytes of an image with Content-Type: image/jpeg (or video/mp4), or JSON with application/json"
+        detail = (
+            "send the bytes of an image with Content-Type: image/jpeg (or video/mp4), or JSON with application/json"
+        )
         raise Problem(415, "media-type", detail, close=True)
 
 

@@ -58,7 +58,9 @@ class Settings:
         if not 0 <= self.port <= 65535:
             raise GroundlingError(f"a port is 0 to 65535, got {self.port}")
         if self.token and not (8 <= len(self.token) <= 512 and self.token.isascii() and self.token.isprintable()):
-            raise GroundlingError("a token has 8 to 512 printable ASCII characters: make one with `openssl rand -hex 32`")
+            raise GroundlingError(
+                "a token has 8 to 512 printable ASCII characters: make one with `openssl rand -hex 32`"
+            )
         if " " in self.token:
             raise GroundlingError("a token has no space in it")
         if not (self.loopback or self.token or self.open):
@@ -68,7 +70,9 @@ class Settings:
             )
         for origin in self.origins:
             if not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
-                raise GroundlingError(f"{origin!r} is no origin; one is written like https://example.org, without a path")
+                raise GroundlingError(
+                    f"{origin!r} is no origin; one is written like https://example.org, without a path"
+                )
         if bool(self.photos) != bool(self.reviews):
             raise GroundlingError("a review needs both --photos FOLDER and --reviews FILE")
 
