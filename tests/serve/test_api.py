@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from asking import Answer, raw
-from conftest import PHOTOS, Running, running
+from starting import PHOTOS, Running, running
 
 import groundling
 from groundling.client import Client, ServerError
@@ -187,7 +187,8 @@ CASES: dict[str, tuple[bytes, int]] = {
         415,
     ),
     "bad UTF-8": (
-        b"POST /v1/caption HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n\xff\xfe{}",
+        b"POST /v1/caption HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 4\r\n\r\n\xff\xfe{}",
         400,
     ),
     "method": (b"BREW /v1/caption HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from asking import ask
-from conftest import copied, running
+from starting import copied, running
 
 from groundling.errors import DataError, GroundlingError
 from groundling.serve.review import Decision, Reviews, list_photos
