@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from groundling.serve.metrics import Metrics
 from groundling.serve.problems import Problem, overloaded, too_large
 from groundling.serve.settings import MB, Limits
 
-LINGER = 2.0  # seconds in which the rest of a refused body is thrown away, so that its sender can read the answer
+LINGER = 10.0  # seconds in which the rest of a refused body is thrown away, so that its sender can read the answer
 
 
 class Gone(Exception):
@@ -37,7 +37,7 @@ class Bodies:
         try:
             yield holding
         finally:
-            self.held -= holding.size
+            holding.release(holding.size)
 
     async def whole(self, receive: Receive, headers: Headers, holding: Holding) -> bytes:
         """The whole body, no larger than one may be, no slower than it may come."""
@@ -51,13 +51,19 @@ class Bodies:
             content += part
         return bytes(content)
 
-    async def lines(self, receive: Receive, headers: Headers) -> AsyncIterator[bytes]:
+    async def lines(self, receive: Receive, headers: Headers) -> AsyncGenerator[bytes, None]:
         """The lines of a long body, without empty ones. Each has its own limit of size and time."""
         self._promised(headers, self.limits.batch_bytes)
+        with self.hold() as holding:
+            async for line in self._lines(receive, holding):
+                yield line
+
+    async def _lines(self, receive: Receive, holding: Holding) -> AsyncIterator[bytes]:
         rest, total, count = bytearray(), 0, 0
         parts = self._parts(receive, time.monotonic() + self.limits.receive, renew=True)
         async for part in parts:
             total += len(part)
+            holding.add(len(part))
             if total > self.limits.batch_bytes:
                 raise _large(self.limits.batch_bytes)
             *whole, last = part.split(b"\n")
@@ -69,6 +75,7 @@ class Bodies:
                     count += 1
                     yield line
             rest += last
+            holding.release(holding.size - len(rest))
             if len(rest) > self.limits.body:
                 raise _large(self.limits.body, "a line of a batch")
             if count > self.limits.batch_lines:
@@ -116,6 +123,10 @@ class Holding:
             raise problem
         self.bodies.held += size
         self.size += size
+
+    def release(self, size: int) -> None:
+        self.bodies.held -= size
+        self.size -= size
 
 
 async def throw_away(receive: Receive, seconds: float = LINGER) -> None:

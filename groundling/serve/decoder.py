@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MEMORY = 3 << 30  # bytes of address space
 LARGEST_HEADER = 1 << 16
+FRAMES = 2.5  # times the pixels of an image that all frames of a clip may have together
 
 
 def main() -> None:
@@ -73,11 +74,19 @@ def decode(content: bytes, pixels: int, frames: int = 0) -> list[Image.Image]:
     with as_file(content) as path:
         try:
             size = video.clip_size(path) if frames else images.image_size(path)
-            if size[0] * size[1] > pixels:
-                raise GroundlingError(f"{size[0]} x {size[1]} pixels, at most {pixels:,} are read; make it smaller")
+            _check(*size, pixels, frames)
             return list(video.frames(path, frames)) if frames else [images.open_image(path)]
         except GroundlingError as error:
             raise GroundlingError(str(error).removeprefix(f"{path}: ")) from error
+
+
+def _check(width: int, height: int, pixels: int, frames: int) -> None:
+    if width * height > pixels:
+        raise GroundlingError(f"{width} x {height} pixels, at most {pixels:,} are read; make it smaller")
+    if width * height * frames > FRAMES * pixels:
+        raise GroundlingError(
+            f"{frames} frames of {width} x {height} pixels are too much at once; ask for fewer frames"
+        )
 
 
 @contextlib.contextmanager

@@ -110,7 +110,8 @@ class Engine:
 
     @asynccontextmanager
     async def _admission(self, patient: bool) -> AsyncIterator[None]:
-        while self.admitted >= self.limits.waiting:
+        # batches fill no more than half of the places, so that single requests find one
+        while self.admitted >= (self.limits.waiting // 2 if patient else self.limits.waiting):
             if not patient:
                 raise overloaded(f"{self.admitted} requests wait already; try again in a moment", 2)
             await asyncio.sleep(0.05)

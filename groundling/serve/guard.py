@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 WENT_AWAY = 499  # only in the log
+HEADERS = 16 * 1024  # bytes of all headers; the HTTP parser only limits what comes in several parts
 POLICY = "; ".join(
     [
         *("default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data: blob:"),
@@ -138,6 +139,8 @@ class Guard:
         """Problem where this request must not go on."""
         if self.open > self.settings.limits.requests:
             raise _closing(overloaded(f"{self.open} requests are open already; try again in a moment"))
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADERS:
+            raise _closing(Problem(431, "headers", f"the headers have more than {HEADERS // 1024} KB; send fewer"))
         self._check_host(headers)
         self._check_origin(scope["method"], headers)
         if self.settings.token and scope["path"] not in self.public:

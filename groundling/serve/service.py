@@ -105,11 +105,11 @@ class Batch:
 
     async def _read(self, request: Request, tasks: asyncio.Queue[asyncio.Task[bytes] | Problem | None]) -> None:
         number = 0
-        lines = self.service.bodies.lines(request.receive, request.headers)
         try:
-            async for line in lines:
-                number += 1
-                await tasks.put(asyncio.create_task(self._line(line, number)))
+            async with contextlib.aclosing(self.service.bodies.lines(request.receive, request.headers)) as lines:
+                async for line in lines:
+                    number += 1
+                    await tasks.put(asyncio.create_task(self._line(line, number)))
             await tasks.put(None)
         except Problem as problem:  # the rest of the body cannot be read
             await tasks.put(problem)

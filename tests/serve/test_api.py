@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Answer, raw
+from asking import Answer, ask, raw
 from starting import PHOTOS, Running, running
 
 import groundling
@@ -92,7 +92,7 @@ def test_regions_have_words_and_a_drawn_box_finds_the_nearest(server: Running) -
         (w["word"], w["evidence"]) for w in regions[0]["words"]
     )
     near = image(server, f"/v1/regions?words=3&box={','.join(map(str, regions[7]['box']))}").json()["nearest"]
-    assert near["index"] == 7 and near["iou"] == 1.0 and near["words"] == regions[7]["words"]
+    assert near["index"] == 7 and near["iou"] > 0.99 and near["words"] == regions[7]["words"]
 
 
 def test_a_batch_answers_every_line_in_order_though_some_are_bad(server: Running) -> None:
@@ -145,10 +145,11 @@ def test_metrics_count_by_route_and_logs_have_no_word_of_a_request(server: Runni
     text = server.ask("GET", "/metrics").body.decode()
     assert 'groundling_requests_total{method="POST",route="/v1/ground",status="200"}' in text
     assert 'route="unknown",status="404"' in text and "secret" not in text
-    logged = server.log.read_text()
+    while '"route": "/metrics"' not in (logged := server.log.read_text()):
+        time.sleep(0.01)
     assert "secret" not in logged and plain(CAT)[:40] not in logged
-    row = json.loads(logged.splitlines()[-1])
-    assert row["route"] == "/metrics" and row["status"] == 200 and row["ms"] >= 0
+    rows = [json.loads(line) for line in logged.splitlines()]
+    assert any(row["route"] == "/metrics" and row["status"] == 200 and row["ms"] >= 0 for row in rows)
 
 
 def test_a_request_id_comes_back_and_an_odd_one_does_not(server: Running) -> None:
@@ -170,7 +171,7 @@ HEAD = b"Host: localhost\r\nContent-Type: image/png\r\n"
 CASES: dict[str, tuple[bytes, int]] = {
     "no HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400),
     "header flood": (b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(9000)) + b"\r\n", 400),
-    "long header": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", 400),
+    "long header": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", 431),
     "bad chunk": (b"POST /v1/caption HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n", 400),
     "huge length": (b"POST /v1/caption HTTP/1.1\r\n" + HEAD + b"Content-Length: 99999999999\r\n\r\nx", 413),
     "two lengths": (b"POST /v1/caption HTTP/1.1\r\n" + HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nx", 400),
@@ -204,11 +205,9 @@ def test_a_hostile_request_is_a_problem_with_a_cure(server: Running, name: str) 
 
 def test_a_body_without_end_is_refused_and_its_sender_can_read_why(server: Running) -> None:
     parts = (b"x" * 65536 for _ in range(1600))  # 100 MB, chunked
-    from asking import ask
-
     began = time.monotonic()
     answer = ask(server.port, "POST", "/v1/caption", parts, {"content_type": "image/png"})
-    assert answer.status == 413 and answer.problem == "too-large" and time.monotonic() - began < 20
+    assert answer.status == 413 and answer.problem == "too-large" and time.monotonic() - began < 30
 
 
 def test_no_traceback_was_logged_by_any_of_this(server: Running) -> None:
@@ -221,7 +220,7 @@ def test_no_traceback_was_logged_by_any_of_this(server: Running) -> None:
 def test_what_was_taken_is_finished_after_a_signal_and_a_token_is_asked_for(tmp_path: Path) -> None:
     """The request is sent before the models are loaded, the signal right after it."""
     got: list[Any] = []
-    with running(tmp_path / "log", "--token", "a-long-secret") as server:
+    with running(tmp_path / "log", "--token", "a-long-secret", "--deadline", "110") as server:
         client = Client(server.url, "a-long-secret", timeout=120)
         for wrong in ("", "Bearer a-long-secreT", "Basic a-long-secret", "Bearer \xff"):
             answer = server.ask("GET", "/v1/about", authorization=wrong)

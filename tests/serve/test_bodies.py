@@ -106,7 +106,15 @@ def test_a_client_that_goes_away_ends_the_reading() -> None:
 
 
 def test_lines_are_found_across_parts_and_empty_ones_are_none() -> None:
-    assert lines(bodies(), sender([b"on", b"e\ntwo\n\r\n", b"\nthr", b"ee"])) == [b"one", b"two", b"three"]
+    reader = bodies()
+    assert lines(reader, sender([b"on", b"e\ntwo\n\r\n", b"\nthr", b"ee"])) == [b"one", b"two", b"three"]
+    assert reader.held == 0
+
+
+def test_half_a_line_counts_among_the_bytes_in_memory() -> None:
+    with pytest.raises(Problem) as caught:
+        lines(bodies(held=100, body=1000), sender([b"x" * 60, b"x" * 60]))
+    assert caught.value.status == 503
 
 
 @pytest.mark.parametrize("parts", [[b"x" * 101], [b"x" * 60, b"x" * 60], [b"x" * 101 + b"\n"], [b"a\n" * 11]])
