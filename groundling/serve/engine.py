@@ -16,7 +16,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -45,7 +45,8 @@ class Job:
     future: asyncio.Future[dict[str, Any]]
 
     def settle(self, result: dict[str, Any] | Exception) -> None:
-        self.loop.call_soon_threadsafe(_settle, self.future, result)
+        with suppress(RuntimeError):  # the event loop has ended, and with it whoever waited
+            self.loop.call_soon_threadsafe(_settle, self.future, result)
 
 
 def _settle(future: asyncio.Future[dict[str, Any]], result: dict[str, Any] | Exception) -> None:

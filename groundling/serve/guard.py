@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import logging
@@ -129,6 +130,10 @@ class Guard:
             await self.app(exchange.scope, exchange.take, exchange.give)
         except Gone:
             exchange.status = exchange.status or WENT_AWAY
+        except asyncio.CancelledError:  # the server ends, and this took too long to wait for
+            if exchange.started:
+                raise
+            await exchange.refuse(overloaded("the server is being ended; try again in a moment", 5))
         except Exception as error:
             problem = _as_problem(error, exchange)
             if exchange.started:  # half an answer is out: the connection is cut, so that nobody takes it for a whole

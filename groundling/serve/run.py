@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import sys
 
@@ -11,9 +12,8 @@ import uvicorn
 from groundling.errors import GroundlingError
 from groundling.serve.app import Site
 from groundling.serve.protocol import BoundedProtocol
-from groundling.serve.settings import Settings
+from groundling.serve.settings import Limits, Settings
 
-GRACE = 40  # seconds that requests under way have to end after SIGTERM or Ctrl-C
 CONNECTIONS = 1000  # open at once, idle ones too
 
 
@@ -56,9 +56,14 @@ def _serve(site: Site, listener: socket.socket) -> None:
         server_header=False,
         limit_concurrency=CONNECTIONS,
         timeout_keep_alive=15,
-        timeout_graceful_shutdown=GRACE,
+        timeout_graceful_shutdown=grace(site.settings.limits),
     )
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def grace(limits: Limits) -> int:
+    """Seconds after a signal in which every request that was taken comes to its end: its body, then its answer."""
+    return math.ceil(limits.receive + limits.deadline) + 5
 
 
 def log_to_stderr(quiet: bool) -> None:

@@ -190,9 +190,8 @@ class TestInABrowser:
         person.all("#examples button")[0].send_keys(Keys.ENTER)
         person.until(lambda: person.all("#caption .word"))
         bare = "return [...document.querySelectorAll('button, input, textarea, select, img, svg')].filter((e) => "
-        bare += (
-            "!(e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim() || e.alt !== undefined)).length"
-        )
+        bare += "!(e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim() || e.alt !== undefined"
+        bare += """ || e.querySelector('img[alt]:not([alt=""])'))).length"""
         assert chromium.execute_script(bare) == 0  # a screen reader has a name for everything
         size = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
         chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
