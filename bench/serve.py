@@ -225,7 +225,10 @@ def kill(args: argparse.Namespace) -> None:
                 threads = [threading.Thread(target=decide, args=(server, turn, i, accepted)) for i in range(4)]
                 for thread in threads:
                     thread.start()
-                time.sleep(1 + random.Random(turn).random())
+                before = len(accepted)
+                while len(accepted) < before + 20:  # on a busy machine it takes a while to start
+                    time.sleep(0.01)
+                time.sleep(random.Random(turn).random())
                 os.kill(server.process.pid, signal.SIGKILL)
                 for thread in threads:
                     thread.join()

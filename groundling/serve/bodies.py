@@ -43,8 +43,7 @@ class Bodies:
         """The whole body, no larger than one may be, no slower than it may come."""
         self._promised(headers, self.limits.body)
         content = bytearray()
-        until = time.monotonic() + self.limits.receive
-        async for part in self._parts(receive, until):
+        async for part in self._parts(receive):
             if len(content) + len(part) > self.limits.body:
                 raise _large(self.limits.body)
             holding.add(len(part))
@@ -60,8 +59,7 @@ class Bodies:
 
     async def _lines(self, receive: Receive, holding: Holding) -> AsyncIterator[bytes]:
         rest, total, count = bytearray(), 0, 0
-        parts = self._parts(receive, time.monotonic() + self.limits.receive, renew=True)
-        async for part in parts:
+        async for part in self._parts(receive, renew=True):
             total += len(part)
             holding.add(len(part))
             if total > self.limits.batch_bytes:
@@ -88,19 +86,21 @@ class Bodies:
         if not (length.isascii() and length.isdigit()) or len(length) > 15 or int(length) > limit:
             raise _large(limit)
 
-    async def _parts(self, receive: Receive, until: float, renew: bool = False) -> AsyncIterator[bytes]:
-        """What comes, until the body ends. With `renew`, the time for the next part begins anew with each line."""
-        more = True
+    async def _parts(self, receive: Receive, renew: bool = False) -> AsyncIterator[bytes]:
+        """What comes, until the body ends. Only waiting for the sender counts; with `renew`, anew for each line."""
+        more, left = True, self.limits.receive
         while more:
-            part, more = await self._part(receive, until)
+            began = time.monotonic()
+            part, more = await self._part(receive, left)
+            left -= time.monotonic() - began
             self.metrics.received.inc(len(part))
             if renew and b"\n" in part:
-                until = time.monotonic() + self.limits.receive
+                left = self.limits.receive
             yield part
 
-    async def _part(self, receive: Receive, until: float) -> tuple[bytes, bool]:
+    async def _part(self, receive: Receive, seconds: float) -> tuple[bytes, bool]:
         try:
-            message = await asyncio.wait_for(receive(), max(0.001, until - time.monotonic()))
+            message = await asyncio.wait_for(receive(), max(0.001, seconds))
         except asyncio.TimeoutError as error:
             detail = f"the body did not arrive within {self.limits.receive:g} seconds; send it again, faster"
             raise Problem(408, "too-slow", detail, close=True) from error

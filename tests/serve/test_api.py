@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from asking import Answer, ask, raw
+from clips import write_clip
 from starting import PHOTOS, Running, running
 
 import groundling
@@ -93,6 +94,15 @@ def test_regions_have_words_and_a_drawn_box_finds_the_nearest(server: Running) -
     )
     near = image(server, f"/v1/regions?words=3&box={','.join(map(str, regions[7]['box']))}").json()["nearest"]
     assert near["index"] == 7 and near["iou"] > 0.99 and near["words"] == regions[7]["words"]
+
+
+def test_a_clip_has_boxes_in_its_frames(server: Running, tmp_path: Path) -> None:
+    clip = write_clip(tmp_path / "clip.mp4")
+    row = image(server, "/v1/caption?frames=2", clip, "video/mp4").json()
+    assert row["image"]["frames"] == row["frames"] == 2 and row["size"] == [96, 64]
+    assert {link["frame"] for link in row["links"]} <= {0, 1}
+    assert image(server, "/v1/caption", clip).problem == "unreadable-image"  # a clip is no image
+    assert image(server, "/v1/caption?frames=2", CAT).problem == "bad-request"  # an image has no frames
 
 
 def test_a_batch_answers_every_line_in_order_though_some_are_bad(server: Running) -> None:

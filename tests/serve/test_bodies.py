@@ -83,6 +83,17 @@ def test_a_slow_body_has_a_deadline_however_steadily_it_drips() -> None:
     assert caught.value.status == 408 and caught.value.close
 
 
+def test_a_batch_that_is_worked_on_slowly_is_not_taken_for_one_that_is_sent_slowly() -> None:
+    async def read() -> list[bytes]:
+        found = []
+        async for line in bodies(receive=0.3).lines(sender([b"a\nb\n", b"c\n"], pause=0.1), NONE):
+            await asyncio.sleep(0.25)
+            found.append(line)
+        return found
+
+    assert asyncio.run(read()) == [b"a", b"b", b"c"]
+
+
 def test_all_bodies_together_have_a_limit_and_give_back_what_they_held() -> None:
     reader = bodies(held=1000, body=900)
 
