@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from groundling.client import Client
     from groundling.inference import (
         BeamSearch,
         GroundedCaptioner,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BeamSearch",
+    "Client",
     "Example",
     "GroundedCaption",
     "GroundedCaptioner",
@@ -47,6 +49,7 @@ __all__ = [
     "load_grounder",
 ]
 _HOME = {
+    "client": ("Client",),
     "inference": (
         "BeamSearch",
         "GroundedCaptioner",

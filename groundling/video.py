@@ -108,7 +108,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
         raise DataError(f"{path}: the file is empty; fetch it again")
     only = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": "file"}
     try:
-        with av.open(str(path.resolve()), options=only, metadata_errors="replace") as container:
+        with av.open(str(path.absolute()), options=only, metadata_errors="replace") as container:
             if not container.streams.video:
                 raise DataError(f"{path}: no picture in it, only sound or data; give a video")
             stream = container.streams.video[0]

@@ -34,7 +34,7 @@ ALL = USE | {
     "__version__",
 }
 MAY_IMPORT = {  # a module or package -> what of ours it may import, itself aside; the longest name that fits counts
-    "__init__": {"inference", "report", "types"},
+    "__init__": {"client", "inference", "report", "types"},
     "__main__": {"cli"},
     "cli": {"commands", "errors"},
     "errors": set(),
@@ -63,6 +63,8 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
     "audit": USE | {"inference", "evaluation", "formats", "report"},
     "labels": USE | {"inference", "evaluation", "report"},
     "search": TENSOR | {"labels"},
+    "client": LOW,
+    "serve": USE | {"inference", "report"},
     "papers": USE | {"inference", "evaluation", "report", "__version__"},
     "commands": ALL,
 }

@@ -21,6 +21,7 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
     "seeds": "train, caption and score with several seeds: mean and deviation of every score",
     "caption": "caption images and videos, each noun with its box",
     "ground": "find the phrases of a sentence in an image, each with its box",
+    "serve": "a web page to try it on your photos, and an API in JSON",
     "label": "captioned images in, phrases with boxes out, in the formats of other tools",
     "index": "make labelled images searchable by phrases",
     "search": "find images and boxes by what they show",

@@ -1,0 +1,123 @@
+"""`groundling serve`: a page for people, JSON for programs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from groundling.serve.settings import Settings
+
+DESCRIPTION = """\
+Start a web server: a page to drop photos on, and an API in JSON. Without --model the captioner and the grounder answer
+that come with the package. Nothing leaves this machine.
+
+Open http://127.0.0.1:8000/ for the page, /docs for the API, /metrics for Prometheus. Ctrl-C or SIGTERM ends the server
+after the requests that it has taken.
+
+Only this machine can reach the server, unless --host says otherwise; then it asks for a token, or --open lets everybody
+in. The token is given by --token, --token-file or the environment variable GROUNDLING_TOKEN; the last two are not seen
+by other users of the machine. A person gives it to the page once.
+
+With --photos and --reviews the page also lets people review what the models find in a folder of photos. Every decision
+is on the disk, in --reviews, before it counts as accepted."""
+
+EPILOG = """\
+examples:
+  groundling serve
+  groundling serve --port 9000 --model runs/captioner --grounder runs/grounder
+  groundling serve --photos holiday/ --reviews holiday.jsonl
+  openssl rand -hex 32 > token; groundling serve --host 0.0.0.0 --token-file token
+  curl -H 'Content-Type: image/jpeg' --data-binary @photo.jpg http://127.0.0.1:8000/v1/caption
+  curl -H 'Content-Type: image/jpeg' --data-binary @photo.jpg 'http://127.0.0.1:8000/v1/ground?sentence=a+dog'"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, metavar="N", help="0: any that is free (8000)")
+    parser.add_argument("--model", default="", metavar="RUN", help="folder of a captioner (default: ours)")
+    parser.add_argument("--grounder", default="", metavar="RUN", help="folder of a grounder, calibrated")
+    group = parser.add_argument_group("who may ask")
+    group.add_argument("--token", metavar="TEXT", help="ask for this token; other users of the machine may see it here")
+    group.add_argument("--token-file", metavar="FILE", help="ask for the token that is in this file")
+    group.add_argument("--open", action="store_true", help="let other machines in without a token")
+    group.add_argument("--cors", action="append", default=[], metavar="ORIGIN", help="let scripts of this page ask")
+    group = parser.add_argument_group("review")
+    group.add_argument("--photos", type=Path, metavar="FOLDER", help="photos to review")
+    group.add_argument("--reviews", type=Path, metavar="FILE", help="JSON lines that keep every decision")
+    group = parser.add_argument_group("limits")
+    group.add_argument("--max-mb", type=int, default=20, metavar="N", help="of one request (20)")
+    group.add_argument("--max-pixels", type=int, default=40_000_000, metavar="N", help="of one image (40,000,000)")
+    group.add_argument(
+        "--waiting", type=int, default=64, metavar="N", help="requests that may wait for their turn (64)"
+    )
+    group.add_argument("--deadline", type=float, default=30.0, metavar="S", help="seconds for an answer (30)")
+    group.add_argument(
+        "--window-ms", type=float, default=20.0, metavar="MS", help="an image waits so long for others (20)"
+    )
+    group.add_argument("--remember", type=int, default=64, metavar="N", help="images whose regions are kept (64)")
+    parser.add_argument("--quiet", action="store_true", help="write no line for each request")
+
+
+def run(args: argparse.Namespace) -> None:
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait must not take the cores of those that work
+    os.environ.setdefault("KMP_BLOCKTIME", "0")
+    settings = _settings(args)
+    try:
+        from groundling.serve import run as server
+    except ImportError as error:
+        from groundling.errors import MissingExtra
+
+        raise MissingExtra(f"the server needs {error.name}; run: pip install 'groundling[serve,photos]'") from error
+    server.log_to_stderr(args.quiet)
+    listener = server.listen(settings)
+    print(f"groundling: open {server.address(settings, listener)}  (Ctrl-C ends)", flush=True)
+    server.serve(settings, listener)
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    from groundling.serve.settings import MB, Limits, Settings
+
+    limits = Limits(
+        body=args.max_mb * MB,
+        pixels=args.max_pixels,
+        waiting=args.waiting,
+        deadline=args.deadline,
+        window=args.window_ms / 1000,
+        remembered=args.remember,
+    )
+    return Settings(
+        host=args.host,
+        port=args.port,
+        token=_token(args.token, args.token_file),
+        open=args.open,
+        origins=tuple(args.cors),
+        model=args.model,
+        grounder=args.grounder,
+        photos=args.photos,
+        reviews=args.reviews,
+        limits=limits,
+    )
+
+
+def _token(text: str | None, name: str | None) -> str:
+    from groundling.errors import GroundlingError
+
+    if text is not None and not text:
+        raise GroundlingError("--token is empty: make one with `openssl rand -hex 32`")
+    if text is not None and name:
+        raise GroundlingError("give the token with --token or with --token-file, not both")
+    if text is not None:
+        return text
+    if not name:
+        return os.environ.get("GROUNDLING_TOKEN", "")
+    try:
+        token = Path(name).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise GroundlingError(f"{name}: the token cannot be read: {error}") from error
+    if not token:
+        raise GroundlingError(f"{name} is empty: write a token into it with `openssl rand -hex 32 > {name}`")
+    return token

@@ -1,0 +1,273 @@
+"""What can be asked of an image, and how a request becomes one: from JSON, or from the query of an address.
+
+A value of the wrong type, out of range or of an unknown name is refused with what would be right.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from groundling.serve.problems import bad
+from groundling.serve.settings import Limits
+from groundling.types import Box
+
+LONGEST_ID = 200
+LIKELIEST = ("beam", "length_penalty", "no_repeat", "min_length")
+DRAWN = ("temperature", "top_k", "top_p", "seed")
+
+
+@dataclass(frozen=True)
+class Media:
+    """An image or a clip: its bytes, or the id under which the server has seen it before."""
+
+    content: bytes = b""
+    id: str = ""
+    frames: int = 0  # of a clip; 0: an image
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How the words of a caption are chosen: the likeliest that a beam finds, or drawn at random."""
+
+    sample: bool = False
+    options: tuple[tuple[str, float], ...] = ()  # of LIKELIEST, or of DRAWN
+
+
+@dataclass(frozen=True)
+class Caption:
+    choice: Choice = Choice()
+
+
+@dataclass(frozen=True)
+class Ground:
+    sentence: str = ""
+    phrases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A box that somebody gave for a phrase."""
+
+    phrase: str
+    box: Box
+
+
+@dataclass(frozen=True)
+class Audit:
+    text: str
+    claims: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True)
+class Look:
+    """The regions of an image, each with so many words that fit it; `box`: which region is like this box?"""
+
+    words: int = 5
+    box: Box | None = None
+
+
+Ask = Caption | Ground | Audit | Look
+
+
+@dataclass
+class Fields:
+    """The values of one request. What is not taken before `done` is unknown, and refused."""
+
+    values: Mapping[str, Any]
+    limits: Limits
+    plain: bool = False  # values are text, of an address
+    taken: set[str] = field(default_factory=set)
+
+    def get(self, name: str) -> Any:
+        self.taken.add(name)
+        return self.values.get(name)
+
+    def text(self, name: str, longest: int) -> str:
+        value = self.get(name)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise bad(f"{name} must be text, got {_kind(value)}")
+        if len(value) > longest:
+            raise bad(f"{name} has {len(value)} characters, at most {longest} are read: make it shorter")
+        return value.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be sent back
+
+    def number(self, name: str, low: float, high: float, whole: bool = False) -> float | None:
+        value = self.get(name)
+        if value is None:
+            return None
+        kind = "a whole number" if whole else "a number"
+        right = f"{name} must be {kind} from {low:g} to {high:g}"
+        if self.plain:
+            value = _of_text(value, right)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise bad(f"{right}, got {_kind(value)}")
+        if not low <= value <= high or (whole and value != int(value)):  # NaN is in no range
+            raise bad(f"{right}, got {value if abs(value) < 1e15 else 'a larger one'}")
+        return int(value) if whole else float(value)
+
+    def flag(self, name: str) -> bool:
+        value = self.get(name)
+        if self.plain and value in ("true", "false", "1", "0"):
+            return bool(value in ("true", "1"))
+        if value is not None and not isinstance(value, bool):
+            raise bad(f"{name} must be true or false, got {_kind(value)}")
+        return bool(value)
+
+    def box(self, name: str) -> Box | None:
+        value = self.get(name)
+        if value is None:
+            return None
+        if self.plain:
+            value = [_of_text(part, f"{name} must be x1,y1,x2,y2") for part in str(value).split(",")[:5]]
+        return as_box(value, name)
+
+    def done(self) -> None:
+        if unknown := sorted(set(self.values) - self.taken):
+            raise bad(f"unknown field {unknown[0][:60]!r}; known here: {', '.join(sorted(self.taken))}")
+
+
+# ---------------------------------------------------------------- one parser for each ask
+
+
+def caption(fields: Fields) -> Caption:
+    ranges = {"beam": (1, 10), "length_penalty": (0, 5), "no_repeat": (0, 10), "min_length": (0, 40)}
+    drawn = {"temperature": (0.05, 10), "top_k": (0, 100_000), "top_p": (0.001, 1), "seed": (0, 2**31 - 1)}
+    whole = ("beam", "no_repeat", "min_length", "top_k", "seed")
+    sample = fields.flag("sample")
+    given = [
+        (name, value)
+        for name, (low, high) in (ranges | drawn).items()
+        if (value := fields.number(name, low, high, name in whole)) is not None
+    ]
+    for name, _ in given:
+        if name in (LIKELIEST if sample else DRAWN):
+            raise bad(f"{name} {'does not go with' if sample else 'needs'} sample=true")
+    return Caption(Choice(sample, tuple(given)))
+
+
+def ground(fields: Fields) -> Ground:
+    sentence = fields.text("sentence", fields.limits.sentence)
+    phrases = fields.get("phrases")
+    if fields.plain and phrases is not None:
+        phrases = [part for part in str(phrases).split(";") if part.strip()]
+    if phrases is not None and not (isinstance(phrases, list) and all(isinstance(p, str) for p in phrases)):
+        raise bad('phrases must be a list of texts, such as ["a dog", "the red ball"]')
+    phrases = phrases or []
+    if len(phrases) > fields.limits.phrases:
+        raise bad(f"{len(phrases)} phrases, at most {fields.limits.phrases} are looked for at once")
+    if any(len(phrase) > 200 for phrase in phrases):
+        raise bad("a phrase has at most 200 characters")
+    if not (sentence.strip() or phrases):
+        raise bad("say what to look for: sentence, or phrases")
+    return Ground(sentence, tuple(phrase.encode("utf-8", "replace").decode() for phrase in phrases))
+
+
+def audit(fields: Fields) -> Audit:
+    text = fields.text("text", fields.limits.sentence)
+    if not text.strip():
+        raise bad("give the answer that is to be audited as text")
+    claims = fields.get("boxes") or []
+    if fields.plain and claims:
+        raise bad("boxes are given in JSON: send Content-Type: application/json")
+    if not isinstance(claims, list) or len(claims) > fields.limits.phrases:
+        raise bad(
+            f'boxes must be a list of at most {fields.limits.phrases} of {{"phrase": …, "box": [x1, y1, x2, y2]}}'
+        )
+    return Audit(text, tuple(_claim(one) for one in claims))
+
+
+def look(fields: Fields) -> Look:
+    words = fields.number("words", 0, 20, whole=True)
+    return Look(5 if words is None else int(words), fields.box("box"))
+
+
+def _claim(row: Any) -> Claim:
+    if not isinstance(row, dict) or set(row) != {"phrase", "box"} or not isinstance(row["phrase"], str):
+        raise bad('each of boxes must be {"phrase": …, "box": [x1, y1, x2, y2]}')
+    if not 0 < len(row["phrase"].strip()) <= 200:
+        raise bad("the phrase of a box has 1 to 200 characters")
+    return Claim(row["phrase"].encode("utf-8", "replace").decode(), as_box(row["box"], "box"))
+
+
+def as_box(value: Any, name: str) -> Box:
+    right = f"{name} must be [x1, y1, x2, y2] in pixels, x1 < x2 and y1 < y2"
+    if not isinstance(value, list) or len(value) != 4 or any(isinstance(x, bool) for x in value):
+        raise bad(right)
+    if not all(isinstance(x, int | float) and abs(x) <= 1e6 for x in value):
+        raise bad(right)
+    left, top, right_side, bottom = (float(x) for x in value)
+    if not (left < right_side and top < bottom):
+        raise bad(right)
+    return left, top, right_side, bottom
+
+
+# ---------------------------------------------------------------- JSON and base64
+
+
+def parse_json(content: bytes) -> dict[str, Any]:
+    """A JSON object; Problem on anything else, however deep or odd."""
+
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word} is no number")
+
+    try:
+        value = json.loads(content.decode("utf-8"), parse_constant=refuse)
+    except UnicodeDecodeError as error:
+        raise bad("the body is not UTF-8") from error
+    except RecursionError as error:
+        raise bad("the JSON is nested too deeply") from error
+    except ValueError as error:
+        raise bad(f"the body is not JSON: {str(error)[:120]}") from error
+    if not isinstance(value, dict):
+        raise bad(f"the body must be a JSON object, got {_kind(value)}")
+    return value
+
+
+def media(fields: Fields) -> Media:
+    """The image of a JSON request: `image` or `clip` in base64, or `image_id` of one that was sent before."""
+    names = [name for name in ("image", "clip", "image_id") if fields.get(name) is not None]
+    if len(names) != 1:
+        raise bad("give one of: image (base64), clip (base64), image_id")
+    value = fields.values[names[0]]
+    if not isinstance(value, str):
+        raise bad(f"{names[0]} must be text, got {_kind(value)}")
+    if names == ["image_id"]:
+        return Media(id=value[:LONGEST_ID])
+    frames = fields.number("frames", 1, 32, whole=True) if names == ["clip"] else 0
+    return Media(_of_base64(value, names[0]), frames=fields.limits.frames if frames is None else int(frames))
+
+
+def _of_base64(value: str, name: str) -> bytes:
+    if value.startswith("data:"):
+        value = value.partition(",")[2]
+    try:
+        content = base64.b64decode(value.encode("ascii"), validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise bad(
+            f"{name} is not base64; its bytes may also be sent as they are, with Content-Type: image/jpeg"
+        ) from error
+    if not content:
+        raise bad(f"{name} is empty")
+    return content
+
+
+def _of_text(value: Any, right: str) -> float:
+    try:
+        number = float(value)
+    except ValueError as error:
+        raise bad(f"{right}, got {str(value)[:40]!r}") from error
+    if not math.isfinite(number):
+        raise bad(f"{right}, got {number}")
+    return number
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,229 @@
+"""The OpenAPI document: every address, what it takes and what it gives."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from groundling import __version__
+
+Json = dict[str, Any]
+
+TEXT: Json = {"type": "string"}
+NUMBER: Json = {"type": "number"}
+SPAN: Json = {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
+BOX: Json = {"$ref": "#/components/schemas/Box"}
+
+CHOICE: Json = {  # name -> schema; how the words of a caption are chosen
+    "beam": {"type": "integer", "minimum": 1, "maximum": 10, "description": "width of the beam; 1 is greedy"},
+    "length_penalty": {"type": "number", "minimum": 0, "maximum": 5, "description": "compare by log p / tokens^this"},
+    "no_repeat": {"type": "integer", "minimum": 0, "maximum": 10, "description": "no so many words twice in a row"},
+    "min_length": {"type": "integer", "minimum": 0, "maximum": 40, "description": "at least so many words"},
+    "sample": {"type": "boolean", "description": "draw words at random instead"},
+    "temperature": {"type": "number", "minimum": 0.05, "maximum": 10, "description": "with sample: below 1 is bolder"},
+    "top_k": {"type": "integer", "minimum": 0, "description": "with sample: among the likeliest k; 0: all"},
+    "top_p": {"type": "number", "maximum": 1, "description": "with sample: among the likeliest up to p"},
+    "seed": {"type": "integer", "minimum": 0, "description": "with sample: same seed, same words"},
+}
+ASKS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, description, fields, schema of the answer
+    "caption": (
+        "Caption an image or a clip",
+        "A sentence; each of its nouns with a box, how sure the model is of the box (score), and how likely the thing "
+        "is in the image at all (evidence; weak below 0.5).",
+        CHOICE,
+        "Caption",
+    ),
+    "ground": (
+        "Find phrases in an image",
+        "Each noun phrase of a sentence, or each of the phrases given, with its box and its evidence; found is false "
+        "below 0.5. In an address, phrases are parted by semicolons.",
+        {
+            "sentence": TEXT | {"maxLength": 4000},
+            "phrases": {"type": "array", "items": TEXT | {"maxLength": 200}, "maxItems": 64},
+        },
+        "Grounding",
+    ),
+    "audit": (
+        "Audit what somebody said of an image",
+        "A verdict for every noun phrase of a text, such as the answer of a vision-language model: grounded, not "
+        "there, cannot tell. Boxes that came with the answer are compared with the place that the grounder finds.",
+        {
+            "text": TEXT | {"maxLength": 4000},
+            "boxes": {
+                "type": "array",
+                "maxItems": 64,
+                "items": {
+                    "type": "object",
+                    "required": ["phrase", "box"],
+                    "properties": {"phrase": TEXT, "box": BOX},
+                },
+            },
+        },
+        "Audit",
+    ),
+    "regions": (
+        "What the models look at",
+        "The regions of an image, each with the words that fit it and what the detector takes it for. With box, also "
+        "the region that is most like the box: what is this?",
+        {
+            "words": {"type": "integer", "minimum": 0, "maximum": 20, "description": "for each region (5)"},
+            "box": BOX,
+        },
+        "Regions",
+    ),
+}
+
+
+@cache
+def document() -> Json:
+    paths: Json = {}
+    for name, about in ASKS.items():
+        paths[f"/v1/{name}"] = {"post": _single(name, *about)}
+        paths[f"/v1/batch/{name}"] = {"post": _batch(name, about[0])}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "groundling",
+            "version": __version__,
+            "description": "Captions that point. Images go in as raw bytes or as base64 in JSON; errors are problem "
+            "details (RFC 9457) whose detail says what to do. 503 with Retry-After means: try again.",
+        },
+        "security": [{}, {"token": []}],
+        "paths": paths | _others(),
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": _schemas(),
+        },
+    }
+
+
+def _single(name: str, summary: str, description: str, fields: Json, answer: str) -> Json:
+    raw = {"schema": {"type": "string", "format": "binary"}}
+    in_address = {key: schema for key, schema in fields.items() if key != "boxes"}
+    body = {
+        "required": True,
+        "content": {
+            "image/*": raw,
+            "video/*": raw,
+            "application/json": {"schema": _request(fields)},
+        },
+    }
+    return {
+        "operationId": name,
+        "summary": summary,
+        "description": description,
+        "parameters": [
+            {"name": key, "in": "query", "schema": schema, "description": "with a raw body"}
+            for key, schema in in_address.items()
+        ],
+        "requestBody": body,
+        "responses": {"200": _json("The answer", {"$ref": f"#/components/schemas/{answer}"}), **_problems()},
+    }
+
+
+def _batch(name: str, summary: str) -> Json:
+    lines = {"application/x-ndjson": {"schema": TEXT}}
+    return {
+        "operationId": f"batch_{name}",
+        "summary": f"{summary}: many at once",
+        "description": f"Every line is the JSON of a request to /v1/{name}; every line of the answer has its number "
+        "(line), its id, and the answer or a problem, in the same order, as soon as it is known. Read the answers "
+        "while you send.",
+        "requestBody": {"required": True, "content": lines},
+        "responses": {"200": {"description": "One line per line", "content": lines}, **_problems()},
+    }
+
+
+def _request(fields: Json) -> Json:
+    picture = {
+        "image": TEXT | {"contentEncoding": "base64", "description": "or clip, or image_id"},
+        "clip": TEXT | {"contentEncoding": "base64", "description": "a video file"},
+        "frames": {"type": "integer", "minimum": 1, "maximum": 32, "description": "of the clip (8)"},
+        "image_id": TEXT | {"description": "the id of an answer about the same image, while it is remembered"},
+        "id": TEXT | {"maxLength": 200, "description": "comes back with the answer"},
+    }
+    return {"type": "object", "additionalProperties": False, "properties": picture | fields}
+
+
+def _others() -> Json:
+    plain: Json = {"type": "object"}
+    start = {"name": "start", "in": "query", "schema": {"type": "integer", "minimum": 0}}
+    image = {"name": "image", "in": "query", "required": True, "schema": TEXT}
+    lines = {"description": "One decision per line", "content": {"application/x-ndjson": {"schema": TEXT}}}
+    file = {"description": "The file", "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
+    text = {"description": "Text", "content": {"text/plain": {"schema": TEXT}}}
+    decision = {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Decision"}}},
+    }
+    return {
+        "/v1/about": {"get": _get("about", "Version and limits", _json("About", plain))},
+        "/v1/photos": {"get": _get("photos", "The photos to review", _json("Up to 500 of them", plain), [start])},
+        "/v1/photos/file": {"get": _get("photo", "One photo to review", file, [image])},
+        "/v1/reviews": {
+            "get": _get("reviews", "The decisions about a photo", _json("Decisions", plain), [image]),
+            "post": {
+                "operationId": "decide",
+                "summary": "Decide about a phrase of a photo",
+                "description": "The decision is on the disk when the answer comes. The last one about a phrase counts.",
+                "requestBody": decision,
+                "responses": {"201": _json("Accepted", plain), **_problems()},
+            },
+        },
+        "/v1/reviews/export": {"get": _get("export", "All decisions that count", lines)},
+        "/healthz": {"get": _get("healthz", "Does the server run?", _json("It does", plain))},
+        "/readyz": {"get": _get("readyz", "Are the models loaded?", _json("They are", plain))},
+        "/metrics": {"get": _get("metrics", "Numbers for Prometheus", text)},
+    }
+
+
+def _get(name: str, summary: str, answer: Json, parameters: list[Json] | None = None) -> Json:
+    about: Json = {"operationId": name, "summary": summary, "responses": {"200": answer, **_problems()}}
+    return about | ({"parameters": parameters} if parameters else {})
+
+
+def _json(description: str, schema: Json) -> Json:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def _problems() -> Json:
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    said = {"4XX": "What is wrong with the request, and the cure", "503": "Busy, or not ready: try again (Retry-After)"}
+    return {status: {"description": text, "content": content} for status, text in said.items()}
+
+
+def _schemas() -> Json:
+    evidence = {"type": ["number", "null"], "description": "probability of being in the image at all"}
+    image = _object(id=TEXT, width={"type": "integer"}, height={"type": "integer"})
+    link = _object(token={"type": "integer"}, word=TEXT, span=SPAN, box=BOX, frame={"type": "integer"}, score=NUMBER)
+    link["properties"] |= {"evidence": evidence, "weak": {"type": "boolean"}}
+    place = _object(phrase=TEXT, span=SPAN, box=BOX, score=NUMBER, found={"type": "boolean"}, unknown=_list(TEXT))
+    place["properties"]["evidence"] = evidence
+    verdict = {"type": "string", "enum": ["grounded", "not there", "cannot tell"]}
+    more = {"verdict": verdict, "claimed_box": BOX, "iou": NUMBER, "box_agrees": {"type": "boolean"}}
+    audited = place | {"properties": place["properties"] | more}
+    word, label = _object(word=TEXT, evidence=NUMBER), _object(label=TEXT, score=NUMBER)
+    region = _object(box=BOX, frame={"type": "integer"}, words=_list(word), labels=_list(label))
+    near = region | {"type": ["object", "null"], "properties": region["properties"] | {"iou": NUMBER}}
+    seen: Json = {"$ref": "#/components/schemas/Image"}
+    verdicts = {"type": "string", "enum": ["right", "moved", "wrong", "undone"]}
+    return {
+        "Box": {"type": "array", "items": NUMBER, "minItems": 4, "maxItems": 4, "description": "x1, y1, x2, y2 pixels"},
+        "Image": image,
+        "Caption": _object(image=seen, caption=TEXT, tokens=_list(TEXT), spans=_list(SPAN), links=_list(link)),
+        "Grounding": _object(image=seen, sentence=TEXT, phrases=_list(place)),
+        "Audit": _object(image=seen, text=TEXT, phrases=_list(audited), counts={"type": "object"}),
+        "Regions": _object(image=seen, regions=_list(region))
+        | {"properties": {"nearest": near, "image": seen, "regions": _list(region)}},
+        "Decision": _object(image=TEXT, phrase=TEXT, verdict=verdicts, box=BOX, by=TEXT)
+        | {"required": ["image", "phrase", "verdict"]},
+        "Problem": _object(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT),
+    }
+
+
+def _object(**properties: Json) -> Json:
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _list(items: Json) -> Json:
+    return {"type": "array", "items": items}

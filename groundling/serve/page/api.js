@@ -1,0 +1,66 @@
+// Requests to the server that gave this page, and to no other.
+
+const KEY = "groundling-token";
+
+/** Ends with the server's own words. */
+export class Refused extends Error {
+  constructor(status, problem) {
+    super(problem.detail || `the server answered ${status}`);
+    this.status = status;
+    this.kind = (problem.type || "").split(":").pop();
+  }
+}
+
+async function ask(path, options = {}) {
+  const headers = { ...options.headers };
+  const token = sessionStorage.getItem(KEY);
+  if (token) headers.Authorization = `Bearer ${token}`;
+  const answer = await fetch(path, { ...options, headers });
+  if (answer.ok) return answer;
+  if (answer.status === 401) {
+    await askForToken();
+    return ask(path, options);
+  }
+  throw new Refused(answer.status, await answer.json().catch(() => ({})));
+}
+
+function askForToken() {
+  const dialog = document.getElementById("ask-token");
+  const field = document.getElementById("token");
+  field.value = "";
+  dialog.showModal();
+  return new Promise((done) => {
+    dialog.addEventListener("close", () => { sessionStorage.setItem(KEY, field.value.trim()); done(); }, { once: true });
+  });
+}
+
+export const getJson = async (path) => (await ask(path)).json();
+export const getBlob = async (path) => (await ask(path)).blob();
+export const postJson = async (path, row) =>
+  (await ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(row) })).json();
+
+/** A photo or clip that questions are asked about. Its bytes are sent once, and again only if the server forgot it. */
+export class Media {
+  constructor(blob) {
+    this.blob = blob;
+    this.clip = blob.type.startsWith("video/");
+    this.id = "";
+  }
+
+  async ask(name, row = {}) {
+    if (!this.id) await this.send();
+    try {
+      return await postJson(`/v1/${name}`, { image_id: this.id, ...row });
+    } catch (error) {
+      if (error.kind !== "unknown-image") throw error;
+      await this.send();
+      return postJson(`/v1/${name}`, { image_id: this.id, ...row });
+    }
+  }
+
+  async send() {
+    const type = this.blob.type.startsWith("video/") || this.blob.type.startsWith("image/") ? this.blob.type : "image/unknown";
+    const answer = await ask("/v1/regions?words=0", { method: "POST", headers: { "Content-Type": type }, body: this.blob });
+    this.id = (await answer.json()).image.id;
+  }
+}

@@ -1,0 +1,168 @@
+// A photo or clip with boxes over it, and sentences whose words light them.
+
+export const PALETTE = ["#d81b60", "#1e88e5", "#2e9e5b", "#e07a00", "#8e44ad", "#00897b", "#c0392b", "#6d7c00"];
+const SVG = "http://www.w3.org/2000/svg";
+const SMALLEST = 8; // pixels on the screen; less is a click
+
+export function make(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (name === "class") node.className = value;
+    else if (name === "on") for (const [event, act] of Object.entries(value)) node.addEventListener(event, act);
+    else if (name in node) node[name] = value;
+    else node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+export const percent = (p) => (p === null || p === undefined ? "unknown" : `${Math.round(100 * p)} %`);
+
+/** The photo under an empty drawing. `picked(x, y)` and `drawn(box)` are called with pixels of the photo. */
+export class Stage {
+  constructor(place, { label, picked, drawn }) {
+    this.svg = document.createElementNS(SVG, "svg");
+    this.svg.setAttribute("tabindex", "0");
+    this.svg.setAttribute("role", "application");
+    this.svg.setAttribute("aria-label", label);
+    this.svg.setAttribute("preserveAspectRatio", "none");
+    this.frame = make("div", { class: "frame" });
+    place.replaceChildren(this.frame);
+    this.marks = [];
+    this.extra = null;
+    this.listen(picked, drawn);
+  }
+
+  /** Show a photo, or a clip whose boxes follow the time. */
+  show(address, clip, alt) {
+    this.media = clip
+      ? make("video", { src: address, controls: true, muted: true, playsInline: true, "aria-label": alt })
+      : make("img", { src: address, alt, draggable: false });
+    this.clip = clip;
+    this.frames = 1;
+    this.marks = [];
+    this.extra = null;
+    this.svg.classList.toggle("over-video", clip);
+    if (clip) this.media.addEventListener("timeupdate", () => this.paint());
+    this.frame.replaceChildren(this.media, this.svg);
+    this.paint();
+  }
+
+  size(width, height, frames = 1) {
+    this.width = width;
+    this.height = height;
+    this.frames = frames || 1;
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  }
+
+  /** Boxes to draw: {box, colour, weak, key, frame}; `lit` is the key of the one that matters now. */
+  draw(marks, lit = null) {
+    this.marks = marks;
+    this.light(lit);
+  }
+
+  light(key) {
+    this.lit = key;
+    if (this.clip && key !== null && this.media.duration) {
+      const mark = this.marks.find((m) => m.key === key);
+      if (mark) this.media.currentTime = ((mark.frame + 0.5) / this.frames) * this.media.duration;
+    }
+    this.paint();
+  }
+
+  /** One more box, of a region that was chosen or of what was drawn by hand. */
+  point(box, kind) {
+    this.extra = box && { box, kind };
+    this.paint();
+  }
+
+  now() {
+    if (!this.clip || !this.media.duration) return 0;
+    return Math.min(this.frames - 1, Math.floor((this.media.currentTime / this.media.duration) * this.frames));
+  }
+
+  paint() {
+    const now = this.now();
+    const rects = this.marks
+      .filter((mark) => !this.clip || (mark.frame || 0) === now)
+      .map((mark) => {
+        const faint = this.lit !== null && this.lit !== undefined && mark.key !== this.lit;
+        const node = rectangle(mark.box, ["box", mark.weak && "weak", faint && "faint", mark.key === this.lit && "on"]);
+        node.setAttribute("stroke", mark.colour);
+        node.setAttribute("color", mark.colour);
+        node.dataset.key = mark.key;
+        return node;
+      });
+    if (this.extra) rects.push(rectangle(this.extra.box, [this.extra.kind]));
+    this.svg.replaceChildren(...rects);
+  }
+
+  at(event) {
+    const box = this.svg.getBoundingClientRect();
+    const inside = (value, most) => Math.max(0, Math.min(most, value));
+    return [
+      inside(((event.clientX - box.left) / box.width) * this.width, this.width),
+      inside(((event.clientY - box.top) / box.height) * this.height, this.height),
+    ];
+  }
+
+  listen(picked, drawn) {
+    let start = null;
+    const far = (event) => Math.hypot(event.clientX - start.x, event.clientY - start.y) >= SMALLEST;
+    const box = (event) => {
+      const [x, y] = this.at(event);
+      const [a, b] = start.at;
+      return [Math.min(a, x), Math.min(b, y), Math.max(a, x), Math.max(b, y)].map((v) => Math.round(v * 10) / 10);
+    };
+    const may = (event) => event.pointerType === "mouse" || this.svg.classList.contains("drawing");
+    this.svg.addEventListener("pointerdown", (event) => {
+      if (!this.width || event.button) return;
+      start = { x: event.clientX, y: event.clientY, at: this.at(event) };
+      if (may(event)) this.svg.setPointerCapture(event.pointerId);
+    });
+    this.svg.addEventListener("pointermove", (event) => start && may(event) && far(event) && this.point(box(event), "drawn"));
+    this.svg.addEventListener("pointerup", (event) => {
+      if (!start) return;
+      const [x0, y0, x1, y1] = box(event);
+      if (may(event) && far(event) && x1 > x0 && y1 > y0) drawn([x0, y0, x1, y1]);
+      else if (!far(event)) picked(...this.at(event));
+      start = null;
+    });
+    this.svg.addEventListener("pointercancel", () => { start = null; });
+  }
+}
+
+function rectangle([x0, y0, x1, y1], classes) {
+  const node = document.createElementNS(SVG, "rect");
+  node.setAttribute("class", classes.filter(Boolean).join(" "));
+  const place = { x: x0, y: y0, width: Math.max(0, x1 - x0), height: Math.max(0, y1 - y0) };
+  for (const [name, value] of Object.entries(place)) node.setAttribute(name, value);
+  return node;
+}
+
+/** A sentence; `parts` are {span, key, colour, weak, title}. `light(key)` is called as a part is pointed at or left. */
+export function sentence(text, parts, light) {
+  const nodes = [];
+  let end = 0;
+  for (const part of [...parts].sort((a, b) => a.span[0] - b.span[0])) {
+    if (part.span[0] < end) continue;
+    nodes.push(text.slice(end, part.span[0]));
+    const word = make("button", { type: "button", class: `word${part.weak ? " weak" : ""}`, title: part.title }, make("span", { class: "text" }, text.slice(...part.span)));
+    word.setAttribute("aria-label", `${text.slice(...part.span)}: ${part.title}`);
+    word.style.color = part.colour;
+    word.dataset.key = part.key;
+    for (const event of ["mouseenter", "focus", "click"]) word.addEventListener(event, () => { light(part.key); word.classList.add("on"); });
+    for (const event of ["mouseleave", "blur"]) word.addEventListener(event, () => { light(null); word.classList.remove("on"); });
+    nodes.push(word);
+    end = part.span[1];
+  }
+  nodes.push(text.slice(end));
+  return nodes;
+}
+
+/** A line of a list of evidence. */
+export function bar(name, evidence, note, kind) {
+  const meter = make("meter", { min: 0, max: 1, low: 0.35, high: 0.5, optimum: 1, value: evidence ?? 0 });
+  meter.setAttribute("aria-label", `${name}: ${percent(evidence)} likely to be there`);
+  return make("li", {}, make("span", { class: "name" }, name), meter, make("span", { class: `note ${kind}` }, `${percent(evidence)} ${note}`));
+}

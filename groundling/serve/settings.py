@@ -1,0 +1,87 @@
+"""What a server may be told when it starts. Every limit is here, with its reason."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from groundling.errors import GroundlingError
+
+MB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one request, and all of them together, may cost."""
+
+    body: int = 20 * MB  # bytes of one request, or of one line of a batch
+    held: int = 512 * MB  # bytes of all bodies in memory
+    pixels: int = 40_000_000  # of an image, judged by its header
+    batch_bytes: int = 1024 * MB  # of a whole batch, which is never in memory at once
+    batch_lines: int = 10_000
+    receive: float = 10.0  # seconds for a body, or a line of a batch, to arrive
+    deadline: float = 30.0  # seconds from the last byte of a request to the first of its answer
+    decode: float = 5.0  # seconds after which a decoding process is killed
+    waiting: int = 64  # requests that are being worked on or wait for it; the next one is refused
+    requests: int = 256  # open at once, slow senders included
+    batch: int = 16  # images that are captioned together
+    window: float = 0.02  # seconds that an image waits for company
+    sentence: int = 4000  # characters
+    phrases: int = 64  # of one request
+    frames: int = 8  # of a clip
+    remembered: int = 64  # images whose regions are kept in memory
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 0 or (value == 0 and name not in ("remembered", "window")):
+                raise GroundlingError(f"{name} must be above 0, got {value}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where to listen, who may ask, what there is to show."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str = ""
+    open: bool = False  # may be reached from other machines without a token
+    origins: tuple[str, ...] = ()  # other pages whose scripts may ask (CORS)
+    model: str = ""
+    grounder: str = ""
+    photos: Path | None = None  # a folder to review
+    reviews: Path | None = None  # the file that keeps the reviews
+    decoders: int = 2  # processes
+    limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise GroundlingError(f"a port is 0 to 65535, got {self.port}")
+        if self.token and not (8 <= len(self.token) <= 512 and self.token.isascii() and self.token.isprintable()):
+            raise GroundlingError(
+                "a token has 8 to 512 printable ASCII characters: make one with `openssl rand -hex 32`"
+            )
+        if " " in self.token:
+            raise GroundlingError("a token has no space in it")
+        if not (self.loopback or self.token or self.open):
+            raise GroundlingError(
+                f"{self.host} can be reached from other machines: ask for a token with --token-file FILE, "
+                "or let everybody in with --open"
+            )
+        for origin in self.origins:
+            if not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
+                raise GroundlingError(
+                    f"{origin!r} is no origin; one is written like https://example.org, without a path"
+                )
+        if bool(self.photos) != bool(self.reviews):
+            raise GroundlingError("a review needs both --photos FOLDER and --reviews FILE")
+
+    @property
+    def loopback(self) -> bool:
+        """Is this machine alone able to reach the server?"""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False

@@ -1,0 +1,251 @@
+"""The API of a real server with the weights of the package, as programs use it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asking import Answer, ask, raw
+from clips import write_clip
+from starting import PHOTOS, Running, running
+
+import groundling
+from groundling.client import Client, ServerError
+from groundling.errors import GroundlingError
+from groundling.serve import openapi
+
+CAT, ASTRONAUT = PHOTOS / "cat.jpg", PHOTOS / "astronaut.jpg"
+LINES = "application/x-ndjson"
+
+
+def plain(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def image(server: Running, path: str, photo: Path = CAT, kind: str = "image/jpeg") -> Answer:
+    return server.ask("POST", path, photo.read_bytes(), content_type=kind)
+
+
+# ---------------------------------------------------------------- answers
+
+
+def test_client_and_library_say_the_same(server: Running) -> None:
+    """The same words at the same places, up to the tenth of a pixel that JSON keeps."""
+    model = groundling.load()
+    here, there = model.caption(CAT), Client(server.url).caption(CAT)
+    assert (there.text, there.tokens, there.size, there.id) == (here.text, here.tokens, here.size, "cat")
+    assert [link.token for link in there] == [link.token for link in here] and here.links
+    for ours, theirs in zip(here, there, strict=True):
+        assert theirs.box == pytest.approx(ours.box, abs=0.06)
+        assert (theirs.score, theirs.evidence) == pytest.approx((ours.score, ours.evidence), abs=2e-4)
+    assert model.again and model.again.grounder
+    sentence = "a cat and a dog on a sofa"
+    for ours_found, place in zip(
+        model.again.grounder.ground(CAT, sentence), Client(server.url).ground(CAT, sentence), strict=True
+    ):
+        assert (place.phrase, place.span, place.found) == (ours_found.phrase, ours_found.span, ours_found.found)
+        assert place.box == pytest.approx(ours_found.box, abs=0.06)
+
+
+def test_raw_bytes_base64_and_the_id_of_an_image_get_the_same_answer(server: Running) -> None:
+    first = image(server, "/v1/caption?beam=2").json()
+    assert server.post("/v1/caption", {"image": plain(CAT), "beam": 2}).json() == first
+    again = server.post("/v1/caption", {"image_id": first["image"]["id"], "beam": 2, "id": "mine"}).json()
+    assert again == {"id": "mine", **first}
+    assert server.post("/v1/caption", {"image_id": "0" * 64}).problem == "unknown-image"
+
+
+def test_drawn_words_depend_on_the_seed_alone_whatever_else_is_asked(server: Running) -> None:
+    options = {"image": plain(CAT), "sample": True, "temperature": 1.5}
+
+    def said(seed: int) -> str:
+        return str(server.post("/v1/caption", options | {"seed": seed}).json()["caption"])
+
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(said, [1, 2, 3, 1]))
+    assert together[0] == together[3] == said(1) and len(set(together)) > 1
+
+
+def test_an_audit_has_a_verdict_for_every_phrase_and_compares_boxes(server: Running) -> None:
+    row = {"image": plain(CAT), "text": "a cat with a zyxwv and a car"}
+    found = server.post("/v1/audit", row).json()
+    assert [p["verdict"] for p in found["phrases"]] == ["grounded", "cannot tell", "not there"]
+    assert found["counts"] == {"grounded": 1, "not there": 1, "cannot tell": 1}
+    claims = [{"phrase": "cat", "box": found["phrases"][0]["box"]}, {"phrase": "an ear", "box": [0, 0, 5, 5]}]
+    told = server.post("/v1/audit", row | {"boxes": claims}).json()["phrases"]
+    assert told[0]["box_agrees"] and told[0]["iou"] == 1.0 and "iou" not in told[1]
+    assert told[3]["phrase"] == "an ear" and not told[3]["box_agrees"]
+
+
+def test_regions_have_words_and_a_drawn_box_finds_the_nearest(server: Running) -> None:
+    regions = image(server, "/v1/regions?words=3").json()["regions"]
+    assert len(regions) > 30 and all(len(region["words"]) == 3 for region in regions)
+    assert Client(server.url).regions(CAT, words=3)[0].words == tuple(
+        (w["word"], w["evidence"]) for w in regions[0]["words"]
+    )
+    near = image(server, f"/v1/regions?words=3&box={','.join(map(str, regions[7]['box']))}").json()["nearest"]
+    assert near["index"] == 7 and near["iou"] > 0.99 and near["words"] == regions[7]["words"]
+
+
+def test_a_clip_has_boxes_in_its_frames(server: Running, tmp_path: Path) -> None:
+    clip = write_clip(tmp_path / "clip.mp4")
+    row = image(server, "/v1/caption?frames=2", clip, "video/mp4").json()
+    assert row["image"]["frames"] == row["frames"] == 2 and row["size"] == [96, 64]
+    assert {link["frame"] for link in row["links"]} <= {0, 1}
+    assert image(server, "/v1/caption", clip).problem == "unreadable-image"  # a clip is no image
+    assert image(server, "/v1/caption?frames=2", CAT).problem == "bad-request"  # an image has no frames
+
+
+def test_a_batch_answers_every_line_in_order_though_some_are_bad(server: Running) -> None:
+    rows = [{"id": "a", "image": plain(CAT)}, {"id": "b", "image": "AAAA"}, {"id": "c", "image": plain(ASTRONAUT)}]
+    body = b"\n".join([*(json.dumps(row).encode() for row in rows), b"[", b'{"image_id": "x"}'])
+    answer = server.ask("POST", "/v1/batch/caption", body, content_type=LINES)
+    found = [json.loads(line) for line in answer.body.splitlines()]
+    assert [(row["line"], row["id"]) for row in found] == [(1, "a"), (2, "b"), (3, "c"), (4, ""), (5, "")]
+    assert ["problem" in row for row in found] == [False, True, False, True, True]
+    said = list(Client(server.url).captions([CAT, b"no image"]))
+    assert not isinstance(said[0], ServerError) and said[0].text == found[0]["caption"]
+    assert isinstance(said[1], ServerError) and said[1].status == 422
+
+
+def test_the_first_line_of_a_batch_is_answered_before_the_last_is_sent(server: Running) -> None:
+    line = json.dumps({"image": plain(CAT)}).encode() + b"\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        head = f"POST /v1/batch/caption HTTP/1.1\r\nHost: localhost\r\nContent-Type: {LINES}\r\n"
+        connection.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n")
+        connection.sendall(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+        got = b""
+        while b'"caption"' not in got:
+            got += connection.recv(65536)
+        connection.sendall(b"0\r\n\r\n")
+        while not got.endswith(b"0\r\n\r\n"):
+            got += connection.recv(65536)
+
+
+# ---------------------------------------------------------------- about the server
+
+
+def test_the_document_names_every_address_of_the_api_and_no_other(server: Running) -> None:
+    document = server.ask("GET", "/openapi.json").json()
+    assert document == openapi.document()
+    for path, item in document["paths"].items():
+        for method in ("get", "post"):
+            if method not in item:
+                assert server.ask(method.upper(), path).status == 405
+            else:
+                assert server.ask(method.upper(), path).status not in (404, 405) or path.startswith("/v1/photos/file")
+        assert f"{path}</a>" in server.ask("GET", "/docs").body.decode()
+    text = json.dumps(document)
+    for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
+        assert name in document["components"]["schemas"]
+
+
+def test_metrics_count_by_route_and_logs_have_no_word_of_a_request(server: Running) -> None:
+    image(server, "/v1/ground?sentence=a+secretword")
+    server.ask("GET", "/made/up/secretpath")
+    text = server.ask("GET", "/metrics").body.decode()
+    assert 'groundling_requests_total{method="POST",route="/v1/ground",status="200"}' in text
+    assert 'route="unknown",status="404"' in text and "secret" not in text
+    while '"route": "/metrics"' not in (logged := server.log.read_text()):
+        time.sleep(0.01)
+    assert "secret" not in logged and plain(CAT)[:40] not in logged
+    rows = [json.loads(line) for line in logged.splitlines()]
+    assert any(row["route"] == "/metrics" and row["status"] == 200 and row["ms"] >= 0 for row in rows)
+
+
+def test_a_request_id_comes_back_and_an_odd_one_does_not(server: Running) -> None:
+    assert server.ask("GET", "/healthz", x_request_id="mine-1").headers["x-request-id"] == "mine-1"
+    assert server.ask("GET", "/healthz", x_request_id="<script>").headers["x-request-id"] != "<script>"
+
+
+def test_the_client_names_the_server_that_does_not_answer() -> None:
+    with pytest.raises(GroundlingError, match=r"http://127\.0\.0\.1:9 does not answer .*is `groundling serve` running"):
+        Client("http://127.0.0.1:9").caption(CAT)
+    assert not Client("http://127.0.0.1:9").ready()
+    with pytest.raises(GroundlingError, match="no address of a server"):
+        Client("127.0.0.1")
+
+
+# ---------------------------------------------------------------- hostile requests
+
+HEAD = b"Host: localhost\r\nContent-Type: image/png\r\n"
+CASES: dict[str, tuple[bytes, int]] = {
+    "no HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400),
+    "header flood": (b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(9000)) + b"\r\n", 400),
+    "long header": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", 431),
+    "bad chunk": (b"POST /v1/caption HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n", 400),
+    "huge length": (b"POST /v1/caption HTTP/1.1\r\n" + HEAD + b"Content-Length: 99999999999\r\n\r\nx", 413),
+    "two lengths": (b"POST /v1/caption HTTP/1.1\r\n" + HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nx", 400),
+    "path": (b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+    "coded path": (b"GET /examples/%2e%2e%2f%2e%2e%2fapp.py HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+    "photo path": (b"GET /v1/photos/file?image=../reviews.jsonl HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+    "other host": (b"GET /v1/about HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+    "other page": (
+        b"POST /v1/reviews HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\nContent-Length: 0\r\n\r\n",
+        403,
+    ),
+    "simple post": (
+        b"POST /v1/reviews HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
+        415,
+    ),
+    "bad UTF-8": (
+        b"POST /v1/caption HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 4\r\n\r\n\xff\xfe{}",
+        400,
+    ),
+    "method": (b"BREW /v1/caption HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_hostile_request_is_a_problem_with_a_cure(server: Running, name: str) -> None:
+    content, status = CASES[name]
+    answer = raw(server.port, content)
+    assert answer.status == status and answer.problem
+
+
+def test_a_body_without_end_is_refused_and_its_sender_can_read_why(server: Running) -> None:
+    parts = (b"x" * 65536 for _ in range(1600))  # 100 MB, chunked
+    began = time.monotonic()
+    answer = ask(server.port, "POST", "/v1/caption", parts, {"content_type": "image/png"})
+    assert answer.status == 413 and answer.problem == "too-large" and time.monotonic() - began < 30
+
+
+def test_no_traceback_was_logged_by_any_of_this(server: Running) -> None:
+    assert "Traceback" not in server.log.read_text()
+
+
+# ---------------------------------------------------------------- start and end
+
+
+def test_what_was_taken_is_finished_after_a_signal_and_a_token_is_asked_for(tmp_path: Path) -> None:
+    """The request is sent before the models are loaded, the signal right after it."""
+    got: list[Any] = []
+    with running(tmp_path / "log", "--token", "a-long-secret", "--deadline", "110") as server:
+        client = Client(server.url, "a-long-secret", timeout=120)
+        for wrong in ("", "Bearer a-long-secreT", "Basic a-long-secret", "Bearer \xff"):
+            answer = server.ask("GET", "/v1/about", authorization=wrong)
+            assert answer.status == 401 and answer.problem == "token"
+        assert server.ask("GET", "/").status == 200 and server.ask("GET", "/readyz").status in (200, 503)
+        thread = threading.Thread(target=lambda: got.append(client.caption(CAT)))
+        thread.start()
+        while "groundling_waiting 1.0" not in metrics(server):
+            time.sleep(0.05)
+        os.kill(server.process.pid, signal.SIGTERM)
+        thread.join(120)
+        assert got and got[0].text
+        assert server.process.wait(60) in (-signal.SIGTERM, 0)
+    assert "Traceback" not in server.log.read_text()
+
+
+def metrics(server: Running) -> str:
+    return server.ask("GET", "/metrics", authorization="Bearer a-long-secret").body.decode()

@@ -1,0 +1,202 @@
+"""The page as a person uses it, on a real server. Needs Chromium and its driver."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from starting import PHOTOS, Running
+
+from groundling.serve.app import PAGE
+
+pytestmark_browser = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (shutil.which("chromium") and shutil.which("chromedriver")), reason="no Chromium here"),
+]
+
+
+def test_the_page_asks_nobody_else(server: Running) -> None:
+    """No address of another machine in any file, and a policy under which the browser would refuse one."""
+    for name in PAGE:
+        answer = server.ask("GET", "/" if name == "index.html" else f"/{name}")
+        assert answer.status == 200
+        assert b"http" not in answer.body.replace(b"http://www.w3.org/2000/svg", b"").replace(b"http-equiv", b"")
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(shutil.which("chromium"))
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--no-first-run",
+        "--window-size=1300,950",
+    ):
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+class Person:
+    """What a person sees and does."""
+
+    def __init__(self, browser: Any, server: Running) -> None:
+        self.browser = browser
+        browser.get(server.url + "/")
+        self.until(lambda: self.all("#examples button"))
+
+    def all(self, css: str) -> list[Any]:
+        return list(self.browser.find_elements("css selector", css))
+
+    def one(self, css: str) -> Any:
+        return self.browser.find_element("css selector", css)
+
+    def until(self, there: Callable[[], Any]) -> Any:
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        return WebDriverWait(self.browser, 60).until(lambda _: there())
+
+    def choose_a_photo(self, name: str = "astronaut.jpg") -> None:
+        self.one("#file").send_keys(str(PHOTOS / name))
+        self.until(lambda: self.all("#caption .word"))
+
+    def quiet(self) -> bool:
+        """Nothing went wrong that the browser would tell a developer."""
+        return [row for row in self.browser.get_log("browser") if row["level"] == "SEVERE"] == []
+
+
+class TestInABrowser:
+    pytestmark = pytestmark_browser
+
+    def test_a_photo_gets_a_caption_whose_nouns_light_their_boxes(self, chromium: Any, server: Running) -> None:
+        from selenium.webdriver import ActionChains
+
+        person = Person(chromium, server)
+        person.all("#examples button")[1].click()
+        person.until(lambda: person.all("#caption .word"))
+        words = person.all("#caption .word")
+        assert len(person.all("#stage rect.box")) >= len(words) and not person.all("#stage rect.on")
+        ActionChains(chromium).move_to_element(words[0]).perform()
+        assert len(person.all("#stage rect.on")) == 1
+        assert "%" in words[0].get_attribute("title") and "%" in person.one("#nouns li").text
+        assert person.quiet()
+
+    def test_a_sentence_is_found_or_not_there_and_compared(self, chromium: Any, server: Running) -> None:
+        person = Person(chromium, server)
+        person.choose_a_photo("cat.jpg")
+        person.one("#sentence").send_keys("a cat beside a car")
+        person.one("#compare").click()
+        person.until(lambda: person.all("#found table"))
+        notes = [line.text for line in person.all("#found .bars li")]
+        assert "found" in notes[0] and "not there" in notes[1]
+        assert "1 of 2" in person.one("#found table").text and "model's caption" in person.one("#found table").text
+        assert len(person.all("#stage rect.box")) == 1  # what is not there gets no box
+
+    def test_an_answer_is_audited_and_its_words_cannot_break_out(self, chromium: Any, server: Running) -> None:
+        person = Person(chromium, server)
+        person.choose_a_photo("cat.jpg")
+        person.one("#answer").send_keys("<img src=x onerror=document.title='broken'> a cat and a car")
+        person.one("#audit button").click()
+        text = person.until(lambda: person.all("#verdicts .summary"))[0].text
+        assert "1 not there" in text and chromium.title == "groundling"
+
+    def test_a_click_names_a_region_keys_walk_on_and_a_drawn_box_is_asked_about(
+        self, chromium: Any, server: Running
+    ) -> None:
+        from selenium.webdriver import ActionChains, Keys
+
+        person = Person(chromium, server)
+        person.choose_a_photo()
+        drawing = person.one("#stage svg")
+
+        def clicked() -> bool:  # the regions come a moment after the caption
+            drawing.click()
+            return bool(person.all("#stage rect.region"))
+
+        person.until(clicked)
+        first = person.one("#fitting h2").text
+        assert first.startswith("Region ") and len(person.all("#fitting li")) == 6
+        drawing.send_keys(Keys.ARROW_RIGHT)
+        assert person.one("#fitting h2").text != first
+        ActionChains(chromium).move_to_element_with_offset(drawing, -50, -60).click_and_hold().move_by_offset(
+            120, 130
+        ).release().perform()
+        person.until(lambda: person.one("#fitting h2").text.startswith("What is this?"))
+        assert len(person.all("#stage rect.drawn")) == 1
+
+    def test_other_ways_to_choose_words(self, chromium: Any, server: Running) -> None:
+        from selenium.webdriver.support.ui import Select
+
+        person = Person(chromium, server)
+        person.choose_a_photo()
+        before = person.one("#caption").text
+        Select(person.one("#manner")).select_by_value("long")
+        person.until(lambda: person.one("#caption").text != before and not person.all("[aria-busy]"))
+        assert len(person.one("#caption").text.replace("?", "").split()) >= 12
+        Select(person.one("#manner")).select_by_value("sample")
+        assert person.one("#temperature").is_displayed()
+
+    def test_what_goes_wrong_is_told_in_the_words_of_the_server(
+        self, chromium: Any, server: Running, tmp_path: Any
+    ) -> None:
+        person = Person(chromium, server)
+        (tmp_path / "bad.png").write_bytes(b"no image")
+        person.one("#file").send_keys(str(tmp_path / "bad.png"))
+        told = person.until(lambda: person.all("#status.wrong"))[0].text
+        assert "not an image in a known format" in told
+
+    def test_a_review_is_kept_by_keys_and_is_there_after_a_reload(self, chromium: Any, server: Running) -> None:
+        person = Person(chromium, server)
+        person.one("#tab-review").click()
+        person.until(lambda: person.all("#phrases li"))
+        name = person.one("#where").text.partition(": ")[2]
+        person.one("body").send_keys("n")
+        person.until(lambda: person.all("#phrases .bad"))
+        kept = server.ask("GET", f"/v1/reviews?image={name}").json()["decisions"]
+        assert [row["verdict"] for row in kept] == ["wrong"]
+        person.one("body").send_keys("u")
+        person.until(lambda: not person.all("#phrases .bad"))
+        assert server.ask("GET", f"/v1/reviews?image={name}").json()["decisions"] == []
+        person.one("body").send_keys("y")
+        person.until(lambda: person.all("#phrases .good"))
+        again = Person(chromium, server)
+        again.one("#tab-review").click()
+        again.until(lambda: again.all("#phrases li"))
+        assert again.one("#where").text.partition(": ")[2] != name  # it begins with what has no decision
+        lines = server.ask("GET", "/v1/reviews/export").body.splitlines()
+        assert [json.loads(line)["verdict"] for line in lines] == ["right"]
+
+    def test_it_fits_a_phone_is_dark_on_demand_and_can_be_used_by_keys(self, chromium: Any, server: Running) -> None:
+        from selenium.webdriver import Keys
+
+        person = Person(chromium, server)
+        before = chromium.execute_script("return getComputedStyle(document.body).backgroundColor")
+        person.one("#theme").send_keys(Keys.ENTER)
+        assert chromium.execute_script("return getComputedStyle(document.body).backgroundColor") != before
+        person.one("#theme").send_keys(Keys.ENTER)
+        person.all("#examples button")[0].send_keys(Keys.ENTER)
+        person.until(lambda: person.all("#caption .word"))
+        bare = "return [...document.querySelectorAll('button, input, textarea, select, img, svg')].filter((e) => "
+        bare += "!(e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim() || e.alt !== undefined"
+        bare += """ || e.querySelector('img[alt]:not([alt=""])'))).length"""
+        assert chromium.execute_script(bare) == 0  # a screen reader has a name for everything
+        size = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
+        chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            assert chromium.execute_script("return document.documentElement.scrollWidth") <= 360
+            assert person.one("#caption-card").location["y"] < person.one("#tools").location["y"]
+        finally:
+            chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
