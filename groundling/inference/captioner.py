@@ -18,7 +18,7 @@ from groundling.images import Picture, opened
 from groundling.inference import links
 from groundling.inference.calibration import read_calibration
 from groundling.inference.grounder import PhraseGrounder
-from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, shipped, source_of
+from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, model_folder, source_of
 from groundling.inference.settings import GREEDY, DecodingSettings
 from groundling.recipes._teachers import matcher_of
 from groundling.regions.fingerprints import require
@@ -103,17 +103,18 @@ def load(
 ) -> GroundedCaptioner:
     """A captioner, ready on a device.
 
-    `path`: the folder that `groundling train --out` wrote. Without it, the captioner and the grounder that come with
-    the package. `device`: cpu, cuda or mps. `grounder`: the folder of a grounder or matcher that helps to choose the
-    box of each noun and, where it is calibrated, gives its evidence. `grounder_weight`: how much it counts against the
-    captioner's own attention, from 0 to 1.
+    `path`: the folder that `groundling train --out` wrote, or the name of weights in the package: everyday (default),
+    flickr8k, each with its grounder. `device`: cpu, cuda or mps. `grounder`: the folder of a grounder or matcher that
+    helps to choose the box of each noun and, where it is calibrated, gives its evidence. `grounder_weight`: how much it
+    counts against the captioner's own attention, from 0 to 1.
     """
     if not 0 <= grounder_weight <= 1:
         raise GroundlingError(f"grounder_weight is from 0 to 1, got {grounder_weight}")
     where = device_of(device)
-    if not path:
-        path, grounder = shipped(CAPTIONER), grounder or shipped(GROUNDER)
-    model = recipes.load(path)
+    folder = model_folder(path, CAPTIONER)
+    if folder != Path(path):  # weights of the package, which are a captioner and a grounder
+        grounder = grounder or model_folder(path, GROUNDER)
+    model = recipes.load(folder)
     model.parts.to(where)
     return GroundedCaptioner(
         model, where, _reranker(Path(grounder), grounder_weight, model, where) if grounder else None

@@ -29,7 +29,7 @@ from groundling.boxes import soft_iou_match
 from groundling.errors import GroundlingError
 from groundling.images import Picture, opened
 from groundling.inference.calibration import THRESHOLD, read_calibration
-from groundling.inference.loading import GROUNDER, device_of, shipped, source_of
+from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
 from groundling.metrics.calibration import Isotonic
 from groundling.models.grounder import Grounder
 from groundling.tensors import Regions, RegionSource
@@ -156,10 +156,10 @@ class PhraseGrounder:
 def load_grounder(path: str | Path = "", device: str = "cpu") -> PhraseGrounder:
     """A grounder from the folder that `groundling train two_branch --out` wrote, with its calibration, if it has one.
 
-    Without a path, the grounder that comes with the package. `device`: cpu, cuda or mps.
+    `path` may also be the name of weights in the package: everyday (default), flickr8k. `device`: cpu, cuda or mps.
     """
     where = device_of(device)
-    folder = Path(path) if path else shipped(GROUNDER)
+    folder = model_folder(path, GROUNDER)
     model = recipes.load(folder)
     model.parts.to(where)
     grounder = PhraseGrounder(model, read_calibration(folder), where)

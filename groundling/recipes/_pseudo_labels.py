@@ -10,6 +10,8 @@ things at once. Nouns that WordNet knows as such have a place that follows from 
    who is "in black" wears it all over. A region counts IoU · p, of it and that part of a person of probability p.
  · a crowd or a team: a region counts IoU · p, of it and the box around all of the class that the detector finds, p
    being the greatest of their probabilities.
+Labels that are words of captions ("word:shirt"), which a region source may add, are left aside: as places of phrases
+they were worse than these rules.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from groundling.text.singular import singular
 from groundling.text.wordnet import wordnet
 from groundling.types import Box
 
+WORD = "word:"  # begins the labels that are no classes of a detector
 SURE = 0.3  # probability from which something counts for its parts, and for a group
 NONE, SURROUNDINGS, BELOW = -1, -2, -7  # classes beside those of the detector; parts of a person are below
 PARTS: dict[int, tuple[tuple[str, ...], Box]] = {  # nouns with all their kinds, and where in a person's box they are
@@ -62,15 +65,17 @@ class PseudoLabels:
     class_of: Tensor  # (V,) int64
     groups: Tensor  # (V,) bool
     person: int  # the detector's class of that name, or NONE
+    detected: int  # labels from this one on are words
 
     @staticmethod
     def of(words: Sequence[str], names: Sequence[str]) -> PseudoLabels:
-        """`names`: the classes of the detector."""
-        labels = Labels(names)
+        """`names`: the labels of the regions, classes of a detector and words."""
+        detected = sum(not name.startswith(WORD) for name in names)
+        labels = Labels(names[:detected])
         found = labels.find("person")
         person = found.label if found else NONE
         classes = [_class(word, labels, person) for word in words]
-        return PseudoLabels(torch.tensor(classes), torch.tensor([word in GROUP for word in words]), person)
+        return PseudoLabels(torch.tensor(classes), torch.tensor([word in GROUP for word in words]), person, detected)
 
     def evidence(
         self, regions: Regions, image: Tensor, label: Tensor, group: Tensor, surroundings: float, worn: float
@@ -82,10 +87,11 @@ class PseudoLabels:
         said = (regions.scores[image] * (regions.labels[image] == label[:, None, None])).sum(-1)
         many = group & (label >= 0)
         said[many] = _together(regions.boxes[image[many]], said[many])
+        thing = torch.where(regions.labels < self.detected, regions.scores, 0.0).amax(-1)  # (B, R)
         ground = label == SURROUNDINGS
-        said[ground] = surroundings * _background(regions)[image[ground]]
+        said[ground] = surroundings * _background(regions, thing)[image[ground]]
         below = label == BELOW
-        said[below] = surroundings * _lower(regions)[image[below]]
+        said[below] = surroundings * _lower(regions, thing)[image[below]]
         human = (regions.scores * (regions.labels == self.person)).sum(-1)  # (B, R)
         for kind, (_, where) in PARTS.items():
             part = label == kind
@@ -115,16 +121,15 @@ def _class(word: str, labels: Labels, person: int) -> int:
     return SURROUNDINGS if a_kind_of(AROUND) else NONE
 
 
-def _background(regions: Regions) -> Tensor:
-    """(B, R)"""
-    thing = regions.scores.amax(-1)
+def _background(regions: Regions, thing: Tensor) -> Tensor:
+    """(B, R), of the probability that a region is a thing (B, R)"""
     return area(regions.boxes) / regions.size.prod(-1, keepdim=True).clamp(min=1) * (1 - thing)
 
 
-def _lower(regions: Regions) -> Tensor:
-    """(B, R)"""
+def _lower(regions: Regions, thing: Tensor) -> Tensor:
+    """(B, R), likewise"""
     boxes = regions.boxes / regions.size.repeat(1, 2)[:, None].clamp(min=1)
-    return iou(boxes, boxes.new_tensor([LOWER]).expand(len(boxes), 1, 4)).squeeze(-1) * (1 - regions.scores.amax(-1))
+    return iou(boxes, boxes.new_tensor([LOWER]).expand(len(boxes), 1, 4)).squeeze(-1) * (1 - thing)
 
 
 def _worn(boxes: Tensor, human: Tensor, where: Box) -> Tensor:

@@ -173,9 +173,11 @@ def test_without_a_path_the_weights_of_the_package_are_loaded(
     for load in (groundling.load, inference.load_grounder):
         with pytest.raises(GroundlingError, match="no weights in .* install groundling from its wheel"):
             load()
-    shutil.copytree(folder, tmp_path / "captioner")
-    shutil.copytree(looking, tmp_path / "grounder")
+    for name in ("everyday", "flickr8k"):
+        shutil.copytree(folder, tmp_path / name / "captioner")
+        shutil.copytree(looking, tmp_path / name / "grounder")
     said, named = groundling.load(), groundling.load(folder, grounder=looking)
+    assert groundling.load("flickr8k").caption(picture) == named.caption(picture)
     assert said.caption(picture) == named.caption(picture)
     assert inference.load_grounder().ground(picture, phrases=["dog"]) == inference.load_grounder(looking).ground(
         picture, phrases=["dog"]

@@ -26,7 +26,11 @@ from groundling.regions.sources._files import Pinned
 Floats = NDArray[np.float32]
 
 CELLS = 48  # of a photo in training
-FILE = Pinned("groundling", "regions/sources/word_backbone.safetensors", "@@SHA@@")
+FILE = Pinned(
+    "groundling",
+    "regions/sources/word_backbone.safetensors",
+    "4033649e9e79b2e853ef0bc985c221d35700ffc556dd5573520cf52cc4dbd133",
+)
 
 
 @dataclass(frozen=True)
