@@ -165,7 +165,7 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
         sound = False
     if not sound:
         raise DataError(f"{path}: line {number} is no line of an audit: name a file that `groundling audit` wrote")
-    return row
+    return dict(row)
 
 
 def mend(path: Path) -> None:

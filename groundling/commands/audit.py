@@ -42,7 +42,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from groundling.commands.numbers import whole
+    from groundling.commands.flag_types import whole
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("captions", nargs="?", type=Path, metavar="CAPTIONS", help="what was said of images")
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from groundling.audit import Auditor
     from groundling.audit.summary import summarise
-    from groundling.commands.places import new_file
+    from groundling.commands.outputs import new_file
     from groundling.errors import GroundlingError
     from groundling.formats import format_of
     from groundling.inference import load_grounder

@@ -162,7 +162,7 @@ def _list(problems: IO[str] | None, row: dict[str, Any]) -> None:
 
 @contextmanager
 def _opened(name: str | None, otherwise: IO[str] | None = None) -> Iterator[IO[str] | None]:
-    from groundling.commands.places import new_file
+    from groundling.commands.outputs import new_file
 
     if not name:
         yield otherwise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from groundling.commands.numbers import share
+from groundling.commands.flag_types import share
 
 DESCRIPTION = """\
 Make labelled images searchable by phrases.
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from groundling.commands.places import new_folder
+    from groundling.commands.outputs import new_folder
     from groundling.labels import engine, grounder
     from groundling.search.index import build
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groundling.commands.numbers import share, whole
+from groundling.commands.flag_types import share, whole
 
 if TYPE_CHECKING:
     from groundling.labels.engine import Job, Labelled
@@ -154,7 +154,7 @@ def _recalibrate(args: argparse.Namespace, images: Labelled, decisions: Any) -> 
 def _export(images: Labelled, args: argparse.Namespace) -> None:
     import tempfile
 
-    from groundling.commands.places import new_file, new_folder
+    from groundling.commands.outputs import new_file, new_folder
     from groundling.labels import files, formats, review
 
     for name in args.to:

@@ -28,7 +28,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from groundling.commands.numbers import whole
+    from groundling.commands.flag_types import whole
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("data", metavar="DATA", help="a data set with boxes of phrases and their types")

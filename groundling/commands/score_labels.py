@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from groundling.commands.places import new_file
+    from groundling.commands.outputs import new_file
     from groundling.data.dataset import load
     from groundling.labels import engine, files
     from groundling.labels.truth import report

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from groundling.commands.numbers import whole
+from groundling.commands.flag_types import whole
 
 DESCRIPTION = """\
 Find images and boxes by what they show.
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from groundling.commands.places import new_file
+    from groundling.commands.outputs import new_file
     from groundling.search.index import open_index
 
     page = new_file(args.html) if args.html else None

@@ -90,7 +90,9 @@ def scored(
         return {}
     folder = ImageFolder(images) if images else None
     store = Store.open(regions) if regions else None
-    found = grounding_scores(load_grounder(model), captions, image_of, folder and folder.find, store, quiet=quiet)
+    found = grounding_scores(
+        load_grounder(model), captions, image_of, folder.find if folder else None, store, quiet=quiet
+    )
     out = {GROUNDING: found}
     if WITH_REFERENCES in names:
         out[WITH_REFERENCES] = with_references(found, captions, references)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from groundling.errors import DataError
-from groundling.metrics.files import Place, parse_json, read_lines, read_text
+from groundling.files import Place, parse_json, read_lines, read_text
 
 TOKENS = "Flickr8k.token.txt"
 EXPERT, CROWD, JSON, CSV = "flickr8k-expert", "flickr8k-cf", "json", "csv"
