@@ -208,7 +208,7 @@ def hostile(args: argparse.Namespace) -> None:
         report("answers with a traceback", sum(b"Traceback" in body for *_, body in results), "<=", 0)
         report("files that were written", len(os.listdir(folder)), "<=", 0)
         report("healthy requests refused beside them", sum(status != 200 for status in healthy), "<=", 0)
-        print(f"        {len(results)} hostile, {len(healthy)} healthy requests; {dict(odd)}")
+        print(f"        {len(results)} hostile requests, {dict(odd)}; healthy ones {dict(Counter(healthy))}")
 
 
 # ---------------------------------------------------------------- kill -9

@@ -15,7 +15,7 @@ from clips import numbers, write_clip
 from PIL import Image, ImageChops
 
 from groundling.images import open_image
-from groundling.serve.decoders import Decoder, Decoders
+from groundling.serve.decoders import Decoders
 from groundling.serve.problems import Problem
 
 PIXELS = 1_000_000
@@ -97,8 +97,12 @@ def test_frames_of_a_clip_come_from_memory(decoders: Decoders, tmp_path: Path) -
     """Of 24 frames, the middles of 4 equal parts."""
     content = write_clip(tmp_path / "clip.mp4").read_bytes()
     assert numbers(decoders.decode(content, frames=4)) == [3, 9, 15, 21]
-    with pytest.raises(Problem, match="frames of 96 x 64 pixels are too much at once; ask for fewer frames"):
-        Decoder().decode(content, 96 * 64, 3, 60.0)
+    decoders.pixels = 96 * 64
+    try:
+        with pytest.raises(Problem, match="frames of 96 x 64 pixels are too much at once; ask for fewer frames"):
+            decoders.decode(content, frames=3)
+    finally:
+        decoders.pixels = PIXELS
 
 
 def test_the_decoder_imports_no_models() -> None:
