@@ -18,6 +18,8 @@ from groundling.types import Caption, Span
 
 DROP, HEDGE = "drop", "hedge"
 MAY_BE = "what may be "
+PREPOSITIONS = ("prep", "agent", "dative")
+BE = ("is", "are", "was", "were", "be")
 ARTICLES = {"det", "poss", "amod", "compound", "nummod", "nmod", "advmod", "predet", "quantmod"}
 
 
@@ -49,13 +51,16 @@ def _drop(caption: Caption, tree: Tree, tokens: list[int], gone: set[int], inste
     joined = [i for i in tree.children(head) if tree.relations[i] == "conj" and i not in gone]
     if joined:  # the first of "a hat and a coat": the second takes its place
         before = _until(tree, head, joined[0])
-        gone |= before - _conjunctions(tree, head, joined[0]) if relation == "conj" else before
+        inner = relation == "conj" or _after_comma(caption, tokens[0])  # of a list that began before it
+        gone |= before - _conjunctions(tree, head, joined[0]) if inner else before
     elif relation == "conj":
         gone |= tree.below(head) | _conjunctions(tree, parent, head)
-        if tree.relations[parent] == "conj" and not _conjunctions(tree, tree.heads[parent], parent):
-            first = min(tree.below(parent) - gone, default=parent)  # "a hat, a coat" is now the whole list
+        first = min(tree.below(parent) - gone, default=parent)
+        if _after_comma(caption, first):  # "a hat, a coat" is now the whole list
             instead[first] = f"and {caption.text[slice(*caption.spans[first])]}"
-    elif relation == "pobj" and tree.relations[parent] in ("prep", "agent", "dative"):
+    elif caption.tags[last := max(tree.below(head))] == "CC":  # "in a shirt and jeans", the jeans tied elsewhere
+        gone |= set(range(tokens[0], last + 1))
+    elif relation == "pobj" and tree.relations[parent] in PREPOSITIONS and not _needed(caption, tree, parent):
         gone |= tree.below(_outer(caption, tree, parent))
     elif relation in ("dobj", "obj") and caption.tags[parent] in ("VBG", "VBN") and not _carries_subject(tree, parent):
         kept = {i for child in tree.children(parent) if child > head for i in tree.below(child)}
@@ -63,6 +68,10 @@ def _drop(caption: Caption, tree: Tree, tokens: list[int], gone: set[int], inste
     else:
         gone |= {i for i in tokens if i != tokens[0]}
         instead[tokens[0]] = "someone" if kind_of(caption.lemmas[head]) == "people" else "something"
+
+
+def _after_comma(caption: Caption, token: int) -> bool:
+    return token > 0 and "," in caption.text[caption.spans[token - 1][1] : caption.spans[token][0]]
 
 
 def _until(tree: Tree, head: int, joined: int) -> set[int]:
@@ -91,6 +100,15 @@ def _outer(caption: Caption, tree: Tree, preposition: int) -> int:
     return preposition
 
 
+def _needed(caption: Caption, tree: Tree, preposition: int) -> bool:
+    """Is it all that a form of "be" says: "the girl is in a harness"?"""
+    verb = tree.heads[preposition]
+    told = [
+        i for i in tree.children(verb) if i > verb and tree.relations[i] in ("prep", "attr", "acomp", "advmod", "prt")
+    ]
+    return caption.tokens[verb] in BE and told == [preposition]
+
+
 def _carries_subject(tree: Tree, verb: int) -> bool:
     return any(tree.relations[i] in ("nsubj", "nsubjpass", "expl") for i in tree.children(verb))
 
@@ -98,20 +116,35 @@ def _carries_subject(tree: Tree, verb: int) -> bool:
 SINGULAR = {"are": "is", "were": "was", "have": "has"}
 
 
-def _written(caption: Caption, gone: Collection[int], instead: dict[int, str], tree: Tree) -> str:
-    """The tokens that are left, each with the characters before it; capital letter and full stop as they were."""
+def _written(caption: Caption, gone: set[int], instead: dict[int, str], tree: Tree) -> str:
+    """The tokens that are left, with what stands between them; capital letter and full stop as they were."""
     _agree(caption, gone, instead, tree)
-    out, at = [], 0
-    for i, (start, end) in enumerate(caption.spans):
-        if i not in gone or i in instead:
-            between = caption.text[at:start] if not (i - 1 in gone and i) else " "
-            out += [between, instead.get(i, caption.text[start:end])]
-        at = end
-    out.append(caption.text[at:])
+    kept = [i for i in range(len(caption.tokens)) if i not in gone or i in instead]
+    out = [caption.text[: caption.spans[0][0]] if kept[:1] == [0] else ""]
+    for before, i in zip([-1, *kept], kept, strict=False):
+        start, end = caption.spans[i]
+        out += [
+            _between(caption, before, i, before in instead) if before >= 0 else "",
+            instead.get(i) or caption.text[start:end],
+        ]
+    out.append(caption.text[caption.spans[-1][1] :] if kept else "")
     text = re.sub(r"\s+([,.;!?])", r"\1", " ".join("".join(out).split()))
     text = re.sub(r"(?:,|\band\b|\bor\b)\s*(?=[.!?]?$)", "", text).strip(" ,")
-    text = re.sub(r"\s+([.!?])$", r"\1", re.sub(r",(?:\s*,)+", ",", text))
+    text = re.sub(r"\s+([.!?])$", r"\1", text)
     return text[:1].upper() + text[1:] if caption.text[:1].isupper() else text
+
+
+def _between(caption: Caption, before: int, after: int, replaced: bool) -> str:
+    """What stands between two tokens that were left. A comma on either side of what went goes with it, but that after a
+    phrase that was replaced stays, and so does one of two around a member of a list."""
+    left = caption.text[caption.spans[before][1] : caption.spans[before + 1][0]]
+    right = caption.text[caption.spans[after - 1][1] : caption.spans[after][0]]
+    if after == before + 1:
+        return left
+    if replaced:
+        return right
+    listed = "," in left and "," in right and caption.tags[before].startswith("NN")
+    return ", " if listed and caption.tags[after] in ("DT", "CD", "JJ", "NN", "NNS", "PRP$") else " "
 
 
 def _agree(caption: Caption, gone: Collection[int], instead: dict[int, str], tree: Tree) -> None:

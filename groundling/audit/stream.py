@@ -159,13 +159,12 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
     try:
-        row = json.loads(line)
-        sound = isinstance(row, dict) and isinstance(row.get("phrases", []), list) and isinstance(row.get("row"), int)
+        match json.loads(line):
+            case {"row": int(), **rest} as row if isinstance(rest.get("phrases", []), list):
+                return dict(row)
     except (ValueError, RecursionError):
-        sound = False
-    if not sound:
-        raise DataError(f"{path}: line {number} is no line of an audit: name a file that `groundling audit` wrote")
-    return dict(row)
+        pass
+    raise DataError(f"{path}: line {number} is no line of an audit: name a file that `groundling audit` wrote")
 
 
 def mend(path: Path) -> None:

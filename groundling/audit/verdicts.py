@@ -27,7 +27,7 @@ class Thresholds:
     """Chosen for one grounder, and kept with it."""
 
     present: float = 0.3  # a phrase that is less likely to be in the image is not there
-    overlap: float = 0.2  # intersection over union with a likely place from which a given box is right
+    overlap: float = 0.1  # intersection over union with a likely place from which a given box is right
     learned: int = 1500  # so many of the most frequent words of the grounder's vocabulary count as learned
 
     def __post_init__(self) -> None:

@@ -88,11 +88,9 @@ def scored(
 
     if not {GROUNDING, WITH_REFERENCES} & set(names):
         return {}
-    folder = ImageFolder(images) if images else None
+    find = ImageFolder(images).find if images else None
     store = Store.open(regions) if regions else None
-    found = grounding_scores(
-        load_grounder(model), captions, image_of, folder.find if folder else None, store, quiet=quiet
-    )
+    found = grounding_scores(load_grounder(model), captions, image_of, find, store, quiet=quiet)
     out = {GROUNDING: found}
     if WITH_REFERENCES in names:
         out[WITH_REFERENCES] = with_references(found, captions, references)

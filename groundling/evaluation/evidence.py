@@ -14,7 +14,7 @@ The probability is the grounder's own: it was fitted on phrases of which one in 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -133,10 +133,10 @@ def _likely(regions: Regions, ranking: Ranking) -> list[tuple[Likely, ...]]:
     scores, order = ranking.overlap.cpu().topk(min(count, 4 * PLACES), dim=-1)
     found = []
     for row, places in zip(scores.tolist(), order.tolist(), strict=True):
-        same = iou(boxes[places], boxes[places]) > HALF
+        same = (iou(boxes[places], boxes[places]) > HALF).tolist()
         kept: list[int] = []
         for i, score in enumerate(row):
-            if len(kept) < PLACES and score >= HALF * row[0] and not bool(same[i, kept].any()):
+            if len(kept) < PLACES and score >= HALF * row[0] and not any(same[i][j] for j in kept):
                 kept.append(i)
         found.append(tuple(Likely(_box(boxes[places[i]].tolist()), row[i]) for i in kept))
     return found
@@ -145,15 +145,6 @@ def _likely(regions: Regions, ranking: Ranking) -> list[tuple[Likely, ...]]:
 def _box(values: Sequence[float]) -> Box:
     left, top, right, bottom = values
     return left, top, right, bottom
-
-
-def scaled(evidence: PhraseEvidence, across: float, down: float) -> PhraseEvidence:
-    """The same, its boxes in pixels of an image so many times as large."""
-    boxes = (
-        replace(one, box=(one.box[0] * across, one.box[1] * down, one.box[2] * across, one.box[3] * down))
-        for one in evidence.likely
-    )
-    return replace(evidence, likely=tuple(boxes))
 
 
 # ---------------------------------------------------------------- the regions of images by name

@@ -38,6 +38,7 @@ MERGED = {  # two words that become one: a baby bird is no baby, a passenger jet
     "toilet seat": "toilet",
     "wine glas": "wine glass",  # what singular makes of "wine glass"
 }
+LONGEST = 4  # words of a name
 ABBREVIATIONS = ("co", "corp", "dr", "etc", "inc", "jr", "lt", "ltd", "mr", "mrs", "ms", "mt", "sr", "st", "vs")
 
 
@@ -98,12 +99,19 @@ def score_chair(
     references: Iterable[tuple[object, str]],
     synonyms: Mapping[str, str],
     instances: Iterable[tuple[object, str]] = (),
+    *,
+    long_names: bool = False,
 ) -> Chair:
-    """Score captions, (image id, text), by reference captions, (image id, text), and instances, (image id, label)."""
+    """Score captions, (image id, text), by reference captions, (image id, text), and instances, (image id, label).
+
+    `long_names`: names of several words in the synonyms are looked for as a whole, whatever they are. The official
+    script knows only those of COCO, and so does this without it.
+    """
+    longest = long_names_of(synonyms) if long_names else {}
     truth: dict[str, set[str]] = {}
     instances = list(instances)
     for image, text in references:
-        truth.setdefault(str(image), set()).update(mention.name for mention in mentions(text, synonyms))
+        truth.setdefault(str(image), set()).update(mention.name for mention in mentions(text, synonyms, longest))
     for image, label in instances:
         if label not in synonyms:
             raise DataError(f"image {image}: no synonym set holds the label {label!r}; add it to the synonyms")
@@ -115,21 +123,33 @@ def score_chair(
             raise DataError(f"image {item} has two captions; keep one")
         if item not in truth:
             raise DataError(f"image {item} has a caption but neither references nor instances; are the ids the same?")
-        judged[item] = Judged(item, text, tuple(mentions(text, synonyms)), frozenset(truth[item]))
+        judged[item] = Judged(item, text, tuple(mentions(text, synonyms, longest)), frozenset(truth[item]))
     digest = hashlib.sha256(json.dumps(sorted(synonyms.items())).encode()).hexdigest()[:12]
     told = {"truth": "captions+instances" if instances else "captions", "synonyms": digest}
+    told |= {"names": "long"} if long_names else {}
     return Chair(tuple(judged.values()), {"tok": "treebank", "singular": "pattern", **told})
 
 
-def mentions(caption: str, synonyms: Mapping[str, str]) -> list[Mention]:
-    """The objects that a caption speaks of, in order."""
+def long_names_of(synonyms: Mapping[str, str]) -> dict[str, str]:
+    """Names of two to LONGEST words, each word singular, as `mentions` sees them -> the name itself."""
+    split = {name: tokens(name) for name in synonyms}
+    return {
+        " ".join(singular(word) for word in words): name for name, words in split.items() if 2 <= len(words) <= LONGEST
+    }
+
+
+def mentions(caption: str, synonyms: Mapping[str, str], names: Mapping[str, str] | None = None) -> list[Mention]:
+    """The objects that a caption speaks of, in order. `names`: `long_names_of` the synonyms, the longest is taken."""
     words = [singular(token) for token in tokens(caption)]
+    whole = {**MERGED, **(names or {})}
     merged: list[tuple[str, int]] = []
     i = 0
     while i < len(words):
-        pair = " ".join(words[i : i + 2])
-        merged.append((MERGED.get(pair, words[i]), i))
-        i += 2 if pair in MERGED else 1
+        size = next(
+            (n for n in range(LONGEST, 1, -1) if " ".join(words[i : i + n]) in whole and i + n <= len(words)), 1
+        )
+        merged.append((whole.get(" ".join(words[i : i + size]), words[i]), i))
+        i += size
     about_toilet = any(word == "toilet" for word, _ in merged)  # its seat is no chair
     return [
         Mention(word, synonyms[word], index)

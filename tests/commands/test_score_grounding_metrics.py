@@ -10,35 +10,20 @@ import pytest
 from groundling.cli import main
 from groundling.data.dataset import load
 
-TINY = ["--joint", 16, "--embed", 8, "--hidden", 8, "--epochs", 4, "--batch", 8, "--min-count", 1, "--distill", 0]
-
 
 def run(*words: object) -> int:
     return main([str(word) for word in words])
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Scenes, their regions, and a grounder that was calibrated on them."""
-    place = tmp_path_factory.mktemp("grounding")
-    scenes, regions, model = place / "scenes", place / "regions", place / "model"
-    assert run("scenes", scenes, "--images", 40) == 0
-    assert run("regions", "extract", scenes, "--source", "scenes", "--out", regions, "--workers", 1) == 0
-    assert run("train", "two_branch", "--data", scenes, "--regions", regions, "--out", model, *TINY) == 0
-    data = ["--data", scenes, "--regions", regions, "--model", model]
-    assert run("ground", *data, "--split", "train", "--calibrate") == 0
-    return place
-
-
-@pytest.fixture(scope="module")
-def corpus(place: Path) -> list[tuple[str, str, list[str]]]:
+def corpus(grounded: Path) -> list[tuple[str, str, list[str]]]:
     """(file, caption, references) of some images: the first caption against the others."""
-    examples = load(place / "scenes").examples[:8]
+    examples = load(grounded / "scenes").examples[:8]
     return [(Path(e.media).name, e.captions[0].text, [c.text for c in e.captions[1:]]) for e in examples]
 
 
 def test_grounding_is_told_for_each_caption_and_entries_may_share_an_image(
-    place: Path, corpus: list[tuple[str, str, list[str]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    grounded: Path, corpus: list[tuple[str, str, list[str]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, caption, references = corpus[0]
     images = [{"id": i, "file_name": file} for i in (1, 2)]
@@ -47,22 +32,22 @@ def test_grounding_is_told_for_each_caption_and_entries_may_share_an_image(
     pred = [{"image_id": 1, "caption": caption}, {"image_id": 2, "caption": "quickly and there"}]
     (tmp_path / "pred.json").write_text(json.dumps(pred))
     words = ["score", "captions", "--pred", tmp_path / "pred.json", "--refs", tmp_path / "refs.json"]
-    words += ["--model", place / "model", "--metrics", "grounding,grounding-ref", "--json", "--per-image"]
+    words += ["--model", grounded / "model", "--metrics", "grounding,grounding-ref", "--json", "--per-image"]
     capsys.readouterr()
-    assert run(*words, "--images", place / "scenes") == 0
+    assert run(*words, "--images", grounded / "scenes") == 0
     found = json.loads(capsys.readouterr().out)
     alone, joined = found["per_image"]["grounding"], found["per_image"]["grounding-ref"]
     assert 0 < alone["1"] <= 1 and alone["2"] == 0  # no noun phrase
     assert joined["1"] != alone["1"]
     assert "form:mean-similarity|grounder:" in found["scores"][0]["signature"]
-    assert run(*words, "--regions", place / "regions") == 0
+    assert run(*words, "--regions", grounded / "regions") == 0
     assert json.loads(capsys.readouterr().out)["per_image"]["grounding"]["1"] == pytest.approx(alone["1"], abs=1e-2)
     assert run(*words) == 2
     assert "--images FOLDER, or --regions STORE" in capsys.readouterr().err
 
 
 def test_agreement_with_people_is_told_for_every_metric(
-    place: Path, corpus: list[tuple[str, str, list[str]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    grounded: Path, corpus: list[tuple[str, str, list[str]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The captions of an image are rated 4 and those of the next image 1: metrics of words must agree with that."""
     rows = ["image,caption,rating,reference"]
@@ -71,7 +56,7 @@ def test_agreement_with_people_is_told_for_every_metric(
     (tmp_path / "ratings.csv").write_text("\n".join(rows))
     words = ["score", "human", tmp_path / "ratings.csv", "--metrics", "rouge,grounding", "--json"]
     capsys.readouterr()
-    assert run(*words, "--regions", place / "regions", "--model", place / "model") == 0
+    assert run(*words, "--regions", grounded / "regions", "--model", grounded / "model") == 0
     found = json.loads(capsys.readouterr().out)
     assert [score["metric"] for score in found["scores"]] == ["ROUGE-L", "grounding"]
     assert found["scores"][0]["tau_c"] > 0.2
@@ -85,8 +70,8 @@ def test_references_are_asked_for_where_a_metric_needs_them(tmp_path: Path, caps
     assert "no references of '1': give --refs" in capsys.readouterr().err
 
 
-def test_foils_are_judged_and_verdicts_told_by_frequency(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["score", "foils", place / "scenes", "--regions", place / "regions", "--model", place / "model"]
+def test_foils_are_judged_and_verdicts_told_by_frequency(grounded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["score", "foils", grounded / "scenes", "--regions", grounded / "regions", "--model", grounded / "model"]
     capsys.readouterr()
     assert run(*words, "--split", "train", "--images", 20, "--json") == 0
     found = json.loads(capsys.readouterr().out)

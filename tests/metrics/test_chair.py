@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundling.errors import DataError
-from groundling.metrics.chair import mentions, read_synonyms, score_chair, tokens
+from groundling.metrics.chair import long_names_of, mentions, read_synonyms, score_chair, tokens
 from groundling.text.singular import singular
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -113,3 +113,16 @@ def test_a_word_in_two_synonym_sets_is_refused_with_its_line() -> None:
 @given(st.text(max_size=60))
 def test_any_caption_can_be_judged(caption: str) -> None:
     assert all(0 <= mention.index < len(tokens(caption)) for mention in mentions(caption, SYNONYMS))
+
+
+def test_any_list_of_classes_may_have_names_of_several_words() -> None:
+    """ "palm trees" is a palm tree, not a tree; the official rules, which know no palm trees, see a tree."""
+    synonyms = read_synonyms(["palm tree, coconut palm", "tree, bush", "tree house"])
+    names = long_names_of(synonyms)
+    said = "two palm trees, a bush and a tree house"
+    assert [one.name for one in mentions(said, synonyms, names)] == ["palm tree", "tree", "tree house"]
+    assert [one.name for one in mentions(said, synonyms)] == ["tree", "tree", "tree"]
+    captions, references = [("1", said)], [("1", "a tree")]
+    found = score_chair(captions, references, synonyms, long_names=True)
+    assert [one.name for one in found.captions[0].hallucinated] == ["palm tree", "tree house"]
+    assert "names:long" in found.statistics()["CHAIRi"].score().signature

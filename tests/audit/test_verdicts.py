@@ -1,0 +1,82 @@
+"""Thresholds, overlaps, and words that a grounder never learned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from groundling.audit.kinds import kind_of
+from groundling.audit.known import BROADER, SAME, SYNONYM, Found, Known
+from groundling.audit.verdicts import FILE, Thresholds, best_overlap, read_thresholds
+from groundling.errors import DataError
+from groundling.formats.grounded import Place
+from groundling.text.vocab import SPECIAL, Vocabulary
+
+WORDS = ("dog", "person", "man", "red", "couch", "vehicle", "zeppelin")
+VOCAB = Vocabulary(SPECIAL + WORDS, (False,) * 4 + tuple(word != "red" for word in WORDS))
+
+
+def test_thresholds_are_kept_with_the_grounder(tmp_path: Path) -> None:
+    assert read_thresholds(tmp_path) == Thresholds()
+    chosen = Thresholds(0.4, 0.1, 700)
+    (tmp_path / FILE).write_text(json.dumps(chosen.to_json()))
+    assert read_thresholds(tmp_path) == chosen
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[" * 100_000, '{"format": 1, "present": 3, "overlap": 0, "learned": 1}'])
+def test_damaged_thresholds_are_named_with_the_cure(text: str, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(DataError, match=r"audit.json is damaged; remove it"):
+        read_thresholds(tmp_path)
+
+
+def test_a_box_is_compared_with_every_likely_place_and_with_all_together() -> None:
+    """Two likely places side by side: a box around both overlaps either by a half, and both together wholly."""
+    likely = [(0.0, 0.0, 10.0, 10.0), (10.0, 0.0, 20.0, 10.0)]
+    assert best_overlap(Place((0, 1), ((0, 0, 10, 10),)), likely) == 1
+    assert best_overlap(Place((0, 1), ((0, 0, 20, 10),)), likely) == 1
+    assert best_overlap(Place((0, 1), ((0, 0, 5, 10),)), likely) == 0.5
+    assert best_overlap(Place((0, 1), ((30, 30, 40, 40),)), likely) == 0
+    assert best_overlap(Place((0, 1), ((0, 0, 10, 10),)), []) == 0
+
+
+def test_a_point_is_right_inside_a_likely_place() -> None:
+    likely = [(0.0, 0.0, 10.0, 10.0), (30.0, 0.0, 40.0, 10.0)]
+    assert best_overlap(Place((0, 1), (), ((5, 5),)), likely) == 1
+    assert best_overlap(Place((0, 1), (), ((20, 5),)), likely) == 0  # between them
+
+
+@pytest.mark.parametrize(
+    ("noun", "lemma", "found"),
+    [
+        ("dog", "dog", Found("dog", SAME)),
+        ("dogs", "dog", Found("dog", SAME)),
+        ("sofa", "sofa", Found("couch", SYNONYM)),
+        ("spaniel", "spaniel", Found("dog", BROADER)),
+        ("plumber", "plumber", Found("person", BROADER)),
+        ("blorp", "blorp", None),  # no word of WordNet
+        ("theorem", "theorem", None),  # only "idea", "content", ... stand above it
+        ("background", "background", None),  # has no place
+        ("zeppelin", "zeppelin", Found("vehicle", BROADER)),  # in the vocabulary, and too rare
+    ],
+)
+def test_an_unknown_word_is_looked_for_as_a_synonym_or_a_broader_kind(
+    noun: str, lemma: str, found: Found | None
+) -> None:
+    assert Known(VOCAB, learned=6).find(noun, lemma) == found
+
+
+def test_a_colour_is_no_broader_kind_and_ranks_count_from_one() -> None:
+    known = Known(VOCAB, learned=7)
+    assert known.find("crimson", "crimson") is None
+    assert known.rank("dog") == 1 and known.rank("cat") is None
+
+
+@pytest.mark.parametrize(
+    ("lemma", "kind"),
+    [("man", "people"), ("puppy", "animals"), ("hat", "clothing"), ("car", "vehicles"), ("xyz", "other")],
+)
+def test_classes_of_nouns(lemma: str, kind: str) -> None:
+    assert kind_of(lemma) == kind
