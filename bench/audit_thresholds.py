@@ -11,12 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from groundling import foils, grounding
 from groundling.audit import Auditor
 from groundling.audit.verdicts import best_overlap
 from groundling.data.dataset import load
+from groundling.evaluation import foils
 from groundling.evaluation.evidence import caption_evidence
 from groundling.formats.grounded import Place
+from groundling.inference import load_grounder
 from groundling.regions.store import Store
 from groundling.types import Box, Example
 
@@ -29,7 +30,7 @@ def main() -> None:
     parser.add_argument("--split", default="val")
     parser.add_argument("--images", type=int, default=200)
     args = parser.parse_args()
-    auditor = Auditor.of(grounding.load(args.model), args.model)
+    auditor = Auditor.of(load_grounder(args.model), args.model)
     store = Store.open(args.regions)
     examples = load(args.data, args.split).examples[: args.images]
     scores = foils.judge(auditor, foils.make_foils(examples), store)

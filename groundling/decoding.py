@@ -151,8 +151,9 @@ def beam(
     """The best caption that beam search finds for each row, by Σ logp / tokens^length_penalty.
 
     At every step the `width` best continuations of each row are kept; those that end are set aside and compared at
-    last. `no_repeat`: no n-gram of that size twice (0: allowed). `min_length`: no EOS before so many words.
-    All rows and beams are one batch. A row is dropped as soon as none of its beams can beat its best finished one.
+    last. `no_repeat`: no n-gram of that size twice, and no word twice in a row (0: allowed). `min_length`: no EOS
+    before so many words. All rows and beams are one batch. A row is dropped as soon as none of its beams can beat its
+    best finished one.
     """
     if width < 1 or length_penalty < 0:
         raise ValueError(f"width must be at least 1 and length_penalty at least 0, got {width} and {length_penalty}")
@@ -257,7 +258,10 @@ class _Beams:
 
 
 def _restrict(may: Tensor, words: Tensor, no_repeat: int, min_length: int) -> None:
-    """After `words` (M, t), take from `may` (M, V) what would end too soon or say an n-gram again; in place."""
+    """Take from `may` (M, V), in place, what may not follow `words` (M, t).
+
+    That is: an end that comes too soon, the last word of an n-gram that was said before, the word just said.
+    """
     end = may[:, EOS].clone()
     if words.shape[1] < min_length:
         may[:, EOS] = -math.inf
@@ -266,6 +270,8 @@ def _restrict(may: Tensor, words: Tensor, no_repeat: int, min_length: int) -> No
         last = words[:, words.shape[1] - no_repeat + 1 :]
         seen = (grams[..., :-1] == last[:, None]).all(-1)
         may.scatter_(1, grams[..., -1].masked_fill(~seen, PAD), -math.inf)  # PAD is forbidden anyway
+    if no_repeat and words.shape[1]:
+        may.scatter_(1, words[:, -1:], -math.inf)
     stuck = may.isneginf().all(1)  # a tiny vocabulary is used up: better to end than to say what is forbidden
     may[:, EOS] = torch.where(stuck, end, may[:, EOS])
 

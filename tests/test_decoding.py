@@ -220,6 +220,18 @@ def test_no_ngram_comes_twice() -> None:
     assert any(len(set(zip(c, c[1:], strict=False))) < len(c) - 1 for c in free)  # without it, they do come twice
 
 
+@pytest.mark.parametrize("width", [1, 4])
+def test_no_word_comes_twice_in_a_row_where_repeats_are_forbidden(width: int) -> None:
+    chain = random_chain(images=30, vocab=9, ends=-3)
+
+    def stutters(no_repeat: int) -> int:
+        said = written(decoding.beam(chain, chain.encoded(), 12, width=width, no_repeat=no_repeat))
+        return sum(one == other for caption in said for one, other in zip(caption, caption[1:], strict=False))
+
+    assert stutters(0) > 0
+    assert stutters(2) == stutters(3) == 0
+
+
 def test_captions_have_at_least_the_minimum_length() -> None:
     chain = random_chain(images=30, ends=6)
     assert min(len(c) for c in written(decoding.beam(chain, chain.encoded(), 9))) == 1

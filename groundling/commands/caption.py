@@ -68,7 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how words are chosen")
     group.add_argument("--beam", type=int, metavar="N", help="width of the beam; 1 is greedy (default)")
     group.add_argument("--length-penalty", type=float, metavar="A", help="compare captions by log p / tokens^A (0)")
-    group.add_argument("--no-repeat", type=int, metavar="N", help="say no N words twice in the same order (0: may)")
+    group.add_argument(
+        "--no-repeat",
+        type=int,
+        metavar="N",
+        help="say no N words twice in the same order, nor one twice in a row (default 2; 0: may)",
+    )
     group.add_argument("--min-length", type=int, metavar="N", help="say at least N words (0)")
     group.add_argument("--sample", action="store_true", help="draw words at random, as likely as the model finds them")
     group.add_argument("--temperature", type=float, metavar="T", help="with --sample: below 1 is bolder (1)")

@@ -19,8 +19,9 @@ Find the phrases of a sentence in an image, each with its box. Without --model t
 package.
 
 The noun phrases of SENTENCE are found, or named with --phrase. `evidence` is the probability that the phrase is in the
-image at all, where the model was calibrated: a phrase below 0.5 is "not found". It was fitted on phrases of which one
-in two was in the image. `score` tells how sure the model is of the box itself.
+image at all, where the model was calibrated: a phrase below 0.5 is "not found", one whose noun the model never saw
+"unknown". It was fitted on phrases of which one in two was in the image. `score` tells how sure the model is of the box
+itself.
 
 With --data, all annotated phrases of a data set are grounded and judged, for a true box of several (`any`) and for the
 box around them all (`union`): accuracy (recall@1), recall@5 and 10, pointing game, the upper bound that the proposals
@@ -118,7 +119,7 @@ def _print(places: Sequence[GroundedPhrase]) -> None:
     for name in ("box (x1 y1 x2 y2)", "score", "evidence", ""):
         table.add_column(name, justify="right")
     for place in places:
-        box = " ".join(f"{x:.0f}" for x in place.box) if place.found else "not found"
+        box = " ".join(f"{x:.0f}" for x in place.box) if place.found else place.result
         evidence = "" if place.evidence is None else f"{place.evidence:.2f}"
         note = f"never seen: {', '.join(place.unknown)}" if place.unknown else ""
         table.add_row(place.phrase, box, f"{place.score:.2f}", evidence, note)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from groundling.boxes import iou
 from groundling.errors import DataError, GroundlingError
-from groundling.inference.grounder import PhraseGrounder, Ranking
+from groundling.inference.grounder import PhraseGrounder, Ranking, best_similarity
 from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
 from groundling.tensors import Regions
@@ -96,8 +96,8 @@ def caption_evidence(
     wanted = [tokens for tokens, _ in said] + [tokens[head : head + 1] for tokens, head in said]
     ranking = grounder.rank(regions, wanted)
     whole = Ranking(ranking.similarity[: len(said)], ranking.overlap[: len(said)])
-    best = ranking.best_similarity.tolist()
-    likely, probable = _likely(regions, whole), grounder.evidence(whole)
+    best = best_similarity(ranking.similarity).tolist()
+    likely, probable = _likely(regions, whole), grounder.evidence(whole.similarity)
     return tuple(
         _evidence(caption, asked[i], said[i][0], (best[i], best[len(said) + i]), probable[i], likely[i])
         for i in range(len(said))

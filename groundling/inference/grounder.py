@@ -35,13 +35,12 @@ from groundling.metrics.calibration import Isotonic
 from groundling.models.grounder import Grounder
 from groundling.tensors import Regions, RegionSource
 from groundling.text import words
-from groundling.text.noun_phrases import noun_phrases
+from groundling.text.noun_phrases import NounPhrase, noun_phrases, noun_phrases_of
+from groundling.text.wordnet import wordnet
 from groundling.types import PAD, UNK, Box, GroundedCaption, Link, Span
 
 TEMPERATURE = 0.08  # of p; chosen on the validation split of Flickr8k
 WINDOW = 16  # images that are grounded together
-
-Asked = tuple[str, Span, tuple[str, ...]]  # a phrase: its text, its characters in the sentence, its words
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,21 @@ class GroundedPhrase:
     score: float  # 0 to 1, how sure the model is of the box
     evidence: float | None  # probability that the phrase is in the image at all
     unknown: tuple[str, ...] = ()  # words of it that the model never saw
+    head: str = ""  # its last noun; a compound is one: "fire hydrant"
+
+    @property
+    def result(self) -> str:
+        """ "found", "not found", or "unknown": the model never saw the noun, so that it cannot tell."""
+        if self.head and self.head.split()[-1] in self.unknown:
+            return "unknown"
+        return "found" if self.evidence is None or self.evidence >= THRESHOLD else "not found"
 
     @property
     def found(self) -> bool:
-        return self.evidence is None or self.evidence >= THRESHOLD
+        return self.result == "found"
 
     def to_dict(self) -> dict[str, Any]:
-        row = asdict(self) | {"found": self.found, "box": [round(x, 1) for x in self.box]}
+        row = asdict(self) | {"found": self.found, "result": self.result, "box": [round(x, 1) for x in self.box]}
         row["score"] = round(self.score, 4)
         row["evidence"] = None if self.evidence is None else round(self.evidence, 4)
         return row
@@ -168,17 +175,19 @@ class PhraseGrounder:
         [asked] = _asked([sentence], phrases)
         return self._found(regions, asked)
 
-    def _found(self, regions: Regions, asked: Sequence[Asked]) -> list[GroundedPhrase]:
+    def _found(self, regions: Regions, asked: Sequence[NounPhrase]) -> list[GroundedPhrase]:
         if not regions.valid.any():
             raise GroundlingError("this image has no regions: there is nothing to choose from")
-        ranking = self.rank(regions, [tokens for _, _, tokens in asked])
+        ranking = self.rank(regions, [one.tokens for one in asked])
         best = ranking.overlap.argmax(-1)
         boxes = regions.boxes[0][best.cpu()].tolist()
         scores = ranking.overlap.gather(-1, best[:, None]).squeeze(-1).tolist()
         evidence = self.evidence(ranking.similarity)
         return [
-            GroundedPhrase(text, span, (box[0], box[1], box[2], box[3]), score, p, self._unknown(tokens))
-            for (text, span, tokens), box, score, p in zip(asked, boxes, scores, evidence, strict=True)
+            GroundedPhrase(
+                one.text, one.span, (box[0], box[1], box[2], box[3]), score, p, self._unknown(one.tokens), one.head
+            )
+            for one, box, score, p in zip(asked, boxes, scores, evidence, strict=True)
         ]
 
     @torch.inference_mode()
@@ -227,12 +236,19 @@ class PhraseGrounder:
         ]
 
     def _ids(self, phrases: Sequence[Sequence[str]]) -> Tensor:
-        rows = [self.model.vocab.encode(phrase) or [UNK] for phrase in phrases]
+        rows = [self.model.vocab.encode([self._known(word) for word in phrase]) or [UNK] for phrase in phrases]
         longest = max(map(len, rows))
         return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows], device=self.device)
 
     def _unknown(self, phrase: Sequence[str]) -> tuple[str, ...]:
-        return tuple(word for word in phrase if word not in self.model.vocab)
+        return tuple(word for word in phrase if self._known(word) not in self.model.vocab)
+
+    def _known(self, word: str) -> str:
+        """The word, or its singular where the model knows only that."""
+        if word in self.model.vocab:
+            return word
+        singular = wordnet().base(word)
+        return singular if singular is not None and singular in self.model.vocab else word
 
 
 def best_similarity(similarity: Tensor) -> Tensor:
@@ -255,11 +271,11 @@ def load_grounder(path: str | Path = "", device: str = "cpu") -> PhraseGrounder:
     return grounder
 
 
-def _asked(sentences: Sequence[str], phrases: Sequence[str]) -> list[list[Asked]]:
+def _asked(sentences: Sequence[str], phrases: Sequence[str]) -> list[list[NounPhrase]]:
     """What is looked for in each of several images: these phrases, or the noun phrases of its sentence."""
     if phrases:
         return [_given(sentence, phrases) for sentence in sentences]
-    asked = noun_phrases(sentences)
+    asked = noun_phrases_of(sentences)
     if empty := next((sentence for sentence, parts in zip(sentences, asked, strict=True) if not parts), None):
         raise GroundlingError(f"no noun phrase in {empty!r}: name what to look for (--phrase)")
     if not all(asked):
@@ -267,7 +283,7 @@ def _asked(sentences: Sequence[str], phrases: Sequence[str]) -> list[list[Asked]
     return asked
 
 
-def _given(sentence: str, phrases: Sequence[str]) -> list[Asked]:
+def _given(sentence: str, phrases: Sequence[str]) -> list[NounPhrase]:
     """Phrases as they are given; their characters where the sentence has them, else (0, 0)."""
     asked = []
     for phrase in phrases:
@@ -275,7 +291,8 @@ def _given(sentence: str, phrases: Sequence[str]) -> list[Asked]:
         if not tokens:
             raise GroundlingError(f"the phrase {phrase!r} has no word")
         at = sentence.find(phrase)
-        asked.append((phrase, (at, at + len(phrase)) if at >= 0 else (0, 0), tokens))
+        head = next((one.head for one in reversed(noun_phrases(phrase))), tokens[-1])
+        asked.append(NounPhrase(phrase, (at, at + len(phrase)) if at >= 0 else (0, 0), tokens, head))
     return asked
 
 
@@ -283,7 +300,7 @@ def as_caption(
     phrases: Sequence[GroundedPhrase], id: str = "", media: str = "", size: tuple[int, int] = (0, 0)
 ) -> GroundedCaption:
     """The phrases as one caption, a token each, parted by dots; linked are those that were found."""
-    tokens = tuple(one.phrase if one.found else f"{one.phrase} (not found)" for one in phrases)
+    tokens = tuple(one.phrase if one.found else f"{one.phrase} ({one.result})" for one in phrases)
     starts = accumulate((len(token) + 3 for token in tokens), initial=0)
     spans = tuple((start, start + len(token)) for start, token in zip(starts, tokens, strict=False))
     links = tuple(

@@ -17,7 +17,7 @@ class BeamSearch:
 
     beam: int = 1
     length_penalty: float = 0.0  # captions are compared by Σ logp / tokens^length_penalty
-    no_repeat: int = 0  # no n-gram of this size twice; 0 allows all
+    no_repeat: int = 2  # no n-gram of this size twice and no word twice in a row; 0 allows all
     min_length: int = 0  # words
 
     def __post_init__(self) -> None:

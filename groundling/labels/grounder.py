@@ -83,7 +83,7 @@ class Grounder:
             seen.boxes[0].double().numpy()[real],
             found.similarity.double().cpu().numpy()[:, real],
             found.overlap.double().cpu().numpy()[:, real].clip(0, 1),
-            tuple(self.model.evidence(found)),
+            tuple(self.model.evidence(found.similarity)),
             (width, height),
             classes[real],
             scores[real],

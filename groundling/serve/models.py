@@ -107,13 +107,11 @@ class Models:
         """The noun phrases of a sentence and their characters."""
         from groundling.text.noun_phrases import noun_phrases
 
-        return [(text, span) for text, span, _ in noun_phrases(sentence)]
+        return [(one.text, one.span) for one in noun_phrases(sentence)]
 
     def words(self, regions: Regions, count: int) -> list[list[Word]]:
         """For each region, the words that fit it best."""
         import torch
-
-        from groundling.inference.grounder import Ranking
 
         if not count or not len(self._words):
             return [[] for _ in range(regions.boxes.shape[1])]
@@ -121,7 +119,7 @@ class Models:
         with torch.inference_mode():
             fit = grounder.matcher.see(regions.to(grounder.device))[0] @ vectors.T  # (R, W)
             best = fit.topk(min(count, len(names)))
-        evidence = grounder.evidence(Ranking(best.values.reshape(-1, 1), best.values.reshape(-1, 1)))
+        evidence = grounder.evidence(best.values.reshape(-1, 1))
         rows = iter(evidence)
         return [[Word(names[i], round(float(next(rows) or 0.0), 4)) for i in row] for row in best.indices.tolist()]
 

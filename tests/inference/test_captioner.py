@@ -65,6 +65,15 @@ def test_restrictions_hold_without_a_beam_too(model: groundling.GroundedCaptione
     assert len(tokens) == len(set(tokens)) == 5
 
 
+def test_by_default_no_word_comes_twice_in_a_row_and_no_two_words_come_twice(
+    model: groundling.GroundedCaptioner, picture: Path
+) -> None:
+    assert inference.BeamSearch().no_repeat == 2
+    tokens = model.caption(picture, inference.BeamSearch(min_length=6)).tokens
+    pairs = list(zip(tokens, tokens[1:], strict=False))
+    assert len(pairs) > 2 and len(set(pairs)) == len(pairs) and all(one != other for one, other in pairs)
+
+
 def test_a_seed_decides_what_is_drawn(model: groundling.GroundedCaptioner, picture: Path) -> None:
     said = [model.caption(picture, inference.Sampling(seed=seed)).text for seed in (1, 1, 2, 3, 4)]
     assert said[0] == said[1] and len(set(said)) > 1
