@@ -1,20 +1,35 @@
-"""Files: the one way to write a file in one step, and the one way to read JSON from outside.
+"""Files: the one way to read a file from outside, to write one in one step, to lock a folder and to seal it.
 
-JSON is read with suspicion: every error names the file, the place in it, and what was expected.
+What comes from outside is read with suspicion: only regular files (nothing that could keep us waiting), no more bytes
+than a limit, and every error names the file, the place in it, and what was expected.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
 import os
+import platform
+import secrets
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from groundling.errors import DataError, GroundlingError
 
+log = logging.getLogger(__name__)
+
 Source = str | Path | Mapping[str, Any] | Sequence[Any]  # a path, or what the file holds, already parsed
+
+MAX_TEXT = 1 << 31  # bytes of a text or JSON file; the largest published annotations have half of it
+CHUNK = 1 << 20
+LOCK, HOLDER = ".lock", ".locked-by"
+MANIFEST = "manifest.json"  # beside the files of a model: the SHA-256 of each
+SEALED = (".json", ".safetensors")  # endings of files that a manifest covers
 
 T = TypeVar("T")
 
@@ -26,11 +41,21 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
     """A file to write that takes the place of `path` once all of it is on the disk.
 
     Whatever fails in between (a full disk, a kill) leaves the file that was there before. Several processes may write
-    the same file: the last one wins.
+    the same file: the last one wins. A link stays a link: the file that it names is replaced. What is no regular file
+    (a device, a pipe) is written to and not replaced.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    path = Path(os.path.realpath(path))
+    kind = _mode(path)
+    if kind is not None and not stat.S_ISREG(kind):
+        with open(path, "wb") as file:
+            yield file
+        return
+    part = path.with_name(f".{os.getpid()}-{secrets.token_hex(4)}.part")  # short: the name of `path` may be the longest
     try:
-        with open(part, "wb") as file:
+        with open(part, "xb") as file:
+            if kind is not None:
+                with suppress(OSError):  # on a disk without permissions there is nothing to keep
+                    os.chmod(part, stat.S_IMODE(kind))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -38,11 +63,25 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    _sync_folder(path.parent)
+
+
+def _mode(path: Path) -> int | None:
+    """Kind and permissions of what is there; None where there is nothing."""
     try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _sync_folder(folder: Path) -> None:
+    """Names are on the disk, too. Not every system can do this with folders."""
+    with suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 @contextmanager
@@ -52,17 +91,172 @@ def saving(path: Path, kept: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         cure = "Make room, or allow writing there, and run the same command again"
-        raise GroundlingError(f"cannot save {path}: {error}{kept}. {cure}") from error
+        raise GroundlingError(f"cannot save {path}: {error.strerror or error}{kept}. {cure}") from error
 
 
 @contextmanager
 def saved(path: Path) -> Iterator[BinaryIO]:
     """`atomic`, with errors of the disk in one line."""
-    with saving(path, "; the one saved before is intact" if path.exists() else ""), atomic(path) as file:
+    with saving(path, "; the one saved before is intact" if path.is_file() else ""), atomic(path) as file:
         yield file
 
 
+# ---------------------------------------------------------------- one writer at a time
+
+
+@contextmanager
+def locked(folder: Path, what: str) -> Iterator[None]:
+    """Only one process at a time is inside, of all that lock this folder; GroundlingError names the one that is.
+
+    The lock goes with the process: it cannot outlive it. Where a disk has no locks, that is told and not enforced.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise GroundlingError(
+            f"another process{_holder(folder)} is writing to {what} {folder}: wait for it, or choose another folder"
+        ) from error
+    except (OSError, NotImplementedError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+            raise GroundlingError(f"cannot write to {what} {folder}: {error.strerror or error}") from error
+        log.warning("%s cannot be locked (%s): let no other process write to it", folder, error)
+        yield
+        return
+    try:
+        with suppress(OSError):  # who holds it is a courtesy
+            with atomic(folder / HOLDER) as file:
+                file.write(f"{os.getpid()} {platform.node()}".encode())
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / HOLDER).unlink()
+        lock.release()
+
+
+def _holder(folder: Path) -> str:
+    try:
+        number, _, host = read_text(folder / HOLDER, 200).partition(" ")
+    except DataError:
+        return ""
+    return f" ({number}{f' on {host}' if host.isprintable() else ''})" if number.isdecimal() else ""
+
+
+# ---------------------------------------------------------------- manifests
+
+
+def replace_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files of a model, and the manifest that vouches for them. A kill at any moment leaves a folder that loads.
+
+    While they are replaced one by one the manifest holds the old sums beside the new ones.
+    """
+    sums = {name: [sha256(content).hexdigest()] for name, content in contents.items()}
+    before = {name: of_file for name, of_file in (_manifest(folder) or {}).items() if (folder / name).exists()}
+    both = {name: [*before.get(name, _sums(folder / name)), *of_file] for name, of_file in sums.items()}
+    _write_manifest(folder, before | both)
+    for name, content in contents.items():
+        with saved(folder / name) as file:
+            file.write(content)
+    _write_manifest(folder, before | sums)
+
+
+def write_manifest(folder: Path) -> None:
+    """Seal the files of a model as they are now: `manifest.json` with the SHA-256 of each."""
+    names = (path.name for path in folder.iterdir() if path.suffix in SEALED and path.name != MANIFEST)
+    _write_manifest(folder, {name: _sums(folder / name) for name in sorted(names)})
+
+
+def check_manifest(folder: Path, required: bool = False) -> bool:
+    """DataError unless every file that the manifest names is as it was written. False where there is no manifest."""
+    sums = _manifest(folder)
+    if sums is None:
+        if required:
+            raise DataError(f"{folder / MANIFEST} is missing, so nothing vouches for the model; install groundling anew")
+        return False
+    for name, accepted in sums.items():
+        if not (folder / name).is_file():
+            raise DataError(f"{folder / name} is missing, and {MANIFEST} names it: copy the whole folder again")
+        if not set(_sums(folder / name)) & set(accepted):
+            raise DataError(
+                f"{folder / name} is not the file that was written (its SHA-256 is not that of {MANIFEST}): copy the "
+                f"folder again; if you changed it yourself, delete {MANIFEST}"
+            )
+    return True
+
+
+def _write_manifest(folder: Path, sums: Mapping[str, Sequence[str]]) -> None:
+    with saved(folder / MANIFEST) as file:
+        file.write(json.dumps({"format": 1, "sha256": sums}, indent=1).encode())
+
+
+def _manifest(folder: Path) -> dict[str, list[str]] | None:
+    """The accepted sums of each file, two while one is being replaced; None where there is no manifest."""
+    path = folder / MANIFEST
+    if not path.exists():
+        return None
+    place = Place(path)
+    rows = place.get(parse_json(read_text(path, 1 << 20), str(path)), "sha256", dict)
+    for name in rows:
+        if Path(name).name != name or name in ("", ".", ".."):
+            raise place.error(f"{name!r} is not the name of a file of this folder")
+        place.at(name).items(rows[name], str)
+    return rows
+
+
+def _sums(path: Path) -> list[str]:
+    """The SHA-256 of a file, alone in a list; nothing where there is no file."""
+    seen = sha256()
+    try:
+        with open_regular(path) as file:
+            while chunk := file.read(CHUNK):
+                seen.update(chunk)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return [seen.hexdigest()]
+
+
 # ---------------------------------------------------------------- reading
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a file for reading without waiting. OSError for what is no regular file: a pipe, a device, a folder.
+
+    Pipes that the shell has opened for us (/dev/stdin, /dev/fd/63) are read.
+    """
+    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        kind = os.fstat(number).st_mode
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        given = stat.S_ISFIFO(kind) and str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
+        if not (stat.S_ISREG(kind) or given):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if given:
+            os.set_blocking(number, True)
+        return open(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def read_bytes(path: str | Path, limit: int = MAX_TEXT) -> bytes:
+    """What a regular file holds; DataError names it where it cannot be read or has more than `limit` bytes."""
+    try:
+        with open_regular(path) as file:
+            content = file.read(limit + 1)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise DataError(f"{str(path)!r}: not the name of a file: {error}") from error
+    except MemoryError as error:
+        raise DataError(f"{path}: does not fit into memory") from error
+    if len(content) > limit:
+        raise DataError(f"{path}: more than {limit:,} bytes, at most so many are read; divide it")
+    return content
 
 
 def read_json(source: Source, role: str) -> tuple[Any, str]:
@@ -81,15 +275,12 @@ def read_lines(path: str | Path) -> list[tuple[int, str]]:
     return [(number, line) for number, line in lines if line.strip()]
 
 
-def read_text(path: str | Path) -> str:
+def read_text(path: str | Path, limit: int = MAX_TEXT) -> str:
+    content = read_bytes(path, limit)
     try:
-        return Path(path).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8 JSON") from error
-    except ValueError as error:
-        raise DataError(f"{str(path)!r}: not the name of a file: {error}") from error
 
 
 def parse_json(text: str, name: str) -> Any:

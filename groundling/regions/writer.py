@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
+import stat
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
 from groundling.errors import DataError, GroundlingError, RegionMismatch
-from groundling.files import atomic
+from groundling.files import atomic, locked
 from groundling.regions import records
 from groundling.regions.files import DATA, INDEX, SYNC, mapped_index, scan
 from groundling.regions.fingerprints import differences, from_json
@@ -19,9 +20,11 @@ from groundling.types import Fingerprint
 
 log = logging.getLogger(__name__)
 
+NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # a pipe of this name would keep us waiting for its other end
+
 
 class Writer:
-    """Appends images to a store, and fine_tuning it when the `with` block ends without an exception.
+    """Appends images to a store, and finishes it when the `with` block ends without an exception.
 
     Stopped at any moment, a second Writer goes on: a record that was only half written is dropped, and `done` holds
     the ids of the others. Readers see what was there when the store was last finished.
@@ -39,29 +42,29 @@ class Writer:
         self._synced = 0
 
     def __enter__(self) -> Writer:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self.path / DATA, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise GroundlingError(f"cannot write a region store to {self.path}: {error.strerror}") from error
-        try:
+        with ExitStack() as stack:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked(self.path, "the region store"))
+                self._file = os.open(self.path / DATA, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | NO_WAITING, 0o666)
+            except OSError as error:
+                raise GroundlingError(f"cannot write a region store to {self.path}: {error.strerror}") from error
+            stack.callback(os.close, self._file)
+            if not stat.S_ISREG(os.fstat(self._file).st_mode):
+                raise GroundlingError(f"{self.path / DATA} is not a regular file: write to another folder")
             self._resume()
-        except BaseException:
-            os.close(self._file)
-            raise
+            self._open = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        with self._open:
             if kind is None:
                 self._finish()
             else:
                 os.ftruncate(self._file, self._end)
                 os.fsync(self._file)
-        finally:
-            os.close(self._file)
 
     def add(self, id: str, regions: Regions) -> None:
         """Append one image (B = 1). DataError names it when it cannot be kept."""
@@ -113,7 +116,6 @@ class Writer:
 
     def _resume(self) -> None:
         """Collect what is there, drop what is torn."""
-        self._lock()
         size, name = os.fstat(self._file).st_size, str(self.path / DATA)
         start = records.head_length(os.pread(self._file, records.HEAD.size, 0), records.DATA_MAGIC, name)
         if start is None or start > size:
@@ -137,15 +139,6 @@ class Writer:
             log.warning("%s: dropped %d bytes of an image that was not written to its end", name, size - self._end)
         os.ftruncate(self._file, self._end)
         self._synced = self._end
-
-    def _lock(self) -> None:
-        """The lock goes with the open file: it cannot outlive its process."""
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise GroundlingError(f"another process is writing to the region store {self.path}") from error
-        except OSError as error:
-            log.warning("%s cannot be locked (%s): let no other process write to it", self.path, error.strerror)
 
     def _compare_with_index(self) -> None:
         """A finished store that has lost images is damaged, not torn."""

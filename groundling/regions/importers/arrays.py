@@ -8,15 +8,13 @@ The id is the path of the file below its folder, without the ending. Pickled arr
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from groundling.errors import DataError
-from groundling.regions.importers.raw import MAX_BYTES, NAMES, Array, Entry, Raw, named
+from groundling.regions.importers.npy import read_npy, read_npz
+from groundling.regions.importers.raw import NAMES, Entry, Raw, named
 
 FORMAT = "arrays"
 LOOKS_FOR = "a folder of ID.npz, or NAME_att beside NAME_box, or features beside boxes"
@@ -29,7 +27,7 @@ def claims(path: Path) -> bool:
 def entries(path: Path) -> Iterator[Entry]:
     pair = _pair(path)
     folder, boxes = pair or (path, None)
-    files = sorted(file for file in folder.rglob("*") if file.suffix in (".npz", ".npy"))
+    files = sorted(file for file in folder.rglob("*") if file.suffix in (".npz", ".npy") and file.is_file())
     for number, file in enumerate(files, 1):
         id = file.relative_to(folder).with_suffix("").as_posix()
         load = partial(_one, file) if boxes is None else partial(_two, file, boxes / f"{id}.npy", _whole(folder, id))
@@ -69,41 +67,12 @@ def _whole(folder: Path, id: str) -> Path | None:
 def _one(file: Path) -> Raw:
     if file.suffix == ".npy":
         raise DataError(f"{file}: features without boxes; expected {LOOKS_FOR}")
-    return named(_npz(file), str(file))
+    return named(read_npz(file), str(file))
 
 
 def _two(file: Path, boxes: Path, whole: Path | None) -> Raw:
     if not boxes.exists():
         raise DataError(f"{file}: its boxes are missing, {boxes}")
-    arrays = _npz(file) if file.suffix == ".npz" else {"features": npy(file)}
-    more = {} if whole is None else {"fc": npy(whole)}
-    return named({**arrays, "boxes": npy(boxes), **more}, str(file))
-
-
-def npy(file: Path) -> Array:
-    """One array; DataError names the file, whatever is wrong with it."""
-    try:
-        array = np.load(file, allow_pickle=False)
-    except MemoryError as error:
-        raise DataError(f"{file}: says that it needs more memory than there is; it is damaged") from error
-    except Exception as error:  # parsers of damaged files raise nearly every type there is
-        raise DataError(f"{file}: not a readable array: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise DataError(f"{file}: an archive under the name of a single array; call it .npz")
-    return array
-
-
-def _npz(file: Path) -> dict[str, Array]:
-    try:
-        with zipfile.ZipFile(file) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size > MAX_BYTES:
-            raise DataError(f"{file}: {size:,} bytes when unpacked, at most {MAX_BYTES:,} are read")
-        with np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except DataError:
-        raise
-    except MemoryError as error:
-        raise DataError(f"{file}: says that it needs more memory than there is; it is damaged") from error
-    except Exception as error:
-        raise DataError(f"{file}: not a readable archive of arrays: {error}") from error
+    arrays = read_npz(file) if file.suffix == ".npz" else {"features": read_npy(file)}
+    more = {} if whole is None else {"fc": read_npy(whole)}
+    return named({**arrays, "boxes": read_npy(boxes), **more}, str(file))

@@ -10,7 +10,6 @@ whose height is not recorded unless the file has `hw`: then the size is 720 x 72
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -19,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from groundling.errors import DataError
-from groundling.regions.importers.arrays import npy
-from groundling.regions.importers.hdf5 import guarded, opened, read
-from groundling.regions.importers.raw import Array, Entry, Raw, Size
+from groundling.files import parse_json, read_text
+from groundling.regions.importers.hdf5 import guarded, member, opened, read
+from groundling.regions.importers.npy import read_npy
+from groundling.regions.importers.raw import Array, Budget, Entry, Raw, Size
 
 FORMAT = "gvd"
 LOOKS_FOR = "a folder with dic_*.json, an .h5 file of detections (dets_labels) and a folder of ID.npy"
@@ -37,12 +37,11 @@ def entries(path: Path) -> Iterator[Entry]:
     ids, video = _ids(_only(path, "dic_*.json"))
     detections = _only(path, "*.h5")
     with opened(detections) as file, guarded(str(detections)):
-        if "dets_labels" not in file:
+        table = member(file, "dets_labels", str(detections))
+        if table is None:
             raise DataError(f"{detections}: has no dets_labels; expected {LOOKS_FOR}")
-        if len(file["dets_labels"]) != len(ids):
-            raise DataError(
-                f"{detections}: {len(file['dets_labels'])} rows for {len(ids)} ids; are they of one release?"
-            )
+        if len(table) != len(ids):
+            raise DataError(f"{detections}: {len(table)} rows for {len(ids)} ids; are they of one release?")
         folder = _features(path, ids)
         for row, id in enumerate(ids):
             load = partial(_load, file, detections, row, folder / f"{id}.npy", video)
@@ -58,14 +57,17 @@ def _only(folder: Path, pattern: str) -> Path:
 
 def _ids(path: Path) -> tuple[list[str], bool]:
     """Ids in the order of the detections, and whether they are of video segments."""
+    plain = parse_json(read_text(path), str(path))
     try:
-        plain = json.loads(path.read_text("utf-8"))
         video = "videos" in plain
-        return [str(row["id"]) for row in plain["videos" if video else "images"]], video
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        ids = [str(row["id"]) for row in plain["videos" if video else "images"]]
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{path}: needs a list of images or videos with ids: {type(error).__name__}: {error}"
         ) from error
+    if wrong := next((id for id in ids if not id or set("/\\\0") & set(id)), None):
+        raise DataError(f"{path}: the id {wrong[:60]!r} is not the name of a file: features are looked for in one folder")
+    return ids, video
 
 
 def _features(path: Path, ids: list[str]) -> Path:
@@ -81,8 +83,8 @@ def _load(file: Any, detections: Path, row: int, features: Path, video: bool) ->
     if not features.exists():
         raise DataError(f"{where}: its features are missing, {features}")
     with guarded(where):
-        table, counts, feats = _rows(file, where, row, "dets_num" if video else "nms_num", npy(features))
-        size = _size(file, where, row) if "hw" in file else VIDEO if video else None
+        table, counts, feats = _rows(file, where, row, "dets_num" if video else "nms_num", read_npy(features))
+        size = _size(file, where, row) or (VIDEO if video else None)
     frame = np.repeat(np.arange(len(counts)), counts) if len(counts) > 1 else None
     if table.shape[1] == 7:
         frame = table[:, 4]
@@ -91,9 +93,11 @@ def _load(file: Any, detections: Path, row: int, features: Path, video: bool) ->
 
 def _rows(file: Any, where: str, row: int, name: str, feats: Array) -> tuple[Array, Array, Array]:
     """The real detections (R, 6 or 7), how many in each frame (all in one for 7), and their features (R, D)."""
-    if name not in file:
+    budget, numbers = Budget(where), member(file, name, where)
+    if numbers is None:
         raise DataError(f"{where}: the file has no {name}")
-    table, counts = read(file["dets_labels"], where, row), np.atleast_1d(read(file[name], where, row)).astype(np.int64)
+    table = read(member(file, "dets_labels", where), budget, row)
+    counts = np.atleast_1d(read(numbers, budget, row)).astype(np.int64)
     if feats.ndim not in (2, 3) or not feats.size:
         raise DataError(f"{where}: features {feats.shape}; (R, D) or (F, R, D) is expected")
     if table.ndim == 2:  # one list
@@ -111,6 +115,9 @@ def _rows(file: Any, where: str, row: int, name: str, feats: Array) -> tuple[Arr
     return np.concatenate([a for a, _ in real]), counts, np.concatenate([b for _, b in real])
 
 
-def _size(file: Any, where: str, row: int) -> Size:
-    height, width = read(file["hw"], where, row).reshape(-1)[:2]
+def _size(file: Any, where: str, row: int) -> Size | None:
+    sides = member(file, "hw", where)
+    if sides is None:
+        return None
+    height, width = read(sides, Budget(where), row).reshape(-1)[:2]
     return float(width), float(height)

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
-from groundling.regions.importers.raw import MAX_BYTES, NAMES, Array, Entry, Raw, named
+from groundling.files import open_regular
+from groundling.regions.importers.raw import MAX_BYTES, NAMES, Array, Budget, Entry, Raw, named
 
 FORMAT = "hdf5"
 LOOKS_FOR = "an HDF5 file (.h5, .hdf5) with a group per image, ID_features and ID_boxes, or tables and their ids"
@@ -30,17 +31,18 @@ IDS = ("image_id", "image_ids", "ids", "img_id", "img_ids")
 def claims(path: Path) -> bool:
     if not path.is_file():
         return False
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
 def entries(path: Path) -> Iterator[Entry]:
     with opened(path) as file, guarded(str(path)):
         names = [str(name, "utf-8", "replace") if isinstance(name, bytes) else name for name in file]
-        ids = next((name for name in IDS if name in file), None)
+        ids = next((name for name in IDS if name in names), None)
         if ids is not None:
-            found, total = _tables(path, file, ids), len(file[ids])
-        elif names and hasattr(file[names[0]], "keys"):
+            table = member(file, ids, str(path))
+            found, total = _tables(path, file, table, ids), len(table)
+        elif names and hasattr(member(file, names[0], str(path)), "keys"):
             found, total = ((id, partial(_group, path, file, id)) for id in names), len(names)
         else:
             members = [name.removesuffix("_features") for name in names if name.endswith("_features")]
@@ -72,44 +74,84 @@ def opened(path: Path) -> Any:
         return h5py.File(path, "r")
 
 
-def read(dataset: Any, where: str, row: int | None = None) -> Array:
-    """A dataset, or one row of it, after a look at its size."""
-    shape = dataset.shape if row is None else dataset.shape[1:]
-    if math.prod(shape) * dataset.dtype.itemsize > MAX_BYTES:
-        raise DataError(f"{where}: {shape} numbers for one image are more than {MAX_BYTES:,} bytes")
+def member(group: Any, name: str, where: str) -> Any:
+    """A group or dataset by its name, None where there is none; DataError where it is a link or lies in another file.
+
+    Links, virtual datasets and external storage name other files of this machine, which nobody asked us to read.
+    """
+    import h5py
+
+    link = group.get(name, getlink=True)
+    if link is None:
+        return None
+    if not isinstance(link, h5py.HardLink):
+        raise DataError(f"{where}: {name} is a link to somewhere else; copy what it points to into the file")
+    found = group[name]
+    if isinstance(found, h5py.Dataset) and (found.is_virtual or found.external):
+        raise DataError(f"{where}: {name} is kept in other files; copy it into this one")
+    return found
+
+
+def read(dataset: Any, budget: Budget, row: int | None = None) -> Array:
+    """A dataset, or one row of it, after a look at its size and at the size of the pieces that it is packed in."""
+    if dataset.dtype.hasobject and (row is None or dataset.ndim > 1):
+        raise DataError(f"{budget.where}: {dataset.dtype} where numbers are expected")
+    budget.spend(dataset.shape if row is None else dataset.shape[1:], dataset.dtype)
+    if dataset.chunks is not None and math.prod(dataset.chunks) * dataset.dtype.itemsize > MAX_BYTES:
+        raise DataError(f"{budget.where}: packed in pieces of {dataset.chunks}; at most {MAX_BYTES:,} bytes are read")
     return np.asarray(dataset[()] if row is None else dataset[row])
 
 
 def _group(path: Path, file: Any, id: str) -> Raw:
     with guarded(where := f"{path}, {id}"):
-        group = file[id]
+        group = member(file, id, where)
         if not hasattr(group, "keys"):
             raise DataError(f"{where}: a dataset among groups; expected {LOOKS_FOR}")
-        arrays = {name: read(group[name], where) for name in group if _known(name)}
-        return named({**dict(group.attrs), **arrays}, where)
+        budget = Budget(where)
+        arrays = {name: read(member(group, name, where), budget) for name in group if _known(name)}
+        return named({**_attributes(group, budget), **arrays}, where)
+
+
+def _attributes(group: Any, budget: Budget) -> dict[str, Any]:
+    """Those that we know by name; of the others nothing is read."""
+    found = {}
+    for name in filter(_known, group.attrs):
+        about = group.attrs.get_id(name)
+        if about.dtype.hasobject:
+            raise DataError(f"{budget.where}: the attribute {name} is {about.dtype} where numbers are expected")
+        budget.spend(about.shape, about.dtype)
+        found[name] = group.attrs[name]
+    return found
 
 
 def _datasets(path: Path, file: Any, id: str) -> Raw:
     with guarded(where := f"{path}, {id}"):
-        kinds = [kind for names in NAMES.values() for kind in names if f"{id}_{kind}" in file]
-        return named({kind: read(file[f"{id}_{kind}"], where) for kind in kinds}, where)
+        kinds = [kind for names in NAMES.values() for kind in names]
+        found = {kind: member(file, f"{id}_{kind}", where) for kind in kinds}
+        budget = Budget(where)
+        return named({kind: read(dataset, budget) for kind, dataset in found.items() if dataset is not None}, where)
 
 
-def _tables(path: Path, file: Any, ids: str) -> Iterator[tuple[str, Callable[[], Raw]]]:
-    tables = {name: file[name] for name in file if _known(name)}
-    length = len(file[ids])
+def _tables(path: Path, file: Any, ids: Any, name_of_ids: str) -> Iterator[tuple[str, Callable[[], Raw]]]:
+    tables = {name: member(file, name, str(path)) for name in file if _known(name)}
+    length = len(ids)
     short = [name for name, table in tables.items() if len(table) != length]
     if short:
-        raise DataError(f"{path}: {short[0]} has {len(tables[short[0]])} rows, {ids} has {length}")
+        raise DataError(f"{path}: {short[0]} has {len(tables[short[0]])} rows, {name_of_ids} has {length}")
+    seen: set[str] = set()
     for row in range(length):
-        id = read(file[ids], str(path), row).item()
+        id = read(ids, Budget(str(path)), row).item()
         name = id.decode("utf-8", "replace") if isinstance(id, bytes) else str(id)
+        if name in seen:  # a file of a few bytes can say that it has 10^12 rows, all alike
+            raise DataError(f"{path}: row {row} of {name_of_ids} has the id {name[:60]!r}, as one before it has")
+        seen.add(name)
         yield name, partial(_row, path, tables, row, name)
 
 
 def _row(path: Path, tables: Mapping[str, Any], row: int, id: str) -> Raw:
     with guarded(where := f"{path}, {id}"):
-        return named({name: read(table, where, row) for name, table in tables.items()}, where)
+        budget = Budget(where)
+        return named({name: read(table, budget, row) for name, table in tables.items()}, where)
 
 
 def _known(name: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from groundling.tensors import Regions
 Array = NDArray[Any]
 Size = tuple[float, float]
 
-MAX_BYTES = 1 << 30  # of one image; more is a mistake or an attack
+MAX_BYTES = 1 << 27  # of one image, as float32; more is a mistake or an attack
 
 NAMES = {  # what we call it -> what others do
     "feats": ("features", "feats", "feat", "x", "att_feats", "roi_features"),
@@ -44,6 +45,20 @@ class Raw:
     labels: Array | None = None  # (R,)
     scores: Array | None = None  # (R,)
     whole: Array | None = None  # (G,)
+
+
+@dataclass
+class Budget:
+    """What the arrays of one image may take together, counted before they are read."""
+
+    where: str  # file and key, for messages
+    left: int = MAX_BYTES
+
+    def spend(self, shape: Sequence[int], kind: np.dtype[Any]) -> None:
+        """DataError where an array of this shape is too much. Numbers become float32, so each takes 4 bytes or more."""
+        self.left -= math.prod(shape) * max(4, kind.itemsize)
+        if self.left < 0 or min(shape, default=0) < 0:
+            raise DataError(f"{self.where}: {tuple(shape)} numbers for one image; at most {MAX_BYTES:,} bytes are read")
 
 
 @dataclass(frozen=True)
@@ -90,7 +105,7 @@ def regions(raw: Raw, where: str, size: Size | None) -> Regions:
         cure = "give --images FOLDER to look it up, or --size WIDTHxHEIGHT"
         raise DataError(f"{where}: the size of the image is not recorded; {cure}")
     if not all(0 < x < 1e6 for x in size):
-        raise DataError(f"{where}: an image of {size[0]:g} x {size[1]:g} pixels")
+        raise DataError(f"{where}: an image of {size[0]!s:.20} x {size[1]!s:.20} pixels")
     boxes = _numbers(raw.boxes, "boxes", where)
     if boxes.ndim != 2 or boxes.shape[1] != 4 or not len(boxes):
         raise DataError(f"{where}: boxes must be (R, 4) with R > 0, got {boxes.shape}")

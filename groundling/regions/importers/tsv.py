@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from groundling.errors import DataError
+from groundling.files import open_regular
 from groundling.regions.importers.raw import MAX_BYTES, Array, Entry, Raw, first
 
 FORMAT = "tsv"
@@ -38,7 +41,7 @@ def entries(path: Path) -> Iterator[Entry]:
     total, before = sum(file.stat().st_size for file in files), 0
     for file in files:
         columns: Sequence[str] | None = None
-        with file.open("rb") as lines:
+        with _opened(file) as lines:
             number = 0
             while line := lines.readline(LINE):
                 number += 1
@@ -53,6 +56,13 @@ def entries(path: Path) -> Iterator[Entry]:
                 share = (before + lines.tell()) / total
                 yield Entry(_id(fields), where, share, partial(_decode, columns, fields, where))
         before += file.stat().st_size
+
+
+def _opened(file: Path) -> BinaryIO:
+    try:
+        return open_regular(file)
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read: {error.strerror or error}") from error
 
 
 def _files(path: Path) -> list[Path]:
@@ -92,10 +102,10 @@ def _decode(columns: Sequence[str], fields: Sequence[bytes], where: str) -> Raw:
 
 
 def _integer(row: Mapping[str, bytes], name: str, where: str) -> int:
-    try:
-        return int(row[name].decode("ascii"))
-    except (KeyError, ValueError) as error:
-        raise DataError(f"{where}: {name} is {row.get(name, b'missing')[:40]!r}, not a number") from error
+    found = re.fullmatch(rb"\s*([0-9]{1,9})\s*", row.get(name, b"missing"))
+    if found is None:
+        raise DataError(f"{where}: {name} is {row.get(name, b'missing')[:40]!r}, not a number of up to nine digits")
+    return int(found[1])
 
 
 def _array(row: Mapping[str, bytes], name: str, kind: str, where: str) -> Array:
