@@ -6,7 +6,7 @@ import argparse
 import math
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,19 +17,22 @@ if TYPE_CHECKING:
     import torch
 
     from groundling.recipes import Recipe
+    from groundling.recipes._config import ConfigField
     from groundling.training.checkpoint import State
 
 DESCRIPTION = """\
 Train a recipe on a data set and its regions.
 
-Every recipe is a paper; `groundling train RECIPE --help` shows its equations and its config. A run that was stopped, by
-Ctrl-C or by a power cut, goes on when the same command is given again, and ends with the same weights as if nothing
-had happened."""
+Every recipe is a paper; `groundling train RECIPE --help` shows its equations and its config. A recipe of your own is
+a Python file, `groundling train path/to/my_recipe.py --help`, or comes with a package that you installed. A run that
+was stopped, by Ctrl-C or by a power cut, goes on when the same command is given again, and ends with the same weights
+as if nothing had happened."""
 
 EPILOG = """\
 examples:
   groundling train updown --data scenes --regions scenes.regions --out runs/updown
   groundling train updown --data scenes --regions scenes.regions --out runs/small --hidden 128 --epochs 5
+  groundling train my_recipe.py --data scenes --regions scenes.regions --out runs/mine
   torchrun --nproc-per-node 2 -m groundling train updown --data coco --regions coco.regions --out runs/coco
 
 what is written:
@@ -40,11 +43,12 @@ what is written:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from groundling.recipes import RECIPES, _config
+    from groundling.recipes._registry import files, installed
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     recipes = parser.add_subparsers(dest="recipe", metavar="RECIPE", required=True)
-    for name in RECIPES:
-        description, fields = _config.read(name)
+    for name in (*RECIPES, *installed(), *files):
+        description, fields = _config.read(files.get(name, name))
         recipe = recipes.add_parser(
             name,
             help=description.splitlines()[0],
@@ -55,14 +59,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _run_arguments(recipe)
         group = recipe.add_argument_group("config of the recipe")
         for field in fields:
-            group.add_argument(
-                f"--{field.name.replace('_', '-')}",
-                dest=f"config_{field.name}",
-                type=field.type,
-                default=field.default,
-                metavar=field.type.__name__.upper(),
-                help=f"{field.help} (default {field.default})".replace("%", "%%"),
-            )
+            _config_argument(group, field)
+
+
+def prepare(argv: Sequence[str]) -> None:
+    """Import the recipe of a file that is named in place of a recipe, before the flags are read."""
+    from groundling.recipes._registry import from_file
+
+    for word in argv[list(argv).index("train") + 1 :][:1]:
+        if word.endswith(".py"):
+            from_file(Path(word), word)
+
+
+def _config_argument(group: argparse._ArgumentGroup, field: ConfigField) -> None:
+    """A flag for a field; for one that is true or false `--flag`, `--no-flag`, and `--flag 0` too."""
+    flag, name, given = field.name.replace("_", "-"), f"config_{field.name}", f"(default {field.default})"
+    line = f"{field.help} {given}".replace("%", "%%")
+    if field.type is bool:
+        on = group.add_argument(f"--{flag}", dest=name, nargs="?", const=True, type=_switch, metavar="0|1", help=line)
+        off = group.add_argument(f"--no-{flag}", dest=name, action="store_false", help=argparse.SUPPRESS)
+        on.default = off.default = field.default
+    else:
+        kind = field.type
+        group.add_argument(
+            f"--{flag}", dest=name, type=kind, default=field.default, metavar=kind.__name__.upper(), help=line
+        )
+
+
+def _switch(text: str) -> bool:
+    from groundling.recipes._config import switch
+
+    try:
+        return switch(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _from_0(kind: type[int] | type[float]) -> Callable[[str], int | float]:
@@ -115,11 +145,12 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from groundling.recipes import recipe_class
+    from groundling.recipes._registry import files
     from groundling.training.interrupt import Stopped
     from groundling.training.parallel import processes, rank
 
     config = {name.removeprefix("config_"): value for name, value in vars(args).items() if name.startswith("config_")}
-    recipe = recipe_class(args.recipe)(**config)
+    recipe = recipe_class(files.get(args.recipe, args.recipe))(**config)
     if args.threads:
         torch.set_num_threads(args.threads)
     with processes(_device(args.device)) as device:
