@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groundling.errors import GroundlingError
 
@@ -42,24 +42,18 @@ what is written:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from groundling.recipes import RECIPES, _config
+    from groundling.recipes import OLD_RECIPES, RECIPES, _config
     from groundling.recipes._registry import files, installed
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     recipes = parser.add_subparsers(dest="recipe", metavar="RECIPE", required=True)
     for name in (*RECIPES, *installed(), *files):
         description, fields = _config.read(files.get(name, name))
-        recipe = recipes.add_parser(
-            name,
-            help=description.splitlines()[0],
-            description=description,
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        _run_arguments(recipe)
-        group = recipe.add_argument_group("config of the recipe")
-        for field in fields:
-            _config_argument(group, field)
+        first = description.partition("\n")[0]
+        _add_recipe(recipes.add_parser(name, help=first, **_how(description)), name, fields)
+    for old, name in OLD_RECIPES.items():  # not in the list of --help
+        description, fields = _config.read(name)
+        _add_recipe(recipes.add_parser(old, **_how(description)), name, fields)
 
 
 def prepare(argv: Sequence[str]) -> None:
@@ -71,19 +65,40 @@ def prepare(argv: Sequence[str]) -> None:
             from_file(Path(word), word)
 
 
-def _config_argument(group: argparse._ArgumentGroup, field: ConfigField) -> None:
+def _how(description: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "allow_abbrev": False,
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+    }
+
+
+def _add_recipe(parser: argparse.ArgumentParser, name: str, fields: Sequence[ConfigField]) -> None:
+    """The flags of a recipe: those of the run, and one for each field. Names of version 0.1 work and are not shown."""
+    from groundling.recipes import OLD_FIELDS
+
+    _run_arguments(parser)
+    group = parser.add_argument_group("config of the recipe")
+    for field in fields:
+        line = f"{field.help} (default {field.default})".replace("%", "%%")
+        _config_argument(group, _flag(field.name), field, default=field.default, help=line)
+    new = {field.name: field for field in fields}
+    for old, now in OLD_FIELDS.get(name, {}).items():
+        _config_argument(group, _flag(old), new[now], default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def _config_argument(group: argparse._ArgumentGroup, flag: str, field: ConfigField, **more: Any) -> None:
     """A flag for a field; for one that is true or false `--flag`, `--no-flag`, and `--flag 0` too."""
-    flag, name, given = field.name.replace("_", "-"), f"config_{field.name}", f"(default {field.default})"
-    line = f"{field.help} {given}".replace("%", "%%")
+    more |= {"dest": f"config_{field.name}"}
     if field.type is bool:
-        on = group.add_argument(f"--{flag}", dest=name, nargs="?", const=True, type=_switch, metavar="0|1", help=line)
-        off = group.add_argument(f"--no-{flag}", dest=name, action="store_false", help=argparse.SUPPRESS)
-        on.default = off.default = field.default
+        group.add_argument(flag, nargs="?", const=True, type=_switch, metavar="0|1", **more)
+        group.add_argument(f"--no-{flag[2:]}", action="store_false", **more | {"help": argparse.SUPPRESS})
     else:
-        kind = field.type
-        group.add_argument(
-            f"--{flag}", dest=name, type=kind, default=field.default, metavar=kind.__name__.upper(), help=line
-        )
+        group.add_argument(flag, type=field.type, metavar=field.type.__name__.upper(), **more)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _switch(text: str) -> bool:

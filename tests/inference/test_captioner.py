@@ -122,7 +122,7 @@ def test_a_seed_decides_what_is_drawn(model: groundling.GroundedCaptioner, pictu
 
 def test_a_batch_says_what_each_of_its_images_says_alone(model: groundling.GroundedCaptioner, picture: Path) -> None:
     images = [Image.open(picture), Image.new("RGB", (50, 50), "green")]
-    together = model.say(Regions.stack([model.regions(image) for image in images]), ["0", "1"], ["", ""])
+    together = model.generate(Regions.stack([model.regions(image) for image in images]), ["0", "1"], ["", ""])
     assert [said.text for said in together] == [model.caption(image).text for image in images]
 
 
@@ -145,7 +145,9 @@ def test_evidence_comes_from_all_regions_of_the_grounder_however_few_the_caption
     )
     regions = grounder.regions(picture)
     for link in said:
-        likely = [grounder.likely(grounder.rank(some, [[said.word(link)]]))[0] for some in (regions, regions.first(2))]
+        likely = [
+            grounder.evidence(grounder.rank(some, [[said.word(link)]]))[0] for some in (regions, regions.first(2))
+        ]
         assert link.evidence == pytest.approx(likely[0], abs=1e-5) != pytest.approx(likely[1], abs=1e-5)
 
 
@@ -157,7 +159,7 @@ def test_evidence_is_the_same_in_a_batch_and_unknown_without_calibration(
     batch = Regions.stack([captioner.regions(image) for image in images])
     decoding = inference.BeamSearch(no_repeat=1, min_length=5)  # all five words, so both nouns
     alone = [captioner.caption(image, decoding) for image in images]
-    for one, other in zip(captioner.say(batch, ["", ""], ["", ""], decoding), alone, strict=True):
+    for one, other in zip(captioner.generate(batch, ["", ""], ["", ""], decoding), alone, strict=True):
         assert [link.evidence for link in one] == pytest.approx([link.evidence for link in other], abs=1e-5)
     shutil.copytree(looking, tmp_path / "new", ignore=shutil.ignore_patterns(calibration.CALIBRATION))
     said = groundling.load(folder, grounder=tmp_path / "new").caption(picture, decoding)
