@@ -237,6 +237,8 @@ def without_special(x: Tensor, never: float = -math.inf) -> Tensor:
 
 # ---------------------------------------------------------------- calling conventions
 
+Self = TypeVar("Self")
+
 
 class Captioner(Protocol):
     """Anything that can be decoded. Teacher forcing, sampling and beam search are loops over `step`."""
@@ -255,6 +257,22 @@ class Captioner(Protocol):
         `mask_special`: the probabilities are those among the words that are said (`without_special`), not among all.
         """
         ...
+
+
+class TrainableCaptioner(Captioner, Protocol):
+    """A captioner as recipes see it: a module that also scores given captions, by teacher forcing."""
+
+    def __call__(
+        self, encoded: EncodedImage, inputs: Tensor, targets: Tensor, *, mask_special: bool = False
+    ) -> Decoding:
+        """Log p of `targets` (N, T), saying `inputs` (N, T) before them."""
+        ...
+
+    def eval(self: Self) -> Self:
+        """Itself, with dropout switched off."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]: ...
 
 
 class Attention(Protocol):
@@ -281,6 +299,16 @@ class Matcher(Protocol):
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
         """(N,): how well captions (N, T), which end at EOS or PAD, fit their images."""
         ...
+
+
+class ImageTextMatcher(Matcher, Protocol):
+    """A matcher of a trained model: a module that also scores all images with all captions."""
+
+    def pairs(self, regions: Regions, words: Tensor, nouns: Tensor | None = None) -> Tensor:
+        """(B, N), of captions (N, T) which end at EOS or PAD; `nouns` (N, T) are their tags, where known."""
+        ...
+
+    def to(self: Self, device: torch.device) -> Self: ...
 
 
 class RegionSource(Protocol):

@@ -1,6 +1,7 @@
 """The subcommands of `groundling`, one module each, imported only when it is called.
 
-A command module has `add_arguments(parser)` and `run(args) -> int | None`, and keeps its heavy imports inside `run`,
+A command module has `add_arguments(parser)` and `run(args) -> int | None`, before them `prepare(argv)` where the flags
+depend on the words that are given, and keeps its heavy imports inside `run`,
 so that `groundling --help` answers at once.
 """
 
@@ -57,6 +58,8 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         )
         if name == chosen:
             module = importlib.import_module(f"{__name__}.{name}")
+            if hasattr(module, "prepare"):
+                module.prepare(argv)
             module.add_arguments(sub)
             sub.set_defaults(run=module.run)
     return parser

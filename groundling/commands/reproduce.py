@@ -197,7 +197,7 @@ def _config_of(found: Table, pairs: Sequence[str]) -> dict[str, Value]:
                 f"--set {pair}: no recipe of {found.name} has a config field {name}: {', '.join(recipes)}"
             )
         try:
-            chosen[f"{recipe}{dot}{name}"] = known[0].type(text)
+            chosen[f"{recipe}{dot}{name}"] = known[0].parse(text)
         except ValueError as error:
             raise GroundlingError(f"--set {pair}: {name} is of type {known[0].type.__name__}") from error
     return chosen

@@ -74,6 +74,7 @@ def _train(words: Sequence[str]) -> argparse.Namespace:
         why = f"{own} is what it gives each run itself" if own else f"got {words[0]!r}"
         raise GroundlingError(f"after -- comes a `train` command without --seed and --out; {why}")
     parser = argparse.ArgumentParser(prog="groundling train", allow_abbrev=False)
+    train.prepare(words)
     train.add_arguments(parser)
     return parser.parse_args([*words[1:], "--out", "-"])
 

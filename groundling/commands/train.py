@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Train a recipe on a data set and its regions.
 
-Every recipe is a paper; `groundling train RECIPE --help` shows its equations and its config. A run that was stopped, by
-Ctrl-C or by a power cut, goes on when the same command is given again, and ends with the same weights as if nothing
-had happened."""
+Every recipe is a paper; `groundling train RECIPE --help` shows its equations and its config. A recipe of your own is
+a Python file, `groundling train path/to/my_recipe.py --help`, or comes with a package that you installed. A run that
+was stopped, by Ctrl-C or by a power cut, goes on when the same command is given again, and ends with the same weights
+as if nothing had happened."""
 
 EPILOG = """\
 examples:
   groundling train updown --data scenes --regions scenes.regions --out runs/updown
   groundling train updown --data scenes --regions scenes.regions --out runs/small --hidden 128 --epochs 5
+  groundling train my_recipe.py --data scenes --regions scenes.regions --out runs/mine
   torchrun --nproc-per-node 2 -m groundling train updown --data coco --regions coco.regions --out runs/coco
 
 what is written:
@@ -41,16 +43,26 @@ what is written:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from groundling.recipes import OLD_RECIPES, RECIPES, _config
+    from groundling.recipes._registry import files, installed
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     recipes = parser.add_subparsers(dest="recipe", metavar="RECIPE", required=True)
-    for name in RECIPES:
-        description, fields = _config.read(name)
-        first = description.splitlines()[0]
+    for name in (*RECIPES, *installed(), *files):
+        description, fields = _config.read(files.get(name, name))
+        first = description.partition("\n")[0]
         _add_recipe(recipes.add_parser(name, help=first, **_how(description)), name, fields)
     for old, name in OLD_RECIPES.items():  # not in the list of --help
         description, fields = _config.read(name)
         _add_recipe(recipes.add_parser(old, **_how(description)), name, fields)
+
+
+def prepare(argv: Sequence[str]) -> None:
+    """Import the recipe of a file that is named in place of a recipe, before the flags are read."""
+    from groundling.recipes._registry import from_file
+
+    for word in argv[list(argv).index("train") + 1 :][:1]:
+        if word.endswith(".py"):
+            from_file(Path(word), word)
 
 
 def _how(description: str) -> dict[str, Any]:
@@ -67,24 +79,35 @@ def _add_recipe(parser: argparse.ArgumentParser, name: str, fields: Sequence[Con
 
     _run_arguments(parser)
     group = parser.add_argument_group("config of the recipe")
-    types = {field.name: field.type for field in fields}
     for field in fields:
-        group.add_argument(
-            _flag(field.name),
-            dest=f"config_{field.name}",
-            type=field.type,
-            default=field.default,
-            metavar=field.type.__name__.upper(),
-            help=f"{field.help} (default {field.default})".replace("%", "%%"),
-        )
-    for old, new in OLD_FIELDS.get(name, {}).items():
-        group.add_argument(
-            _flag(old), dest=f"config_{new}", type=types[new], default=argparse.SUPPRESS, help=argparse.SUPPRESS
-        )
+        line = f"{field.help} (default {field.default})".replace("%", "%%")
+        _config_argument(group, _flag(field.name), field, default=field.default, help=line)
+    new = {field.name: field for field in fields}
+    for old, now in OLD_FIELDS.get(name, {}).items():
+        _config_argument(group, _flag(old), new[now], default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def _config_argument(group: argparse._ArgumentGroup, flag: str, field: ConfigField, **more: Any) -> None:
+    """A flag for a field; for one that is true or false `--flag`, `--no-flag`, and `--flag 0` too."""
+    more |= {"dest": f"config_{field.name}"}
+    if field.type is bool:
+        group.add_argument(flag, nargs="?", const=True, type=_switch, metavar="0|1", **more)
+        group.add_argument(f"--no-{flag[2:]}", action="store_false", **more | {"help": argparse.SUPPRESS})
+    else:
+        group.add_argument(flag, type=field.type, metavar=field.type.__name__.upper(), **more)
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def _switch(text: str) -> bool:
+    from groundling.recipes._config import switch
+
+    try:
+        return switch(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _from_0(kind: type[int] | type[float]) -> Callable[[str], int | float]:
@@ -137,11 +160,12 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from groundling.recipes import recipe_class
+    from groundling.recipes._registry import files
     from groundling.training.interrupt import Stopped
     from groundling.training.parallel import processes, rank
 
     config = {name.removeprefix("config_"): value for name, value in vars(args).items() if name.startswith("config_")}
-    recipe = recipe_class(args.recipe)(**config)
+    recipe = recipe_class(files.get(args.recipe, args.recipe))(**config)
     if args.threads:
         torch.set_num_threads(args.threads)
     with processes(_device(args.device)) as device:

@@ -15,6 +15,7 @@ import numpy as np
 from groundling.audit.auditor import Auditor
 from groundling.audit.verdicts import CANNOT_TELL, GROUNDED, NOT_THERE
 from groundling.evaluation.evidence import phrases_of
+from groundling.inference.grounder import best_similarity
 from groundling.metrics.agreement import area_under_curve
 from groundling.metrics.calibration import expected_calibration_error, reliability
 from groundling.metrics.statistics import Array, Statistics, mean_statistics, signature
@@ -155,7 +156,8 @@ def judge(auditor: Auditor, foils: Sequence[Foil], store: Store, *, quiet: bool 
     for foil in track(foils, "foils", total=len(foils), quiet=quiet):
         asked = [_asked(auditor, foil, words, lemma) for words, lemma in _both(foil)]
         ranking = auditor.grounder.rank(store[foil.image], [foil.true, foil.foil, *asked, *foil.others])
-        found, likely = ranking.best_similarity.tolist(), auditor.grounder.evidence(ranking)
+        found = best_similarity(ranking.similarity).tolist()
+        likely = auditor.grounder.evidence(ranking.similarity)
         rows.append((found[0], found[1], min(found[4:], default=np.inf)))
         probable.append((float(likely[0] or 0), float(likely[1] or 0)))
         both = [_verdict(auditor, foil, *one) for one in zip(_both(foil), likely[2:4], strict=True)]

@@ -81,7 +81,7 @@ class Bench:
         words += ["--limit", self.limit] if self.limit else []
         words += ["--device", self.device] if self.device else []
         for name, value in self.settings(job, seed).items():
-            words += [f"--{name.replace('_', '-')}", value]
+            words += [f"--{name.replace('_', '-')}", int(value) if isinstance(value, bool) else value]
         return shlex.join(map(str, words))
 
 

@@ -1,33 +1,58 @@
-"""What captioners share: teacher forcing, and the grounding-aware encoding of regions."""
+"""What captioners share: how they are built, and teacher forcing."""
 
 from __future__ import annotations
 
 from groundling.models.attention import Additive
-from groundling.models.encoders import GroundingAware
+from groundling.models.encoders import GroundingAware, Plain
+from groundling.models.updown import UpDown
+from groundling.recipes._parts import CaptionerParts, UpDownParts
+from groundling.recipes._settings import AwareSize, UpDownSize
 from groundling.regions.records import Layout
-from groundling.tensors import Batch, Decoding
+from groundling.tensors import Attention, Batch, Decoding
 from groundling.text.classes import Classes
-from groundling.training.stages import Parts
+from groundling.training.stages import Clock
+from groundling.types import Vocab
 
 
-def forced(m: Parts, batch: Batch) -> Decoding:
+def forced(m: CaptionerParts, batch: Batch) -> Decoding:
     """The captions of a batch as `m.captioner` finds them, each word after the true words before it."""
     encoded = m.captioner.encode(batch.regions)[batch.image_of]
-    said: Decoding = m.captioner(encoded, batch.inputs, batch.targets)
-    return said
+    return m.captioner(encoded, batch.inputs, batch.targets)
 
 
-def aware(
-    layout: Layout, classes: Classes, hidden: int, attention: int, location: int, dropout: float
-) -> tuple[GroundingAware, Additive | None]:
-    """The encoder of `updown_aware` and, where regions come with a feature map, the attention over that."""
+def sampled(m: UpDownParts, batch: Batch, share: float, clock: Clock) -> Decoding:
+    """The same with scheduled sampling: some words before are the captioner's own, more of them every five epochs."""
+    encoded = m.captioner.encode(batch.regions)[batch.image_of]
+    decoding: Decoding = m.captioner(encoded, batch.inputs, batch.targets, min(share, 0.05 * (clock.epoch // 5)))
+    return decoding
+
+
+def updown(size: UpDownSize, vocab: Vocab, layout: Layout) -> UpDown:
+    """Up-Down on plain regions."""
+    encoder = Plain(layout.dim, size.hidden, size.dropout)
+    attend = Additive(size.hidden, size.attention)
+    return UpDown(len(vocab), encoder, attend, size.hidden, size.embed, size.dropout)
+
+
+def aware_updown(
+    size: AwareSize, vocab: Vocab, layout: Layout, classes: Classes, attend: Attention | None = None
+) -> UpDown:
+    """Up-Down on the grounding-aware encoding, with another attention where one is given."""
+    encoder, attend_grid = aware(size, layout, classes)
+    attend = attend or Additive(size.hidden, size.attention)
+    return UpDown(len(vocab), encoder, attend, size.hidden, size.embed, size.dropout, attend_grid)
+
+
+def aware(size: AwareSize, layout: Layout, classes: Classes) -> tuple[GroundingAware, Additive | None]:
+    """The grounding-aware encoder and, where regions have a feature map and it is used, the attention over that."""
+    grid = layout.grid[1] if size.image_map else 0
     encoder = GroundingAware(
         layout.dim,
         max(1, len(classes.names)),
-        hidden,
-        location=location,
+        size.hidden,
+        location=size.location,
         whole=layout.whole,
-        grid=layout.grid[1],
-        dropout=dropout,
+        grid=grid,
+        dropout=size.dropout,
     )
-    return encoder, Additive(hidden, attention) if layout.grid[1] else None
+    return encoder, Additive(size.hidden, size.attention) if grid else None

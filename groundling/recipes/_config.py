@@ -6,59 +6,125 @@ From the source and not from the class, so that `groundling train --help` need n
 from __future__ import annotations
 
 import ast
+import inspect
 import math
 import sys
-from collections.abc import Collection
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from groundling.errors import GroundlingError
-from groundling.recipes import RECIPES, Recipe
+from groundling.recipes._protocol import Recipe
+from groundling.recipes._registry import RECIPES, recipe_class
+from groundling.recipes._settings import Count, Share
 
-TYPES = {"int": int, "float": float, "str": str}
+Kind: TypeAlias = type[int] | type[float] | type[str] | type[bool]
+
+RANGES: dict[str, tuple[Kind, float, float]] = {  # annotation of a field -> its type, least and greatest value
+    "int": (int, 1, math.inf),
+    "Count": (int, 0, math.inf),
+    "float": (float, 0, math.inf),
+    "Share": (float, 0, 1),
+    "bool": (bool, 0, 1),
+    "str": (str, 0, 0),
+}
+ALIASES: dict[Any, str] = {Share: "Share", Count: "Count"}
 MOST = {"length": 1000}  # beam search makes room for so many words before it knows the first
+NAMES = {int: "a whole number", float: "a number"}
 
 
 @dataclass(frozen=True)
 class ConfigField:
     name: str
-    type: type[int] | type[float] | type[str]
+    type: Kind
     default: int | float | str
     help: str
 
+    def parse(self, text: str) -> int | float | str:
+        """The value that a text stands for; ValueError if it stands for none."""
+        return switch(text) if self.type is bool else self.type(text)
+
+
+def switch(text: str) -> bool:
+    if text.lower() not in ("0", "1", "false", "true", "no", "yes"):
+        raise ValueError(f"must be 0 or 1, got {text}")
+    return text.lower() in ("1", "true", "yes")
+
 
 def read(name: str) -> tuple[str, list[ConfigField]]:
-    """The docstring of a recipe's module, and the fields of its dataclass, in order."""
-    source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
-    tree, lines = ast.parse(source), source.splitlines()
-    recipe = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == RECIPES[name])
-    found = []
-    for node in recipe.body:
+    """The docstring of a recipe's module, and its fields: its own first, then those of the settings that it shares."""
+    if name in RECIPES:
+        source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+        here = _classes(source) | {key: of for key, of in _shared().items() if key != RECIPES[name]}
+        return ast.get_docstring(ast.parse(source)) or "", _fields(here, _bases(RECIPES[name], here))
+    made = recipe_class(name)
+    lineage = [one for one in made.__mro__ if "__dataclass_params__" in vars(one)]
+    here = {one.__name__: _class_of(one) for one in lineage}
+    return inspect.getdoc(sys.modules[made.__module__]) or inspect.getdoc(made) or "", _fields(here, list(here))
+
+
+_Source = tuple[ast.ClassDef, list[str]]  # a class, and the lines of its file
+
+
+def _classes(source: str) -> dict[str, _Source]:
+    lines = source.splitlines()
+    return {node.name: (node, lines) for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
+
+
+def _shared() -> dict[str, _Source]:
+    return _classes(Path(__file__).with_name("_settings.py").read_text(encoding="utf-8"))
+
+
+def _class_of(made: type) -> _Source:
+    return _classes(Path(inspect.getfile(made)).read_text(encoding="utf-8"))[made.__name__]
+
+
+def _bases(name: str, here: dict[str, _Source]) -> list[str]:
+    """The class and those that it is made of, in the order in which Python looks fields up (none is reached twice)."""
+    bases = [base.id for base in here[name][0].bases if isinstance(base, ast.Name) and base.id in here]
+    return [name, *(found for base in bases for found in _bases(base, here))]
+
+
+def _fields(here: dict[str, _Source], order: list[str]) -> list[ConfigField]:
+    """The first default of a field counts, and the first comment."""
+    found: dict[str, ConfigField] = {}
+    for name in order:
+        for field in _fields_of(*here[name]):
+            known = found.setdefault(field.name, field)
+            if not known.help:
+                found[field.name] = ConfigField(known.name, known.type, known.default, field.help)
+    return list(found.values())
+
+
+def _fields_of(node: ast.ClassDef, lines: list[str]) -> Iterator[ConfigField]:
+    for line in node.body:
         if (
-            isinstance(node, ast.AnnAssign)
-            and isinstance(node.target, ast.Name)
-            and isinstance(node.annotation, ast.Name)
+            isinstance(line, ast.AnnAssign)
+            and isinstance(line.target, ast.Name)
+            and isinstance(line.annotation, ast.Name)
+            and line.annotation.id in RANGES
         ):
-            assert node.value is not None and node.end_lineno is not None
-            comment = lines[node.end_lineno - 1][node.end_col_offset :].partition("#")[2].strip()
-            found.append(ConfigField(node.target.id, TYPES[node.annotation.id], ast.literal_eval(node.value), comment))
-    return ast.get_docstring(tree) or "", found
+            assert line.value is not None and line.end_lineno is not None
+            comment = lines[line.end_lineno - 1].encode()[line.end_col_offset :].decode().partition("#")[2].strip()
+            kind = RANGES[line.annotation.id][0]
+            yield ConfigField(line.target.id, kind, ast.literal_eval(line.value), comment)
 
 
-def check(recipe: Recipe, *, shares: Collection[str] = (), zero: Collection[str] = ()) -> None:
-    """GroundlingError unless each `int` field is a whole number, 1 or more, and each `float` finite and 0 or more.
+def check(recipe: Recipe) -> None:
+    """GroundlingError unless each field is what its annotation allows (`RANGES`, `MOST`).
 
-    Whole numbers of `zero` may be 0; `shares` are from 0 to 1; `MOST` limits some. A float may be given as a whole
-    number. Since a model on disk names its recipe, this is also what a damaged or hostile file meets.
+    A float may be given as a whole number, a bool as 0 or 1. Since a model on disk names its recipe, this is also what
+    a damaged or hostile file meets.
     """
     for field in fields(recipe):
-        name, kind, value = field.name, TYPES[str(field.type)], getattr(recipe, field.name)
-        if kind is str:
-            continue
-        least = int(kind is int and name not in zero)
-        most = 1 if name in shares else MOST.get(name, math.inf)
+        annotation = field.type if isinstance(field.type, str) else ALIASES.get(field.type, field.type.__name__)
+        if annotation not in RANGES:
+            raise GroundlingError(f"{field.name} of {type(recipe).__name__} must be one of {', '.join(RANGES)}")
+        kind, least, most = RANGES[annotation]
+        value = getattr(recipe, field.name)
+        most = min(most, MOST.get(field.name, math.inf))
         fits = isinstance(value, int) or (kind is float and isinstance(value, float))
-        if not (fits and least <= value <= min(most, sys.float_info.max)):
-            number = "a whole number" if kind is int else "a number"
-            allowed = f"from {least} to {most}" if most < math.inf else f"{number}, {least} or more"
-            raise GroundlingError(f"{name} must be {allowed}; got {value}")
+        if kind is not str and not (fits and least <= value <= min(most, sys.float_info.max)):
+            allowed = f"from {least} to {most}" if most < math.inf else f"{NAMES[kind]}, {least} or more"
+            raise GroundlingError(f"{field.name} must be {'0 or 1' if kind is bool else allowed}; got {value}")

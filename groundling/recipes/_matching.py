@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,19 +17,11 @@ from groundling.models.cross_attention import compact, score_all, score_pairs
 from groundling.models.scan import Scan
 from groundling.objectives.triplet import hardest, triplet
 from groundling.progress import track
-from groundling.tensors import Batch, Regions
+from groundling.tensors import Batch, ImageTextMatcher, Regions
 from groundling.training.parallel import gather, rank, world
 from groundling.types import PAD, Score
 
 CAPTIONS = 1000  # scored at once, with all images
-
-
-class Pairing(Protocol):
-    """A matcher that scores all images with all captions."""
-
-    def pairs(self, regions: Regions, words: Tensor, nouns: Tensor | None = None) -> Tensor:
-        """(B, N), of captions (N, T) which end at EOS or PAD; `nouns` (N, T) are their tags, where known."""
-        ...
 
 
 def hardest_triplet(matcher: Scan, batch: Batch, margin: float) -> Tensor:
@@ -60,14 +51,16 @@ def hardest_triplet(matcher: Scan, batch: Batch, margin: float) -> Tensor:
     return triplet(fits[0], fits[1], fits[2], where, margin)
 
 
-def retrieval_scores(matcher: Pairing, batches: Iterable[Batch], device: torch.device, split: str) -> list[Score]:
+def retrieval_scores(
+    matcher: ImageTextMatcher, batches: Iterable[Batch], device: torch.device, split: str
+) -> list[Score]:
     """R@1, 5 and 10 of the images and captions of these batches, both ways, and their sum."""
     found = retrieve(matcher, batches, device, split)
     return [*(one.score() for one in found), rsum(found)]
 
 
 def retrieve(
-    matcher: Pairing, batches: Iterable[Batch], device: torch.device, split: str = "", *, quiet: bool = True
+    matcher: ImageTextMatcher, batches: Iterable[Batch], device: torch.device, split: str = "", *, quiet: bool = True
 ) -> list[Statistics]:
     """R@1, 5 and 10 both ways. Memory holds the regions of all images, and CAPTIONS captions at a time."""
     every = list(batches)

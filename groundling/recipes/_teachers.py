@@ -22,6 +22,11 @@ from groundling.types import Fingerprint
 
 def teacher(folder: Path | str, context: TrainingContext) -> nn.Module:
     """The matcher of the run in `folder`, for regions and words as given; satisfies `tensors.Matcher`."""
+    if not folder:
+        raise GroundlingError(
+            "name the run of a matcher or grounder: --guide RUN. "
+            "`groundling train two_branch` and `groundling train matcher_pos_scan` make one"
+        )
     return matcher_of(load(folder), str(folder), context.vocab, context.fingerprint)
 
 
@@ -65,14 +70,14 @@ class Adapted(nn.Module):
 
     ids: Tensor  # (V,) int64
 
-    def __init__(self, matcher: nn.Module, ids: Tensor, limit: int) -> None:
+    def __init__(self, matcher: Matcher, ids: Tensor, limit: int) -> None:
         super().__init__()
         self.matcher, self.limit = matcher, limit
         self.register_buffer("ids", ids)
 
     def look(self, batch: Batch) -> Tensor:
         seen = replace(batch, tokens=self.ids[batch.tokens], regions=batch.regions.first(self.limit))
-        return _widened(self._own.look(seen), batch.regions)
+        return _widened(self.matcher.look(seen), batch.regions)
 
     def point(self, regions: Regions, words: Tensor, image_of: Tensor, features: Tensor | None = None) -> Tensor:
         """Of R regions, each that is not seen has 1 / R, as by chance; those that are seen share the rest.
@@ -83,7 +88,7 @@ class Adapted(nn.Module):
         if features is not None and isinstance(self.matcher, Grounder):
             placed = self.matcher.point(few, ids, image_of, features[:, : few.valid.shape[1]])
         else:
-            placed = self._own.point(few, ids, image_of)
+            placed = self.matcher.point(few, ids, image_of)
         seen = _widened(placed, regions)
         chance = regions.valid / regions.valid.sum(1, keepdim=True).clamp(min=1)  # (B, R)
         chance[:, : self.limit] = 0
@@ -91,12 +96,7 @@ class Adapted(nn.Module):
         return seen * (1 - others.sum(-1, keepdim=True)) + others * (seen.sum(-1, keepdim=True) > 0)
 
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
-        return self._own.rate(regions.first(self.limit), self.ids[words], image_of)
-
-    @property
-    def _own(self) -> Matcher:
-        own: Matcher = self.matcher  # type: ignore[assignment]  # checked where it was made
-        return own
+        return self.matcher.rate(regions.first(self.limit), self.ids[words], image_of)
 
 
 def _widened(attn: Tensor, regions: Regions) -> Tensor:

@@ -21,31 +21,30 @@ Dropout is off in the target as in the reference: G compares like with like. The
 nor the epochs; its learning rate is for batches of COCO.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
 
 from groundling.errors import GroundlingError
 from groundling.objectives.contrastive import false_pairs, true_pairs
-from groundling.recipes import Model, TrainingContext, _config, load
+from groundling.recipes import Batches, Count, Model, PatientAdam, Recipe, TrainingContext, load
 from groundling.recipes._mismatched import Mismatched
 from groundling.recipes._teachers import followed, guide_of
+from groundling.recipes._types import Batch, Clock, GuidedParts, Losses, Stage, Tensor, nn
 from groundling.regions import fingerprints
-from groundling.tensors import Batch, Decoding, EncodedImage, Regions
-from groundling.training.stages import Clock, Losses, Parts, Stage
-from groundling.training.validate import caption_scores
-from groundling.types import PAD, Score
+from groundling.tensors import Decoding, EncodedImage, Regions, TrainableCaptioner
+from groundling.types import PAD
 
 
-@dataclass(frozen=True)
-class Contrastive:
+class ContrastedParts(GuidedParts):
+    earlier: nn.Module
+    reference: nn.Module
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrastive(Batches, PatientAdam, Recipe):
     positive: float = 1.0  # weight of the true pairs in eq. 9
     negative: float = 1.0  # weight of the mismatched pairs
     nu: float = 1.0  # ν of eq. 8
@@ -53,18 +52,12 @@ class Contrastive:
     reference: str = ""  # run of the reference; empty: the model to start from
     guide: str = ""  # run of the matcher or grounder whose attention the target goes on following; empty: none
     lam1: float = 0.1  # weight of KL(guide ‖ target)
-    replace_every: int = 0  # epochs after which the best target of them becomes the reference; 0: never
-    lr: float = 1e-6  # learning rate of Adam
-    clip: float = 5.0  # largest norm of the gradient
-    epochs: int = 30  # how often each image is seen
-    patience: int = 0  # stop after so many epochs without a better CIDEr-D; 0, and CL(N): never
-    batch: int = 16  # images in a batch
-    captions_per_image: int = 5  # captions of each of them
-
-    uses_boxes: ClassVar[bool] = False
+    replace_every: Count = 0  # epochs after which the best target of them becomes the reference; 0: never
+    lr: float = 1e-6
+    patience: Count = 0  # stop after so many epochs without a better CIDEr-D; 0, and CL(N): never
 
     def __post_init__(self) -> None:
-        _config.check(self, zero=("patience", "replace_every"))
+        super().__post_init__()
         if self.nu == 0 or not (self.positive or self.negative):
             raise GroundlingError("nu must be above 0, and positive or negative must be")
 
@@ -86,15 +79,11 @@ class Contrastive:
         others, period = Mismatched.of(context), self.replace_every or self.epochs
         lengths = [min(period, self.epochs - done) for done in range(0, self.epochs, period)]
         return [
-            Stage(
+            self.stage(
                 f"cl {number + 1}" if self.replace_every else "cl",
                 self.losses(others, "earlier" if number or not self.reference else "reference"),
-                lr=self.lr,
                 epochs=epochs,
-                trains=("captioner",),
-                clip=self.clip,
                 watch="cider-d" if self.positive else "",
-                patience=self.patience,
             )
             for number, epochs in enumerate(lengths)
         ]
@@ -102,7 +91,7 @@ class Contrastive:
     def losses(self, others: Mismatched, reference: str) -> Losses:
         """Eq. 10. `earlier` is the target before the first step of the stage; it is saved with the parts."""
 
-        def cl(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+        def cl(m: ContrastedParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             if clock == Clock(0, 0) and reference == "earlier":
                 m.earlier.load_state_dict(m.captioner.state_dict())
             ratio, attn = log_ratio(m.captioner.eval(), getattr(m, reference), batch, others, self.sets)
@@ -117,12 +106,9 @@ class Contrastive:
 
         return cl
 
-    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)
-
 
 def log_ratio(
-    target: nn.Module, reference: nn.Module, batch: Batch, others: Mismatched, sets: int
+    target: TrainableCaptioner, reference: TrainableCaptioner, batch: Batch, others: Mismatched, sets: int
 ) -> tuple[Tensor, Tensor]:
     """Eq. 7 for the N captions of a batch, then for `sets` of other images in place of each, (N + N * sets,).
 
@@ -139,15 +125,14 @@ def log_ratio(
     return said.logp.sum(1) - usual, first.attn[:n, : batch.targets.shape[1]]
 
 
-def logp(captioner: nn.Module, batch: Batch, image_of: Tensor, tokens: Tensor) -> Tensor:
+def logp(captioner: TrainableCaptioner, batch: Batch, image_of: Tensor, tokens: Tensor) -> Tensor:
     """ln p(c | I) of captions (N, T + 1) and their images (N,)."""
     return told(captioner, batch, image_of, tokens).logp.sum(1)
 
 
-def told(captioner: nn.Module, batch: Batch, image_of: Tensor, tokens: Tensor) -> Decoding:
-    encoded = captioner.encode(batch.regions)[image_of]  # type: ignore[operator]
-    said: Decoding = captioner(encoded, tokens[:, :-1], tokens[:, 1:])
-    return said
+def told(captioner: TrainableCaptioner, batch: Batch, image_of: Tensor, tokens: Tensor) -> Decoding:
+    encoded = captioner.encode(batch.regions)[image_of]
+    return captioner(encoded, tokens[:, :-1], tokens[:, 1:])
 
 
 class Narrowed(nn.Module):

@@ -28,89 +28,53 @@ side of the consistency term; losses are means over words. We depart from (6) in
 and from the authors' code for video, which shows the localizer only the frames that people annotated: here it sees all.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
 
-from groundling.models.attention import Additive
 from groundling.models.localizer import Localizer, perceptron
-from groundling.models.updown import UpDown
 from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import TrainingContext, _config
-from groundling.recipes._captioning import aware, forced
-from groundling.regions.records import Layout
-from groundling.tensors import Batch, EncodedImage
-from groundling.text.classes import Classes
-from groundling.training.schedules import Plateau
-from groundling.training.stages import Clock, Losses, Parts, Stage
-from groundling.training.validate import caption_scores
-from groundling.types import Score, Vocab
+from groundling.recipes import AwareSize, Count, ModelRecipe, PlateauTraining, Share, TrainingContext
+from groundling.recipes._captioning import aware_updown, forced
+from groundling.recipes._types import Batch, CaptionerParts, Classes, Clock, Layout, Parts, Stage, Tensor, UpDownParts
+from groundling.tensors import Decoding, EncodedImage
+from groundling.types import Vocab
 
 
-@dataclass(frozen=True)
-class Cyclical:
+class CycleParts(UpDownParts):
+    localizer: Localizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cyclical(AwareSize, PlateauTraining, ModelRecipe):
     lam1: float = 0.5  # (8) weight of the decoding loss
     lam2: float = 0.5  # (8) weight of the reconstruction loss
-    others_loss: float = 1.0  # weight in the reconstruction loss of words that are neither nouns nor verbs
-    others_region: float = 1.0  # factor of the localized region of such words
+    others_loss: Share = 1.0  # weight in the reconstruction loss of words that are neither nouns nor verbs
+    others_region: Share = 1.0  # factor of the localized region of such words
     consistency: float = 0.0  # weight of KL(β ‖ α)
     layers: int = 1  # of the localizer; one is W_l of (6)
-    of_hidden: int = 0  # 1: the localizer is asked with h^A instead of the word
-    pretrain: int = 35  # epochs of the decoding loss alone; 0 with --start
+    of_hidden: bool = False  # the localizer is asked with h^A instead of the word
+    pretrain: Count = 35  # epochs of the decoding loss alone; 0 with --start
     epochs: int = 45  # epochs of the cycle
-    hidden: int = 1024  # size of v, h1 and h2
-    embed: int = 512  # size of a word's embedding
     attention: int = 512  # size of the space in which regions, h1 and words are compared
-    location: int = 300  # size of W_l l
-    dropout: float = 0.5  # of words, regions and h2
     lr: float = 1e-4  # learning rate of Adam, at the beginning of both stages
-    decay: float = 0.1  # factor of the learning rate when CIDEr-D has not become better for `plateau` epochs
-    plateau: int = 3  # epochs
-    clip: float = 5.0  # largest norm of the gradient
-    patience: int = 10  # end a stage after so many epochs without a better CIDEr-D; 0: never
-    batch: int = 32  # images in a batch
-    captions_per_image: int = 5  # captions of each of them
-    length: int = 16  # words of a caption; longer ones are cut
-    min_count: int = 5  # words that are rarer than this in the training captions are unknown
-    regions_per_image: int = 100  # at most, the first of the store
-
-    uses_boxes: ClassVar[bool] = False
-    saved_modules: ClassVar[tuple[str, ...]] = ("captioner",)
-
-    def __post_init__(self) -> None:
-        shares = ("others_loss", "others_region", "of_hidden", "dropout")
-        _config.check(self, shares=shares, zero=("of_hidden", "pretrain", "patience"))
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        encoder, attend_grid = aware(layout, classes, self.hidden, self.attention, self.location, self.dropout)
-        attend = Additive(self.hidden, self.attention)
-        captioner = UpDown(len(vocab), encoder, attend, self.hidden, self.embed, self.dropout, attend_grid)
+        captioner = aware_updown(self, vocab, layout, classes)
         ask = perceptron(self.hidden if self.of_hidden else self.embed, self.attention, self.layers)
         return Parts(captioner=captioner, localizer=Localizer(ask))
 
-    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
-        return {}
-
     def stages(self, context: TrainingContext) -> list[Stage]:
-        def stage(name: str, losses: Losses, epochs: int, *trains: str) -> Stage:
-            schedule = Plateau(self.decay, self.plateau)
-            return Stage(name, losses, self.lr, epochs, trains, self.clip, schedule, patience=self.patience)
+        first = [self.stage("decode", self.decode, epochs=self.pretrain)] if self.pretrain else []
+        return [*first, self.stage("cycle", self.cycle, "captioner", "localizer")]
 
-        first = [stage("decode", self.decode, self.pretrain, "captioner")] if self.pretrain else []
-        return [*first, stage("cycle", self.cycle, self.epochs, "captioner", "localizer")]
-
-    def decode(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+    def decode(self, m: CaptionerParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         return {"decode": cross_entropy(forced(m, batch).logp, batch.targets)}
 
-    def cycle(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+    def cycle(self, m: CycleParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         encoded = m.captioner.encode(batch.regions)[batch.image_of]
-        said = m.captioner(encoded, batch.inputs, batch.targets)
+        said: Decoding = m.captioner(encoded, batch.inputs, batch.targets)
         e = m.captioner.words(said.guess).unbind(1)  # (6): T of (N, E); the ids are leaves
         visual = batch.visual[:, 1:]
         shown = torch.where(visual, 1.0, self.others_region).to(said.logp)  # (N, T)
@@ -123,7 +87,7 @@ class Cyclical:
                 context = context + m.localizer(query, here.of_grid())[0]
             return context * shown[rows, t, None].to(context.dtype), beta
 
-        again = m.captioner(encoded, batch.inputs, batch.targets, look=localize)  # (7)
+        again: Decoding = m.captioner(encoded, batch.inputs, batch.targets, look=localize)  # (7)
         terms = {
             "decode": self.lam1 * cross_entropy(said.logp, batch.targets),
             "reconstruct": self.lam2 * cross_entropy(asked * again.logp, batch.targets),
@@ -131,6 +95,3 @@ class Cyclical:
         if self.consistency:
             terms["consistency"] = self.consistency * attention_kl(again.attn.detach(), said.attn, said.real)
         return terms
-
-    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)

@@ -15,46 +15,34 @@ feedback by rolling out each word. Both sides take a step on every batch. The la
 is learned, and falls.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
 
 from groundling import decoding
 from groundling.models.evaluator import Evaluator
 from groundling.objectives.contrastive import false_pairs, true_pairs
 from groundling.objectives.reinforce import reinforce
-from groundling.recipes import TrainingContext, _config
+from groundling.recipes import Adam, Batches, Recipe, TrainingContext
 from groundling.recipes._mismatched import Mismatched
+from groundling.recipes._types import Batch, CaptionerParts, Clock, Losses, Stage, Tensor, nn
 from groundling.recipes.scst import log_likelihood
-from groundling.tensors import Batch
-from groundling.training.stages import Clock, Losses, Parts, Stage
-from groundling.training.validate import caption_scores
-from groundling.types import PAD, Score
+from groundling.types import PAD
 
 
-@dataclass(frozen=True)
-class Gan:
+class GanParts(CaptionerParts):
+    evaluator: Evaluator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gan(Batches, Adam, Recipe):
     alpha: float = 1.0  # weight of the captioner's captions in what the evaluator learns
     beta: float = 1.0  # weight of captions of other images
     hidden: int = 512  # size of f and h
     embed: int = 512  # size of the evaluator's words
     samples: int = 5  # captions drawn for each image
     lr: float = 1e-4  # learning rate of Adam, for both sides
-    clip: float = 5.0  # largest norm of the gradient
-    epochs: int = 30  # how often each image is seen
-    batch: int = 16  # images in a batch
-    captions_per_image: int = 5  # captions of each of them
-
-    uses_boxes: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        _config.check(self)
 
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         layout = context.layout
@@ -62,10 +50,10 @@ class Gan:
 
     def stages(self, context: TrainingContext) -> list[Stage]:
         losses = self.losses(Mismatched.of(context), context.length + 1)
-        return [Stage("gan", losses, self.lr, self.epochs, ("captioner", "evaluator"), self.clip, watch="")]
+        return [self.stage("gan", losses, "captioner", "evaluator", watch="")]
 
     def losses(self, others: Mismatched, length: int) -> Losses:
-        def gan(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+        def gan(m: GanParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
             encoded = m.captioner.eval().encode(batch.regions)
@@ -79,7 +67,7 @@ class Gan:
         return gan
 
     def evaluator(
-        self, m: Parts, batch: Batch, drawn: Tensor, image_of: Tensor, others: Mismatched
+        self, m: GanParts, batch: Batch, drawn: Tensor, image_of: Tensor, others: Mismatched
     ) -> dict[str, Tensor]:
         """What the evaluator learns from true, drawn and mismatched captions, in one pass."""
         wrong = others.draw([batch.ids[i] for i in batch.image_of.tolist()], 1)[:, 1:].to(drawn.device)
@@ -92,6 +80,3 @@ class Gan:
             "drawn": self.alpha * false_pairs(logits[n : n + s]),
             "false": self.beta * false_pairs(logits[n + s :]),
         }
-
-    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)

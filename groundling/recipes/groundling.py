@@ -20,118 +20,62 @@ it gains; 4 makes CIDEr-D greater, and captions more alike. Where boxes matter m
 `groundling caption --grounder` lets the grounder look again at what was said.
 """
 
-from __future__ import annotations
+from dataclasses import dataclass, fields
+from typing import Any
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import nn
-
-from groundling.errors import GroundlingError
-from groundling.recipes import TrainingContext, _config
+from groundling.recipes import AwareSize, CaptionData, Count, ModelRecipe, SteppedAdam, TrainingContext
 from groundling.recipes._teachers import teacher
+from groundling.recipes._types import Classes, Layout, Parts, Stage, Vocab, nn
 from groundling.recipes.contrastive import Contrastive
 from groundling.recipes.multi_branch import MultiBranch
 from groundling.recipes.scst import Scst
-from groundling.regions.records import Layout
-from groundling.tensors import Batch
-from groundling.text.classes import Classes
-from groundling.training.stages import Parts, Stage
-from groundling.training.validate import caption_scores
-from groundling.types import Score, Vocab
 
 
-@dataclass(frozen=True)
-class Groundling:
+@dataclass(frozen=True, kw_only=True)
+class Groundling(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
     guide: str = ""  # run of the grounder or matcher that teaches the attention and judges the captions
     lam1: float = 0.1  # weight of KL(guide ‖ first branch)
     lam2: float = 0.1  # weight of the guide's score in the reward
     branches: int = 1  # K, how many attentions take turns
-    hidden: int = 512  # size of v, h1 and h2
-    embed: int = 300  # size of a word's embedding
-    attention: int = 256  # size of the space in which regions and h1 are compared
-    location: int = 64  # size of the embedding of a region's place
-    dropout: float = 0.5  # of words, regions and h2
-    lr: float = 5e-4  # learning rate of Adam
-    decay: float = 0.8  # factor of the learning rate every `decay_every` epochs
+    hidden: int = 512
+    embed: int = 300
+    attention: int = 256
+    location: int = 64
     decay_every: int = 3  # epochs, of all stages before the last together
-    clip: float = 5.0  # largest norm of the gradient
-    warmup_epochs: int = 12  # epochs with one attention alone; 0 to go on with a trained captioner (--start)
+    warmup_epochs: Count = 12  # epochs with one attention alone; 0 to go on with a trained captioner (--start)
     epochs: int = 3  # epochs with all of them
-    contrast: int = 1  # epochs of contrastive learning after that
+    contrast: Count = 1  # epochs of contrastive learning after that
     contrast_lr: float = 5e-5  # learning rate of these
     sets: int = 2  # captions of other images for every true one in these
-    scst_epochs: int = 0  # epochs of self-critical training
+    scst_epochs: Count = 0  # epochs of self-critical training
     scst_lr: float = 5e-5  # learning rate of these
     samples: int = 5  # captions drawn for each image in these
-    patience: int = 0  # stop a stage after so many epochs without a better CIDEr-D; 0: never
-    batch: int = 32  # images in a batch
-    captions_per_image: int = 5  # captions of each of them
-    length: int = 16  # words of a caption; longer ones are cut
-    min_count: int = 5  # words that are rarer than this in the training captions are unknown
-    regions_per_image: int = 100  # at most, the first of the store
-
-    uses_boxes: ClassVar[bool] = False
-    saved_modules: ClassVar[tuple[str, ...]] = ("captioner",)
-
-    def __post_init__(self) -> None:
-        _config.check(self, shares=("dropout",), zero=("warmup_epochs", "contrast", "scst_epochs", "patience"))
+    batch: int = 32
 
     def told(self) -> MultiBranch:
         """The stages that learn from true captions alone."""
-        return MultiBranch(
-            branches=self.branches,
-            guide=self.guide,
-            lam1=self.lam1,
-            hidden=self.hidden,
-            embed=self.embed,
-            attention=self.attention,
-            location=self.location,
-            dropout=self.dropout,
-            lr=self.lr,
-            decay=self.decay,
-            decay_every=self.decay_every,
-            clip=self.clip,
-            warmup_epochs=self.warmup_epochs,
-            epochs=self.epochs,
-            patience=self.patience,
-        )
+        return MultiBranch(**self._shared(MultiBranch))
 
     def contrasted(self) -> Contrastive:
-        return Contrastive(
-            guide=self.guide,
-            lam1=self.lam1,
-            sets=self.sets,
-            lr=self.contrast_lr,
-            clip=self.clip,
-            epochs=self.contrast,
-            patience=self.patience,
-        )
+        return Contrastive(**self._shared(Contrastive) | {"lr": self.contrast_lr, "epochs": self.contrast})
 
     def rewarded(self) -> Scst:
-        return Scst(
-            reward_model=self.guide,
-            lam2=self.lam2,
-            baseline="others",
-            samples=self.samples,
-            lr=self.scst_lr,
-            clip=self.clip,
-            epochs=self.scst_epochs,
-            patience=self.patience,
-        )
+        own = {"reward_model": self.guide, "baseline": "others", "lr": self.scst_lr, "epochs": self.scst_epochs}
+        return Scst(**self._shared(Scst) | own)
+
+    def _shared(self, recipe: type[MultiBranch | Contrastive | Scst]) -> dict[str, Any]:
+        """The fields that this recipe has in common with another."""
+        own = {field.name for field in fields(self)}
+        return {field.name: getattr(self, field.name) for field in fields(recipe) if field.name in own}
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         return self.told().parts(vocab, layout, classes)
 
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
-        if not self.guide:
-            raise GroundlingError("name the run of a grounder or matcher: --guide RUN (`groundling train two_branch`)")
         names = ("guide", "reward_model") if self.scst_epochs else ("guide",)
         found = {name: teacher(self.guide, context) for name in names}  # a checkpoint holds no tensor twice
         if self.contrast:  # room for what was learned before
-            found["earlier"] = self.parts(context.vocab, context.layout, context.classes).captioner
+            found["earlier"] = self.parts(context.vocab, context.layout, context.classes).get_submodule("captioner")
         return found
 
     def stages(self, context: TrainingContext) -> list[Stage]:
@@ -141,6 +85,3 @@ class Groundling:
             *contrasted,
             *(self.rewarded().stages(context) if self.scst_epochs else []),
         ]
-
-    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)

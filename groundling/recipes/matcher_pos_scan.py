@@ -23,71 +23,23 @@ Batch, learning rate and epochs are those of SCAN, to which the paper refers; th
 128 images.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor, nn
 
 from groundling.errors import GroundlingError
 from groundling.models.scan import Scan
-from groundling.recipes import TrainingContext, _config
-from groundling.recipes._matching import hardest_triplet, retrieval_scores
-from groundling.regions.records import Layout
-from groundling.tensors import Batch
-from groundling.text.classes import Classes
-from groundling.training.schedules import StepDecay
-from groundling.training.stages import Clock, Parts, Stage
-from groundling.types import Score, Vocab
+from groundling.recipes import MatcherRecipe, MatcherTraining, TrainingContext
+from groundling.recipes._types import Classes, Layout, Parts, Stage, Vocab
 
 
-@dataclass(frozen=True)
-class MatcherPosScan:
-    hidden: int = 1024  # size of v and e
-    embed: int = 300  # size of a word's embedding
-    temperature: float = 9.0  # τ of eq. 5, the inverse temperature of the attention; at most 30
-    nouns_only: int = 0  # 1: nouns alone share the attention of a region in eq. 4, not all words
-    margin: float = 0.2  # m of eq. 7
-    lr: float = 2e-4  # learning rate of Adam
-    decay: float = 0.1  # factor of the learning rate every `decay_every` epochs
-    decay_every: int = 15  # epochs
-    clip: float = 2.0  # largest norm of the gradient
-    epochs: int = 30  # how often each image is seen
-    patience: int = 0  # stop after so many epochs without a better rsum; 0: never
-    batch: int = 128  # images in a batch
-    captions_per_image: int = 5  # captions of each of them
-    length: int = 50  # words of a caption; longer ones are cut
-    min_count: int = 5  # words that are rarer than this in the training captions are unknown
-    regions_per_image: int = 36  # at most, the first of the store
-
-    uses_boxes: ClassVar[bool] = False
-    saved_modules: ClassVar[tuple[str, ...]] = ("matcher",)
-
-    def __post_init__(self) -> None:
-        _config.check(self, shares=("nouns_only",), zero=("nouns_only", "patience"))
+@dataclass(frozen=True, kw_only=True)
+class MatcherPosScan(MatcherTraining, MatcherRecipe):
+    nouns_only: bool = False  # nouns alone share the attention of a region in eq. 4, not all words
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        matcher = Scan(
-            len(vocab), layout.dim, self.hidden, self.embed, self.temperature, vocab.nouns, bool(self.nouns_only)
-        )
-        return Parts(matcher=matcher)
-
-    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
-        return {}
+        sizes = (layout.dim, self.hidden, self.embed, self.temperature)
+        return Parts(matcher=Scan(len(vocab), *sizes, vocab.nouns, bool(self.nouns_only)))
 
     def stages(self, context: TrainingContext) -> list[Stage]:
         if not any(context.vocab.nouns):
             raise GroundlingError("matcher_pos_scan needs nouns, and no word of this vocabulary is known to be one")
-        schedule = StepDecay(self.decay, self.decay_every)
-        return [
-            Stage("match", self.match, self.lr, self.epochs, ("matcher",), self.clip, schedule, "rsum", self.patience)
-        ]
-
-    def match(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        return {"triplet": hardest_triplet(m.matcher, batch, self.margin)}
-
-    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
-        return retrieval_scores(m.matcher, batches, device, context.validation_split)
+        return super().stages(context)

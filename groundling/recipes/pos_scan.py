@@ -13,84 +13,42 @@ We depart from (15) as the authors' code does. It computes KL(α ‖ β); the di
 the guide does not place does not count.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
-import torch
-from torch import Tensor, nn
-
-from groundling.errors import GroundlingError
-from groundling.models.attention import Additive
-from groundling.models.encoders import Plain
-from groundling.models.updown import UpDown
 from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import TrainingContext, _config
-from groundling.recipes._captioning import forced
+from groundling.recipes import (
+    CrossEntropyRecipe,
+    TrainingContext,
+    UpDownTraining,
+)
+from groundling.recipes._captioning import sampled, updown
 from groundling.recipes._teachers import guidance, teacher
-from groundling.regions.records import Layout
-from groundling.tensors import Batch
-from groundling.text.classes import Classes
-from groundling.training.schedules import StepDecay
-from groundling.training.stages import Clock, Parts, Stage
-from groundling.training.validate import caption_scores
-from groundling.types import Score, Vocab
+from groundling.recipes._types import Batch, Classes, Clock, Layout, Parts, Tensor, UpDownParts, Vocab, nn
+from groundling.tensors import Matcher
 
 
-@dataclass(frozen=True)
-class PosScan:
+class GuidedUpDownParts(UpDownParts):
+    guide: Matcher
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosScan(UpDownTraining, CrossEntropyRecipe):
     guide: str = ""  # run of the matcher whose attention is followed
     lam1: float = 0.1  # weight of KL(guide ‖ captioner), as in the authors' code
     lam1_reverse: float = 0.0  # weight of KL(captioner ‖ guide), as printed in eq. 15
-    hidden: int = 512  # size of v', h1 and h2; the paper takes 1024 for COCO
-    embed: int = 512  # size of a word's embedding
-    attention: int = 512  # size of w_a, eq. 12
-    dropout: float = 0.5  # of words, regions and h2
-    lr: float = 5e-4  # learning rate of Adam
-    decay: float = 0.8  # factor of the learning rate every `decay_every` epochs
-    decay_every: int = 3  # epochs
-    clip: float = 5.0  # largest norm of the gradient
-    epochs: int = 30  # how often each image is seen
-    patience: int = 0  # stop after so many epochs without a better CIDEr-D; 0: never
-    batch: int = 16  # images in a batch
-    captions_per_image: int = 5  # captions of each of them
-    length: int = 16  # words of a caption; longer ones are cut
-    min_count: int = 5  # words that are rarer than this in the training captions are unknown
-    regions_per_image: int = 36  # at most, the first of the store
-
-    uses_boxes: ClassVar[bool] = False
-    saved_modules: ClassVar[tuple[str, ...]] = ("captioner",)
-
-    def __post_init__(self) -> None:
-        _config.check(self, shares=("dropout",), zero=("patience",))
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        encoder = Plain(layout.dim, self.hidden, self.dropout)
-        attend = Additive(self.hidden, self.attention)
-        return Parts(captioner=UpDown(len(vocab), encoder, attend, self.hidden, self.embed, self.dropout))
+        return Parts(captioner=updown(self, vocab, layout))
 
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
-        if not self.guide:
-            raise GroundlingError(
-                "pos_scan follows a guide: name its run with --guide; `groundling train matcher_pos_scan` makes one"
-            )
         return {"guide": teacher(self.guide, context)}
 
-    def stages(self, context: TrainingContext) -> list[Stage]:
-        schedule = StepDecay(self.decay, self.decay_every)
-        return [Stage("xe", self.xe, self.lr, self.epochs, ("captioner",), self.clip, schedule, patience=self.patience)]
-
-    def xe(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        said = forced(m, batch)
+    def xe(self, m: GuidedUpDownParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+        said = sampled(m, batch, self.sampling, clock)
         (alpha, nouns), beta = guidance(m.guide, batch), said.attn
         return {
             "xe": cross_entropy(said.logp, batch.targets),
             "look": self.lam1 * attention_kl(alpha, beta, nouns),
             "look reverse": self.lam1_reverse * attention_kl(beta, alpha, nouns),
         }
-
-    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)

@@ -26,48 +26,48 @@ Dropout is off in both: with a draw of it for each, the captions would not be th
 the mean over the words that were drawn, as in the code that the papers build on.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from groundling import decoding
 from groundling.errors import GroundlingError
 from groundling.metrics.reward import BleuReward, CiderReward
 from groundling.objectives.reinforce import reinforce
-from groundling.recipes import TrainingContext, _config
+from groundling.recipes import PatientAdam, Recipe, TrainingContext
 from groundling.recipes._teachers import teacher
-from groundling.tensors import Batch, EncodedImage
-from groundling.training.stages import Clock, Losses, Parts, Stage
-from groundling.training.validate import caption_scores
-from groundling.types import BOS, Score
-
-Reward = Callable[[Parts, Batch, Tensor, Tensor], Tensor]  # captions (N, T) of the images (N,) of a batch -> (N,)
+from groundling.recipes._types import Batch, CaptionerParts, Clock, Losses, Stage, Tensor, nn
+from groundling.tensors import EncodedImage, Matcher
+from groundling.types import BOS
 
 
-@dataclass(frozen=True)
-class Scst:
+class RewardedParts(CaptionerParts):
+    reward_model: Matcher
+
+
+Reward = Callable[
+    [RewardedParts, Batch, Tensor, Tensor], Tensor
+]  # captions (N, T) of the images (N,) of a batch -> (N,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scst(PatientAdam, Recipe):
     reward_model: str = ""  # run of the matcher whose score is rewarded too; empty: none
     lam2: float = 1.0  # weight of its score, eq. 19
     bleu: float = 0.0  # weight of BLEU-4, from 0 to 1
     baseline: str = "greedy"  # what a drawn caption is compared with: greedy (eq. 18), or others that were drawn
     samples: int = 5  # captions drawn for each image
-    lr: float = 5e-5  # learning rate of Adam
-    clip: float = 5.0  # largest norm of the gradient
-    epochs: int = 80  # how often each image is seen
-    patience: int = 0  # stop after so many epochs without a better CIDEr-D; 0: never
+    lr: float = 5e-5
+    epochs: int = 80
     batch: int = 16  # images in a batch
 
-    uses_boxes: ClassVar[bool] = False
     captions_per_image: ClassVar[int] = 1  # those of the batch are not used: all captions of an image are references
 
     def __post_init__(self) -> None:
-        _config.check(self, zero=("patience",))
+        super().__post_init__()
         if self.baseline not in ("greedy", "others"):
             raise GroundlingError(f"baseline must be greedy or others; got {self.baseline!r}")
         if self.baseline == "others" and self.samples < 2:
@@ -77,13 +77,12 @@ class Scst:
         return {"reward_model": teacher(self.reward_model, context)} if self.reward_model else {}
 
     def stages(self, context: TrainingContext) -> list[Stage]:
-        losses = self.losses(self.reward(context), context.length + 1)
-        return [Stage("scst", losses, self.lr, self.epochs, ("captioner",), self.clip, patience=self.patience)]
+        return [self.stage("scst", self.losses(self.reward(context), context.length + 1))]
 
     def losses(self, reward: Reward, length: int) -> Losses:
         """Eq. 18, with several captions of each image, of at most `length` tokens."""
 
-        def scst(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+        def scst(m: RewardedParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
             encoded = m.captioner.eval().encode(batch.regions)
@@ -103,7 +102,7 @@ class Scst:
         captions = [[context.vocab.encode(c.tokens) for c in example.captions if c.tokens] for example in spoken]
         cider, bleu = CiderReward(captions), BleuReward(captions) if self.bleu else None
 
-        def reward(m: Parts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
+        def reward(m: RewardedParts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
             said, image = words.cpu().numpy(), np.array([number[name] for name in batch.ids])[image_of.cpu().numpy()]
             worth = cider(said, image)
             if bleu is not None:
@@ -115,9 +114,6 @@ class Scst:
 
         return reward
 
-    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)
-
 
 def of_others(worth: Tensor, samples: int) -> Tensor:
     """(N * samples,): the mean worth of the other captions of the same image."""
@@ -125,8 +121,7 @@ def of_others(worth: Tensor, samples: int) -> Tensor:
     return ((each.sum(1, keepdim=True) - each) / (samples - 1)).flatten()
 
 
-def log_likelihood(m: Parts, encoded: EncodedImage, words: Tensor) -> Tensor:
+def log_likelihood(m: CaptionerParts, encoded: EncodedImage, words: Tensor) -> Tensor:
     """(N, T): log p of each word of captions (N, T), which end at EOS or PAD, among the words that are said."""
     before = torch.cat([torch.full_like(words[:, :1], BOS), words[:, :-1]], 1)
-    logp: Tensor = m.captioner(encoded, before, words, mask_special=True).logp
-    return logp
+    return m.captioner(encoded, before, words, mask_special=True).logp

@@ -28,40 +28,37 @@ else of the detector is used afterwards. No score without boxes tells which epoc
 training: the last weights are kept, and `groundling ground --data` judges them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
 
 from groundling.errors import GroundlingError
 from groundling.models.grounder import Grounder, Phrases
 from groundling.objectives.distill import distill, soft_labels
 from groundling.objectives.max_margin import max_margin
 from groundling.objectives.nce import nce
-from groundling.recipes import TrainingContext, _config
+from groundling.recipes import CaptionData, Count, ModelRecipe, Share, SteppedAdam, TrainingContext
 from groundling.recipes._pseudo_labels import PseudoLabels
-from groundling.regions.records import Layout
-from groundling.tensors import Batch
-from groundling.text.classes import Classes
+from groundling.recipes._types import Batch, Classes, Clock, Layout, Losses, Parts, Score, Stage, Tensor, Vocab
 from groundling.text.vectors import read_vectors
 from groundling.training.meta_init import in_meta_init
 from groundling.training.parallel import gather, rank, world
-from groundling.training.schedules import StepDecay
-from groundling.training.stages import Clock, Losses, Parts, Stage
-from groundling.types import PAD, Score, Vocab
+from groundling.types import PAD
 
 
-@dataclass(frozen=True)
-class TwoBranch:
+class GrounderParts(Parts):
+    matcher: Grounder
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
     nce: float = 1.0  # weight of (5)
     distill: float = 1.0  # b of (6), the last weight of (4); 0: no detector is needed
     ranking: float = 0.0  # weight of (7)
-    stairs: int = 0  # a of (6), steps after each of which λ is 1 more; 0: it is b at once
+    stairs: Count = 0  # a of (6), steps after each of which λ is 1 more; 0: it is b at once
     margin: float = 0.1  # m of (7)
     contrast: float = 0.1  # τ of (5)
     softness: float = 0.05  # τ', of the soft maximum over regions, and τ of (4)
@@ -72,26 +69,21 @@ class TwoBranch:
     joint: int = 256  # size of f and g; the paper takes 512
     embed: int = 100  # learned numbers of a word
     vectors: str = ""  # word vectors beside them: a file of GloVe or word2vec in text form, or glove-6b-50d
-    vector_size: int = 0  # numbers of each of these
+    vector_size: Count = 0  # numbers of each of these
     hidden: int = 200  # size of the LSTM; the paper takes 300
     layers: int = 1  # of the LSTM; the paper takes 2
-    dropout: float = 0.3  # of words, phrases and regions; a third of it on the features
-    lr: float = 1e-3  # learning rate of Adam
-    decay: float = 0.3  # factor of the learning rate every `decay_every` epochs
-    decay_every: int = 3  # epochs
-    clip: float = 5.0  # largest norm of the gradient
-    epochs: int = 6  # how often each image is seen
-    batch: int = 32  # images in a batch
-    captions_per_image: int = 5  # captions of each of them
-    length: int = 40  # words of a caption; longer ones are cut
-    min_count: int = 2  # words that are rarer than this in the training captions are unknown
-    regions_per_image: int = 100  # at most, the first of the store
+    dropout: Share = 0.3  # of words, phrases and regions; a third of it on the features
+    lr: float = 1e-3
+    decay: float = 0.3
+    epochs: int = 6
+    batch: int = 32
+    length: int = 40
+    min_count: int = 2
 
-    uses_boxes: ClassVar[bool] = False
     saved_modules: ClassVar[tuple[str, ...]] = ("matcher",)
 
     def __post_init__(self) -> None:
-        _config.check(self, shares=("dropout",), zero=("stairs", "vector_size"))
+        super().__post_init__()
         if not (self.nce or self.distill or self.ranking):
             raise GroundlingError("nce, distill and ranking are all 0: nothing would be learned")
         if bool(self.vectors) != bool(self.vector_size):
@@ -122,21 +114,8 @@ class TwoBranch:
             return torch.zeros(len(vocab), self.vector_size)
         return torch.from_numpy(read_vectors(self.vectors, vocab.words, self.vector_size))
 
-    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
-        return {}
-
     def stages(self, context: TrainingContext) -> list[Stage]:
-        return [
-            Stage(
-                "ground",
-                self.losses(context),
-                lr=self.lr,
-                epochs=self.epochs,
-                trains=("matcher",),
-                clip=self.clip,
-                schedule=StepDecay(self.decay, self.decay_every),
-            )
-        ]
+        return [self.stage("ground", self.losses(context), "matcher")]
 
     def losses(self, context: TrainingContext) -> Losses:
         """Terms of (6) and (7), each weighted; only those that have a weight."""
@@ -149,7 +128,7 @@ class TwoBranch:
             )
         pseudo = PseudoLabels.of(context.vocab.words, labels) if self.distill else None
 
-        def terms(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+        def terms(m: GrounderParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             found = m.matcher.phrases_of(batch)
             v, y = m.matcher.see(batch.regions), m.matcher.read(found.words)
             out: dict[str, Tensor] = {}
@@ -190,7 +169,9 @@ class TwoBranch:
         scores = torch.einsum("prh,ph->pr", v[image], y)
         return distill(scores, soft_labels(evidence, valid, self.sharpness), valid, seen, self.softness)
 
-    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
+    def scores(
+        self, m: GrounderParts, batches: Iterable[Batch], context: TrainingContext, device: torch.device
+    ) -> list[Score]:
         return []
 
 

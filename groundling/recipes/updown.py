@@ -16,71 +16,18 @@ We depart from (9) and from W_e y as the code that the papers build on does: eac
 paper gives neither the batch size, nor dropout, nor the norm at which the gradient is clipped.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
-import torch
-from torch import Tensor, nn
-
-from groundling.models.attention import Additive
-from groundling.models.encoders import Plain
-from groundling.models.updown import UpDown
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import TrainingContext, _config
-from groundling.regions.records import Layout
-from groundling.tensors import Batch
-from groundling.text.classes import Classes
-from groundling.training.schedules import StepDecay
-from groundling.training.stages import Clock, Parts, Stage
-from groundling.training.validate import caption_scores
-from groundling.types import Score, Vocab
+from groundling.recipes import CrossEntropyRecipe, UpDownTraining
+from groundling.recipes._captioning import sampled, updown
+from groundling.recipes._types import Batch, Classes, Clock, Layout, Parts, Tensor, UpDownParts, Vocab
 
 
-@dataclass(frozen=True)
-class Updown:
-    hidden: int = 512  # size of v', h1 and h2; the paper takes 1024 for COCO
-    embed: int = 512  # size of a word's embedding
-    attention: int = 512  # size of w_a, eq. 12
-    dropout: float = 0.5  # of words, regions and h2
-    sampling: float = 0.0  # scheduled sampling: share of own words fed back, 0.05 more every 5 epochs up to this
-    lr: float = 5e-4  # learning rate of Adam
-    decay: float = 0.8  # factor of the learning rate every `decay_every` epochs
-    decay_every: int = 3  # epochs
-    clip: float = 5.0  # largest norm of the gradient
-    epochs: int = 30  # how often each image is seen
-    patience: int = 0  # stop after so many epochs without a better CIDEr-D; 0: never
-    batch: int = 16  # images in a batch
-    captions_per_image: int = 5  # captions of each of them
-    length: int = 16  # words of a caption; longer ones are cut
-    min_count: int = 5  # words that are rarer than this in the training captions are unknown
-    regions_per_image: int = 36  # at most, the first of the store
-
-    uses_boxes: ClassVar[bool] = False
-    saved_modules: ClassVar[tuple[str, ...]] = ("captioner",)
-
-    def __post_init__(self) -> None:
-        _config.check(self, shares=("dropout", "sampling"), zero=("patience",))
-
+@dataclass(frozen=True, kw_only=True)
+class Updown(UpDownTraining, CrossEntropyRecipe):
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        encoder = Plain(layout.dim, self.hidden, self.dropout)
-        attend = Additive(self.hidden, self.attention)
-        return Parts(captioner=UpDown(len(vocab), encoder, attend, self.hidden, self.embed, self.dropout))
+        return Parts(captioner=updown(self, vocab, layout))
 
-    def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
-        return {}
-
-    def stages(self, context: TrainingContext) -> list[Stage]:
-        schedule = StepDecay(self.decay, self.decay_every)
-        return [Stage("xe", self.xe, self.lr, self.epochs, ("captioner",), self.clip, schedule, patience=self.patience)]
-
-    def xe(self, m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        encoded = m.captioner.encode(batch.regions)[batch.image_of]
-        sampling = min(self.sampling, 0.05 * (clock.epoch // 5))
-        said = m.captioner(encoded, batch.inputs, batch.targets, sampling)
-        return {"xe": cross_entropy(said.logp, batch.targets)}
-
-    def scores(self, m: Parts, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:
-        return caption_scores(m.captioner, batches, context.length, device, context.validation_split)
+    def xe(self, m: UpDownParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+        return {"xe": cross_entropy(sampled(m, batch, self.sampling, clock).logp, batch.targets)}

@@ -298,7 +298,7 @@ def _is_kind_of(word: str, kind: str) -> bool:
     """By what the word most often means."""
     net = wordnet()
     synset = net.synset(word)
-    return synset is not None and net.synset(kind) in net.kinds(synset)
+    return synset is not None and net.synset(kind) in set(net.kinds(synset))
 
 
 def _clauses(caption: Caption) -> list[Span]:

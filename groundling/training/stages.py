@@ -8,20 +8,23 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from groundling.tensors import Batch
+from groundling.tensors import Batch, ImageTextMatcher, TrainableCaptioner
 from groundling.training.schedules import Schedule, constant
 
 
 class Parts(nn.Module):
-    """Modules by name: `Parts(captioner=..., guide=...)`, then `parts.captioner`."""
+    """Modules by name: `Parts(captioner=..., guide=...)`, then `parts.captioner`.
+
+    The annotations are of the parts that a trained model may have. A recipe with others annotates a subclass.
+    """
+
+    captioner: TrainableCaptioner
+    matcher: ImageTextMatcher
 
     def __init__(self, **parts: nn.Module) -> None:
         super().__init__()
         for name, part in parts.items():
             self.add_module(name, part)
-
-    def __getattr__(self, name: str) -> Any:
-        return super().__getattr__(name)
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Clock:
     step: int
 
 
-Losses = Callable[[Parts, Batch, Clock], Mapping[str, Tensor]]
+Losses = Callable[[Any, Batch, Clock], Mapping[str, Tensor]]  # of Parts, annotated as the recipe has them
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ JOBS = (
     Job("alone", "multi_branch", {"branches": 1, "epochs": 1}),
     *(Job(f"k{k}", "multi_branch", {"branches": k, "warmup_epochs": 0}, start="alone") for k in (1, 2, 3, 4, 5)),
     *(
-        Job(f"k{k}-all", "multi_branch", {"branches": k, "warmup_epochs": 0, "eliminate": 0}, start="alone")
+        Job(f"k{k}-all", "multi_branch", {"branches": k, "warmup_epochs": 0, "eliminate": False}, start="alone")
         for k in (2, 3, 4, 5)
     ),
     *(Job(f"heads{n}", "multihead", {"heads": n, "attention": 480}, start="alone") for n in HEADS),

@@ -1,0 +1,148 @@
+"""A trained model on disk: weights, and the names and fields of the recipes that made it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from groundling.errors import DataError, GroundlingError
+from groundling.recipes._protocol import ModelRecipe, Recipe
+from groundling.recipes._registry import recipe_class, recipe_name, renamed
+from groundling.types import Fingerprint, Score
+
+if TYPE_CHECKING:
+    from groundling.regions.records import Layout
+    from groundling.tensors import Captioner
+    from groundling.text.classes import Classes
+    from groundling.text.vocab import Vocabulary
+    from groundling.training.stages import Parts
+
+WEIGHTS, ABOUT = "model.safetensors", "model.json"
+FORMAT = 1
+CURE = "Copy the run again, or train it anew"  # of a description that cannot be used
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model and all that is needed to use it."""
+
+    recipe: ModelRecipe
+    parts: Parts  # those that the recipe keeps; in eval mode
+    vocab: Vocabulary
+    fingerprint: Fingerprint  # of the regions that it was trained on, and needs
+    layout: Layout  # of these regions
+    groundable: Classes  # the words that get a box
+    scores: tuple[Score, ...] = ()  # on the validation split, when it was kept
+    fine_tuning: tuple[Recipe, ...] = ()  # what it was trained with afterwards
+
+    @property
+    def captioner(self) -> Captioner:
+        if "captioner" not in self.recipe.saved_modules:
+            raise GroundlingError(f"{recipe_name(self.recipe)} makes no captions; train a captioner, as updown is")
+        captioner: Captioner = self.parts.captioner
+        return captioner
+
+    @property
+    def length(self) -> int:
+        """Tokens of its longest captions: the words that it was trained with, and EOS."""
+        return self.recipe.length + 1
+
+
+def builds_model(recipe: Recipe) -> TypeGuard[ModelRecipe]:
+    """Whether it has modules of its own."""
+    return hasattr(recipe, "parts")
+
+
+def save(folder: Path, model: Model) -> None:
+    """Write `model.safetensors` and `model.json`: what inference needs and nothing else."""
+    from groundling.files import saved
+    from groundling.regions import fingerprints
+    from groundling.training.checkpoint import write
+
+    about = {
+        "format": FORMAT,
+        "recipe": recipe_name(model.recipe),
+        "fields": asdict(model.recipe),
+        "fine_tuning": [{"recipe": recipe_name(one), "fields": asdict(one)} for one in model.fine_tuning],
+        "fingerprint": fingerprints.to_json(model.fingerprint),
+        "layout": asdict(model.layout),
+        "scores": [asdict(score) for score in model.scores],
+        "groundable": model.groundable.to_json(),
+        "vocab": model.vocab.to_json(),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / WEIGHTS, kept(model).state_dict(), {"recipe": about["recipe"]})
+    with saved(folder / ABOUT) as file:
+        file.write(json.dumps(about, ensure_ascii=False, indent=1).encode())
+
+
+def kept(model: Model) -> Parts:
+    """The parts that a model needs when training is over, without those that only helped."""
+    from groundling.training.stages import Parts
+
+    return Parts(**{name: getattr(model.parts, name) for name in model.recipe.saved_modules})
+
+
+def load(folder: Path | str) -> Model:
+    """The model that `groundling train --out` left in a folder, on the CPU; DataError if it is not whole."""
+    from groundling.training.checkpoint import read
+    from groundling.training.meta_init import fill
+
+    folder = Path(folder)
+    if not (folder / ABOUT).exists():
+        raise DataError(f"no model in {folder}: {ABOUT} is missing; train one with `groundling train`")
+    model = _described(folder / ABOUT)
+    weights, _ = read(folder / WEIGHTS)
+    try:
+        fill(model.parts, weights)
+    except RuntimeError as error:
+        first = str(error).splitlines()[1].strip()  # below a heading, one line for each weight
+        raise DataError(
+            f"{folder / WEIGHTS} is not of the run of its {ABOUT}, or of another version: "
+            f"copy both from one run, or train anew. {first}"
+        ) from error
+    model.parts.requires_grad_(False).eval()
+    return model
+
+
+def _described(path: Path) -> Model:
+    """The model that `model.json` describes, without weights yet."""
+    from groundling.regions import fingerprints
+    from groundling.regions.records import Layout
+    from groundling.text.classes import Classes
+    from groundling.text.vocab import Vocabulary
+    from groundling.training.meta_init import MetaInit
+
+    try:
+        about = json.loads(path.read_bytes())
+        if about["format"] != FORMAT:
+            raise DataError(f"it has format {about['format']!r}, this version reads {FORMAT}")
+        recipe = recipe_class(about["recipe"])(**renamed(about["recipe"], about["fields"]))
+        if not builds_model(recipe):
+            raise DataError(f"{about['recipe']} has no modules of its own")
+        fine_tuning = tuple(
+            _fine_tune_recipe(row["recipe"], row["fields"])
+            for row in about.get("fine_tuning", about.get("finishes", ()))
+        )
+        layout = Layout(**about["layout"] | {"grid": tuple(about["layout"]["grid"])})
+        vocab, classes = Vocabulary.from_json(about["vocab"]), Classes.from_json(about["groundable"])
+        scores = tuple(Score(**score) for score in about["scores"])
+        fingerprint = fingerprints.from_json(about["fingerprint"])
+        with MetaInit():
+            parts = recipe.parts(vocab, layout, classes)
+        model = Model(recipe, parts, vocab, fingerprint, layout, classes, scores, fine_tuning)
+        return replace(model, parts=kept(model))
+    except GroundlingError as error:
+        raise DataError(f"{path} does not describe a model: {error}. {CURE}") from error
+    except (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
+        told = str(error).partition("\n")[0]  # of torch, about sizes that no module can have
+        raise DataError(f"{path} does not describe a model: {type(error).__name__}: {told}. {CURE}") from error
+
+
+def _fine_tune_recipe(name: str, stored: dict[str, Any]) -> Recipe:
+    """What a model was trained with afterwards, without fields that recipes of this version no longer have."""
+    made = recipe_class(name)
+    known = {field.name for field in fields(made)}
+    return made(**{field: value for field, value in renamed(name, stored).items() if field in known})
