@@ -34,7 +34,7 @@ hooks: .venv-test/installed
 	.venv-test/bin/pre-commit install
 
 docs: .venv-docs/installed
-	.venv-docs/bin/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
 weights: .venv-test/installed
 	@test -n "$(DATA)" || { echo "name the data set: make weights DATA=FOLDER"; exit 2; }

@@ -97,7 +97,7 @@ def recipe_page(name: str) -> str:
 
 
 def markdown(docstring: str) -> str:
-    """A docstring as Markdown: paragraphs and lists flow; what is indented, and numbered equations, stand as they are."""
+    """A docstring as Markdown: paragraphs and lists flow; indented lines and numbered equations stand as they are."""
     return "\n\n".join(part for block in re.split(r"\n\s*\n", docstring.strip("\n")) for part in _parts(block))
 
 

@@ -24,7 +24,7 @@ from groundling.recipes._config import read as settings_of
 
 ROOT = Path(__file__).parent.parent.parent
 VECTORS = ROOT / "tests" / "vectors"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("tutorial*/*.md")), *sorted((ROOT / "docs/api").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("tutorials/*.md")), *sorted((ROOT / "docs/api").glob("*.md"))]
 SCENES = 24  # drawn instead of hundreds
 SMALL = {"epochs": 1, "hidden": 16, "embed": 16, "attention": 16, "joint": 16, "batch": 8, "min_count": 1}
 MINUTES = ("groundling reproduce ", "groundling train two_branch", "groundling train groundling ", "--source photos")
@@ -41,14 +41,22 @@ def is_slow(block: Block) -> bool:
     return any(part in line for part in MINUTES for line in block.text.splitlines() if "--help" not in line)
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that the pages take for granted."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that the pages take for granted."""
+    folder = tmp_path_factory.mktemp("files")
     drawn = ["--images", str(SCENES), "--size", "128", "--workers", "1", "--splits", "0.5", "0.25", "0.25"]
-    assert main(["scenes", "data/flickr30k", *drawn]) == 0
-    photos_with_captions(tmp_path)
-    files_of_evaluators(tmp_path)
+    assert main(["scenes", str(folder / "data/flickr30k"), *drawn]) == 0
+    photos_with_captions(folder)
+    files_of_evaluators(folder)
+    return folder
+
+
+@pytest.fixture
+def place(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a page's code runs: a copy of these files."""
+    shutil.copytree(files, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -57,7 +65,7 @@ def photos_with_captions(place: Path) -> None:
     (place / "my/data").mkdir(parents=True)
     (place / "new").mkdir()
     rows = ["image\tcaption"]
-    for example in load("data/flickr30k", annotated=False):
+    for example in load(place / "data/flickr30k", annotated=False):
         shutil.copy(example.media, place / "my/data" / Path(example.media).name)
         rows += [f"{Path(example.media).name}\t{caption.text}" for caption in example.captions]
     (place / "my/data/captions.tsv").write_text("\n".join(rows))
@@ -68,7 +76,7 @@ def photos_with_captions(place: Path) -> None:
 
 def files_of_evaluators(place: Path) -> None:
     """COCO results and references, captions with links of two systems, submissions for the official evaluators."""
-    examples = list(load("data/flickr30k", "test", annotated=False))
+    examples = list(load(place / "data/flickr30k", "test", annotated=False))
     texts = [{"image_id": i, "caption": c.text} for i, e in enumerate(examples) for c in e.captions]
     images = [{"id": i, "file_name": f"{i}.jpg"} for i in range(len(examples))]
     write(place / "captions_val2014.json", {"images": images, "annotations": texts})
@@ -170,6 +178,11 @@ def test_all_code_of_a_page_runs(page: Path, place: Path, capsys: pytest.Capture
 def test_code_that_nothing_runs_is_not_shown_as_code(page: Path) -> None:
     """A block in another language would be passed over in silence: `text` says that it is none."""
     assert {block.language for block in blocks(page, ROOT)} <= {*SHELLS, "text"}
+
+
+def test_the_home_page_shows_code_of_the_readme() -> None:
+    shown = [block.text for block in blocks(ROOT / "docs/index.md", ROOT)]
+    assert shown and set(shown) <= {block.text for block in blocks(ROOT / "README.md", ROOT)}
 
 
 def test_a_wrong_output_is_noticed() -> None:
