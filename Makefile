@@ -1,8 +1,9 @@
 # Two commands do everything: `make demo` and `make test`. Each makes its own virtual environment on first use.
+# `make docs` builds the documentation into site/. `make hooks` runs the checks of `make test` at each commit and push.
 # `make weights DATA=FOLDER` trains what is in groundling/weights/ anew, in hours; it goes on where it was stopped.
 PYTHON ?= python3
 
-.PHONY: demo test weights clean
+.PHONY: demo test hooks docs weights clean
 .DEFAULT_GOAL := demo
 
 .venv/installed: pyproject.toml constraints.txt
@@ -15,6 +16,11 @@ PYTHON ?= python3
 	.venv-test/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
 
+.venv-docs/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
 demo: .venv/installed
 	.venv/bin/groundling demo demo
 
@@ -24,10 +30,16 @@ test: .venv-test/installed
 	.venv-test/bin/mypy
 	.venv-test/bin/pytest
 
+hooks: .venv-test/installed
+	.venv-test/bin/pre-commit install
+
+docs: .venv-docs/installed
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
 weights: .venv-test/installed
 	@test -n "$(DATA)" || { echo "name the data set: make weights DATA=FOLDER"; exit 2; }
 	.venv-test/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[vectors]'
 	.venv-test/bin/python tools/make_weights.py "$(DATA)"
 
 clean:
-	rm -rf .venv .venv-test demo build *.egg-info
+	rm -rf .venv .venv-test .venv-docs site demo build *.egg-info

@@ -1,0 +1,63 @@
+"""The walks of docs/architecture.md are those that the code takes."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+WALKS = ("photo", "batch", "score")
+MOST = 25  # files in which a reader follows a photo from the command to the boxes
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("walks", ROOT / "tools" / "walks.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look for it there
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def walks(tool: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    found: dict[str, Any] = tool.walks(tmp_path_factory.mktemp("walks"))
+    return found
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_the_page_shows_the_walk_that_the_code_takes(name: str, tool: ModuleType, walks: dict[str, Any]) -> None:
+    page = tool.section(name, tool.PAGE.read_text(encoding="utf-8"))
+    assert page == tool.table(walks[name]), "run: python tools/walks.py --write"
+
+
+@pytest.mark.xfail(strict=True, reason="34 files; one pass of the grounder and one path for all callers make it fewer")
+def test_a_photo_passes_through_few_files(walks: dict[str, Any]) -> None:
+    assert len(walks["photo"].way) <= MOST
+
+
+def test_a_walk_counts_functions_that_run_and_not_modules_that_are_imported(tool: ModuleType) -> None:
+    def work() -> None:
+        from groundling import boxes, types  # noqa: F401
+
+        types.Score("x", 0.5, 1, "x")  # made by a function that no file has
+        str(types.Score("x", 0.5, 1, "x"))
+
+    assert tool.measured(work).way == ["types.py"]
+
+
+def test_with_a_function_named_only_what_runs_inside_it_counts(tool: ModuleType) -> None:
+    from groundling.text import words
+    from groundling.text.singular import singular
+
+    def work() -> None:
+        singular("dogs")
+        words.caption("two dogs")
+
+    assert tool.measured(work, ("text/words.py", "caption")).way == ["text/words.py"]

@@ -1,0 +1,60 @@
+"""Pages of the site that are made from docstrings and from files of the repository."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from groundling.recipes import RECIPES
+
+pytest.importorskip("mkdocs")
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_pages", ROOT / "tools" / "docs_pages.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_equations_stand_as_they_are_and_prose_flows(tool: ModuleType) -> None:
+    made = tool.markdown("A title.\n\nWe take\ntwo lines:\n\n (1)  a_t = b_t\n(2)  c*d\n\nwith x_i of `x_j`.")
+    assert made == "A title.\n\nWe take two lines:\n\n```text\n (1)  a_t = b_t\n(2)  c*d\n```\n\nwith x\\_i of `x_j`."
+
+
+def test_a_list_stays_a_list(tool: ModuleType) -> None:
+    assert tool.markdown(" 1. One\n    and more.\n 2. Two.") == "1. One and more.\n2. Two."
+
+
+def test_flags_below_a_sentence_stand_as_they_are(tool: ModuleType) -> None:
+    assert tool.markdown("Variants:\n  --lam1 0.6   Table 10") == "Variants:\n\n```text\n  --lam1 0.6   Table 10\n```"
+
+
+@pytest.mark.parametrize("name", [*RECIPES])
+def test_the_page_of_a_recipe_has_every_numbered_equation_and_every_setting(name: str, tool: ModuleType) -> None:
+    docstring, settings = tool.read(name)
+    page = tool.recipe_page(name)
+    equations = [line for line in docstring.splitlines() if re.match(r" *\(\d[\d, ]*\)  ", line)]
+    code = "\n".join(re.findall(r"```text\n(.*?)```", page, re.DOTALL)).splitlines()
+    assert [line for line in equations if line not in code] == []
+    assert all(f"| `--{one.name.replace('_', '-')}` |" in page for one in settings)
+
+
+def test_links_of_copied_files_point_to_pages(tool: ModuleType) -> None:
+    folder = Path("groundling/weights")
+    assert tool.relinked("[more](../../docs/results.md)", folder) == "[more](results.md)"
+    assert tool.relinked("[`updown`](../recipes/updown.py)", folder) == "[`updown`](recipes/updown.md)"
+    assert tool.relinked("[types](../types.py)", folder) == "types (`groundling/types.py`)"
+    assert tool.relinked("[site](https://example.org)", folder) == "[site](https://example.org)"
+
+
+def test_absent_pages_are_left_out_of_the_navigation(tool: ModuleType) -> None:
+    nav = [{"Home": "index.md"}, {"Guides": [{"A": "a.md"}, {"B": "b.md"}]}]
+    assert tool._present(nav, {"b.md"}) == [{"Home": "index.md"}, {"Guides": [{"A": "a.md"}]}]
