@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from groundling.audit import Auditor
+from groundling.audit import Auditor, foils
 from groundling.audit.verdicts import best_overlap
 from groundling.data.dataset import load
-from groundling.evaluation import foils
 from groundling.evaluation.evidence import caption_evidence
 from groundling.formats.grounded import Place
 from groundling.inference import load_grounder

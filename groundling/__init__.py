@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from groundling.client import Client
     from groundling.inference import (
         BeamSearch,
         GroundedCaptioner,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     )
     from groundling.report.coco import coco_boxes, coco_results
     from groundling.report.picture import draw
+    from groundling.serve.client import Client
     from groundling.types import Example, GroundedCaption, Link, Score
 
 __all__ = [
@@ -49,7 +49,7 @@ __all__ = [
     "load_grounder",
 ]
 _HOME = {
-    "client": ("Client",),
+    "serve.client": ("Client",),
     "inference": (
         "BeamSearch",
         "GroundedCaptioner",

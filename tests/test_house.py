@@ -21,20 +21,10 @@ TENSOR = LOW | {"tensors", "boxes"}
 MEDIA = {"images", "video"}
 BRICKS = TENSOR | MEDIA | {"text", "data", "regions", "models", "objectives", "metrics", "decoding"}
 USE = BRICKS | {"recipes", "training"}
-ALL = USE | {
-    "inference",
-    "evaluation",
-    "scenes",
-    "report",
-    "papers",
-    "formats",
-    "audit",
-    "labels",
-    "search",
-    "__version__",
-}
+PRODUCTS = {"formats", "audit", "labels", "search", "serve"}
+ALL = USE | PRODUCTS | {"inference", "evaluation", "scenes", "report", "papers", "__version__"}
 MAY_IMPORT = {  # a module or package -> what of ours it may import, itself aside; the longest name that fits counts
-    "__init__": {"client", "inference", "report", "types"},
+    "__init__": {"serve", "inference", "report", "types"},
     "__main__": {"cli"},
     "cli": {"commands", "errors"},
     "errors": set(),
@@ -57,14 +47,13 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
     "training.run": BRICKS | {"recipes"},
     "recipes": BRICKS | {"training"},
     "inference": USE,
-    "evaluation": USE | {"inference"},
+    "evaluation": USE | {"inference", "formats"},
     "scenes": TENSOR | MEDIA | {"text", "data", "regions"},
     "report": TENSOR | MEDIA | {"data"},
     "audit": USE | {"inference", "evaluation", "formats", "report"},
     "labels": USE | {"inference", "evaluation", "report"},
-    "search": TENSOR | {"labels"},
-    "client": LOW,
-    "serve": USE | {"inference", "report"},
+    "search": TENSOR | {"labels", "text"},
+    "serve": USE | {"inference", "report", "__version__"},
     "papers": USE | {"inference", "evaluation", "report", "__version__"},
     "commands": ALL,
 }

@@ -78,8 +78,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _looked(pred: Path, names: list[str], args: argparse.Namespace) -> list[Statistics]:
     """grounding and grounding-ref: the image of a caption is the file that the references name, else its id."""
-    from groundling import caption_score
     from groundling.errors import DataError
+    from groundling.evaluation import caption_score
     from groundling.metrics.caption_files import read_file_names, read_predictions, read_references
 
     wanted = [name for name in names if name.startswith("grounding")]

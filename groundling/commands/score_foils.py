@@ -42,10 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from groundling.audit import Auditor
+    from groundling.audit import Auditor, foils
     from groundling.data.dataset import load
     from groundling.errors import DataError
-    from groundling.evaluation import foils
     from groundling.inference import load_grounder
     from groundling.regions.fingerprints import require
     from groundling.regions.store import Store

@@ -110,7 +110,7 @@ def _statistics(judged: Judgements, args: argparse.Namespace) -> list[Statistics
         raise DataError(f"{args.file}: no references of {bare!r}: give --refs, or columns that begin with 'reference'")
     found = score_captions(captions, references, plain) if plain else []
     if looked:
-        from groundling import caption_score
+        from groundling.evaluation import caption_score
 
         images = {str(i): one.image for i, one in enumerate(judged.candidates)}
         options = {"model": args.model, "images": args.images, "regions": args.regions, "quiet": False}

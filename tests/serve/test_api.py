@@ -19,9 +19,9 @@ from clips import write_clip
 from starting import PHOTOS, Running, running
 
 import groundling
-from groundling.client import Client, ServerError
 from groundling.errors import GroundlingError
 from groundling.serve import openapi
+from groundling.serve.client import Client, ServerError
 
 CAT, ASTRONAUT = PHOTOS / "cat.jpg", PHOTOS / "astronaut.jpg"
 LINES = "application/x-ndjson"
