@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from groundling.audit.known import NO_THING, SAME, Known
 from groundling.audit.verdicts import (
     CANNOT_TELL,
@@ -76,7 +78,7 @@ class Auditor:
     """Judges captions by images, with a grounder that was calibrated."""
 
     def __init__(self, grounder: PhraseGrounder, thresholds: Thresholds) -> None:
-        if grounder.calibration is None:
+        if grounder.calibration is None and thresholds.calibration is None:
             raise GroundlingError(
                 "this grounder does not know what is not there: fit that with `groundling ground --calibrate`"
             )
@@ -98,24 +100,31 @@ class Auditor:
         found = caption_evidence(self.grounder, regions, caption, self._instead)
         return tuple(self._judged(one, _given(one.span, places)) for one in found)
 
+    def probable(self, similarity: Sequence[float]) -> list[float]:
+        """How likely phrases are in an image, by the similarity of their best regions."""
+        fitted = self.thresholds.calibration or self.grounder.calibration
+        assert fitted is not None  # the constructor refuses a grounder without one
+        return [float(p) for p in fitted(np.asarray(similarity, float))]
+
     def _instead(self, noun: str, lemma: str) -> str | None:
         found = self.known.find(noun, lemma)
         return found.word if found else None
 
     def _judged(self, one: PhraseEvidence, given: Place | None) -> Judged:
         found = self.known.find(one.noun, one.lemma)
-        if found is None or one.probability is None:
+        if found is None:
             named = {one.noun, one.lemma} & NO_THING
             reason = "it names no thing that has a place" if named else f"the grounder never learned {one.noun!r}"
             return Judged(one.phrase, one.span, one.noun, one.lemma, CANNOT_TELL, None, reason=reason, given=given)
         overlap = None if given is None else best_overlap(given, [place.box for place in one.likely])
+        [probability] = self.probable([one.similarity])
         return Judged(
             one.phrase,
             one.span,
             one.noun,
             one.lemma,
-            self._verdict(one.probability, overlap),
-            one.probability,
+            self._verdict(probability, overlap),
+            probability,
             one.likely,
             asked=found.word if found.how != SAME else "",
             how=found.how,

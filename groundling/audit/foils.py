@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from random import Random
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groundling.audit.auditor import Auditor
 from groundling.audit.verdicts import CANNOT_TELL, GROUNDED, NOT_THERE
+from groundling.errors import DataError
 from groundling.evaluation.evidence import phrases_of
 from groundling.inference.grounder import best_similarity
 from groundling.metrics.agreement import area_under_curve
-from groundling.metrics.calibration import expected_calibration_error, reliability
+from groundling.metrics.calibration import Isotonic, expected_calibration_error, isotonic, reliability
 from groundling.metrics.statistics import Array, Statistics, mean_statistics, signature
 from groundling.progress import track
 from groundling.regions.store import Store
@@ -157,9 +160,9 @@ def judge(auditor: Auditor, foils: Sequence[Foil], store: Store, *, quiet: bool 
         asked = [_asked(auditor, foil, words, lemma) for words, lemma in _both(foil)]
         ranking = auditor.grounder.rank(store[foil.image], [foil.true, foil.foil, *asked, *foil.others])
         found = best_similarity(ranking.similarity).tolist()
-        likely = auditor.grounder.evidence(ranking.similarity)
+        likely = auditor.probable(found)
         rows.append((found[0], found[1], min(found[4:], default=np.inf)))
-        probable.append((float(likely[0] or 0), float(likely[1] or 0)))
+        probable.append((likely[0], likely[1]))
         both = [_verdict(auditor, foil, *one) for one in zip(_both(foil), likely[2:4], strict=True)]
         verdicts.append((both[0], both[1]))
     true, false, lowest = np.array(rows, float).reshape(-1, 3).T
@@ -178,10 +181,26 @@ def _asked(auditor: Auditor, foil: Foil, words: Words, lemma: str) -> Words:
     return words if found is None else (*words[: foil.head], found.word, *words[foil.head + 1 :])
 
 
-def _verdict(auditor: Auditor, foil: Foil, said: tuple[Words, str], probability: float | None) -> str:
-    if auditor.known.find(said[0][foil.head], said[1]) is None or probability is None:
+def _verdict(auditor: Auditor, foil: Foil, said: tuple[Words, str], probability: float) -> str:
+    if auditor.known.find(said[0][foil.head], said[1]) is None:
         return CANNOT_TELL
     return GROUNDED if probability >= auditor.thresholds.present else NOT_THERE
+
+
+def calibrate(scores: FoilScores) -> tuple[Isotonic, float]:
+    """A calibration fitted on the foils of one half of the images, and its expected error on those of the other."""
+    first = np.array([blake2b(foil.image.encode(), digest_size=1).digest()[0] % 2 == 0 for foil in scores.foils], bool)
+    if not (first.any() and (~first).any()):
+        raise DataError("there are too few images to fit on one half and judge on the other")
+
+    def half(where: NDArray[np.bool_]) -> tuple[Array, Array]:
+        n = int(where.sum())
+        values = np.concatenate([scores.true[where], scores.false[where]])
+        return values, np.concatenate([np.ones(n), np.zeros(n)])
+
+    fitted = isotonic(*half(first))
+    values, truth = half(~first)
+    return fitted, expected_calibration_error(reliability(fitted(values), truth))
 
 
 def by_frequency(auditor: Auditor, scores: FoilScores) -> list[dict[str, object]]:

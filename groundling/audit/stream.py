@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -67,18 +67,18 @@ def judge_rows(
     reading: Reading,
     done: dict[int, str] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The lines of an audit; see docs/audit.md. `done`: row -> caption of what needs no verdict any more."""
-    known, by = done or {}, signature(auditor)
+    """The lines of an audit; see docs/audit.md. `done`: row -> hash of what needs no verdict any more."""
+    known, by = done or {}, signature(auditor, reading)
     rest = iter(rows)
     while window := list(islice(rest, WINDOW)):
-        yield from (
-            {"row": row.number, "error": row.reason}
-            for row in window
-            if isinstance(row, BadRow) and row.number not in known
-        )
         by_image: dict[str, list[Row]] = {}
         for row in window:
-            if isinstance(row, Row) and row.number not in known:
+            if row.number in known:
+                if known[row.number] != input_hash(row):
+                    raise DataError(f"row {row.number} is not what was judged before: use --overwrite, or another -o")
+            elif isinstance(row, BadRow):
+                yield {"row": row.number, "input": input_hash(row), "error": row.reason}
+            else:
                 by_image.setdefault(row.image, []).append(row)
         groups = iter(by_image.values())
         while some := list(islice(groups, IMAGES)):
@@ -91,10 +91,14 @@ def _judge(
     items: list[Item] = []
     for row in rows:
         try:
-            width, height = (round(side) for side in look(row.image).size[0].tolist())
+            regions = look(row.image)
+            if not regions.valid.any():
+                raise DataError(f"{row.image}: no region was found in it")
+            width, height = (round(side) for side in regions.size[0].tolist())
             items.append(Item(row, reading.grounded(row, (width, height)), (width, height)))
         except DataError as error:
-            yield {"row": row.number, "image": row.image, "caption": row.text, "error": str(error)}
+            about = {"row": row.number, "input": input_hash(row), "image": row.image, "caption": row.text}
+            yield about | {"error": str(error)}
     captions = parse([item.grounded.text for item in items])
     judged = [
         auditor.judge(look(item.row.image), caption, item.grounded.places)
@@ -108,6 +112,7 @@ def _judge(
 def _line(item: Item, judged: Sequence[Judged], fixed: str | None, by: str) -> dict[str, Any]:
     row: dict[str, Any] = {
         "row": item.row.number,
+        "input": input_hash(item.row),
         "image": item.row.image,
         "caption": item.grounded.text,
         "width": item.size[0],
@@ -138,9 +143,15 @@ def _scaled(place: Place, across: float, down: float) -> Place:
     return Place(place.span, boxes, tuple((x * across, y * down) for x, y in place.points))
 
 
-def signature(auditor: Auditor) -> str:
-    """Which grounder and thresholds judged: the beginning of a hash."""
-    told = json.dumps([digest(auditor.grounder), auditor.thresholds.to_json()])
+def input_hash(row: Row | BadRow) -> str:
+    """Which caption of which image a row was."""
+    told = row.reason if isinstance(row, BadRow) else f"{row.image}\n{row.text}"
+    return hashlib.sha256(told.encode(errors="replace")).hexdigest()[:12]
+
+
+def signature(auditor: Auditor, reading: Reading) -> str:
+    """Which grounder and thresholds judged, and how captions were read: the beginning of a hash."""
+    told = json.dumps([digest(auditor.grounder), auditor.thresholds.to_json(), asdict(reading)])
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
@@ -183,12 +194,12 @@ def mend(path: Path) -> None:
 
 
 def written(path: Path, by: str) -> dict[int, str]:
-    """row -> caption of what an audit has judged already; DataError where another grounder or other thresholds did."""
+    """row -> hash of what an audit has judged already; DataError where another grounder or other options did."""
     done: dict[int, str] = {}
     for line in read_lines(path):
         if line.get("by", by) != by:
             raise DataError(
-                f"{path} was judged by another grounder or other thresholds: use --overwrite, or another -o"
+                f"{path} was judged by another grounder or with other options: use --overwrite, or another -o"
             )
-        done[line["row"]] = str(line.get("caption", ""))
+        done[line["row"]] = str(line.get("input", ""))
     return done

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from groundling.errors import DataError
 from groundling.formats.grounded import Place
+from groundling.metrics.calibration import Isotonic
 from groundling.types import Box
 
 GROUNDED = "grounded"
@@ -29,13 +30,15 @@ class Thresholds:
     present: float = 0.3  # a phrase that is less likely to be in the image is not there
     overlap: float = 0.1  # intersection over union with a likely place from which a given box is right
     learned: int = 1500  # so many of the most frequent words of the grounder's vocabulary count as learned
+    calibration: Isotonic | None = None  # similarity -> probability, fitted on foils; None: the grounder's own
 
     def __post_init__(self) -> None:
         if not (0 <= self.present <= 1 and 0 <= self.overlap <= 1 and self.learned >= 1):
             raise DataError("present and overlap are from 0 to 1, learned is 1 or more")
 
     def to_json(self) -> dict[str, Any]:
-        return {"format": FORMAT, **asdict(self)}
+        row = {"format": FORMAT, "present": self.present, "overlap": self.overlap, "learned": self.learned}
+        return row | ({"calibration": self.calibration.to_json()} if self.calibration else {})
 
 
 def read_thresholds(folder: Path) -> Thresholds:
@@ -47,7 +50,8 @@ def read_thresholds(folder: Path) -> Thresholds:
         row = json.loads(path.read_bytes())
         if row["format"] != FORMAT:
             raise DataError(f"it has format {row['format']!r}, this version reads {FORMAT}")
-        return Thresholds(float(row["present"]), float(row["overlap"]), int(row["learned"]))
+        fitted = Isotonic.from_json(row["calibration"]) if "calibration" in row else None
+        return Thresholds(float(row["present"]), float(row["overlap"]), int(row["learned"]), fitted)
     except (OSError, KeyError, TypeError, ValueError, RecursionError, DataError) as error:
         raise DataError(f"{path} is damaged; remove it to judge by the defaults: {error}") from error
 

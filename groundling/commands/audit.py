@@ -108,11 +108,11 @@ def _judge(
     look = regions_of(auditor.grounder, find, Store.open(args.regions) if args.regions else None)
     if args.overwrite:
         out.unlink(missing_ok=True)
+    reading = stream.Reading(args.format, args.resized, args.max_pixels, args.fix or "")
     done: dict[int, str] = {}
     if out.exists():
         stream.mend(out)
-        done = stream.written(out, stream.signature(auditor))
-    reading = stream.Reading(args.format, args.resized, args.max_pixels, args.fix or "")
+        done = stream.written(out, stream.signature(auditor, reading))
     total = sum(1 for _ in _rows(args, data)) - len(done)
     lines = stream.judge_rows(auditor, _rows(args, data), look, reading, done)
     with out.open("a", encoding="utf-8") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -150,8 +151,6 @@ def _bad(row: Row | BadRow, reason: str, tally: Tally, problems: IO[str] | None)
 
 def _kind(reason: str) -> str:
     """A reason without its numbers and names, to be counted with others of its kind."""
-    import re
-
     return re.sub(r"'[^']*'", "'…'", re.sub(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", "#", reason))
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from groundling.commands.score_table import add_bootstrap, ends, print_scores, resampled, show
+
+if TYPE_CHECKING:
+    from groundling.audit import Thresholds
+    from groundling.evaluation.foils import FoilScores
 
 DESCRIPTION = """\
 Foils are captions in which one noun was replaced by another of the same Entities type that none of the photo's captions
@@ -19,12 +23,16 @@ has, nor a kind of it. Does a grounder see which noun it was?
   ece             expected calibration error of the probability, on true phrases and foils, one in two
 
 and the verdicts of `groundling audit` on both, by how frequent the noun is in what the grounder learned from.
-DATA needs boxes of phrases with types (Flickr30k Entities)."""
+DATA needs boxes of phrases with types (Flickr30k Entities).
+
+--calibrate fits the probability of `groundling audit` on the foils of one half of the images, tells its error on the
+other half, and keeps it with the model, in audit.json."""
 
 EPILOG = """\
 examples:
   groundling score foils flickr8k --regions flickr8k.regions --split val
-  groundling score foils flickr8k --regions flickr8k.regions --model runs/grounder --images 200 --json"""
+  groundling score foils flickr8k --regions flickr8k.regions --model runs/grounder --images 200 --json
+  groundling score foils flickr8k --regions flickr8k.regions --model runs/grounder --calibrate"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="", metavar="RUN", help="a grounder that you trained (default: ours)")
     parser.add_argument("--images", type=whole(1), metavar="N", help="only the first N images (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="of the foils (default 0)")
+    parser.add_argument("--calibrate", action="store_true", help="fit the probability of an audit, and keep it")
     add_bootstrap(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -44,11 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from groundling.audit import Auditor, foils
     from groundling.data.dataset import load
-    from groundling.errors import DataError
+    from groundling.errors import DataError, GroundlingError
     from groundling.inference import load_grounder
     from groundling.regions.fingerprints import require
     from groundling.regions.store import Store
 
+    if args.calibrate and not args.model:
+        raise GroundlingError("--calibrate is kept with the model: name it with --model RUN")
     auditor = Auditor.of(load_grounder(args.model), Path(args.model) if args.model else "")
     store = Store.open(args.regions)
     require(store.fingerprint, auditor.grounder.model.fingerprint)
@@ -58,11 +69,25 @@ def run(args: argparse.Namespace) -> None:
     if not made:
         raise DataError(f"no foil can be made of the split {args.split!r} of {args.data}: it has no phrases with types")
     found = foils.judge(auditor, made, store, quiet=args.json)
-    _tell(found, foils.by_frequency(auditor, found), args)
+    more = {"ece_calibrated": _calibrate(found, auditor.thresholds, Path(args.model))} if args.calibrate else {}
+    _tell(found, foils.by_frequency(auditor, found), more, args)
 
 
-def _tell(found: Any, table: list[dict[str, Any]], args: argparse.Namespace) -> None:
-    statistics, numbers = found.statistics(), found.numbers()
+def _calibrate(found: FoilScores, thresholds: Thresholds, folder: Path) -> float:
+    from dataclasses import replace
+
+    from groundling import foils
+    from groundling.audit.verdicts import FILE
+    from groundling.train.checkpoint import atomic
+
+    fitted, error = foils.calibrate(found)
+    with atomic(folder / FILE) as file:
+        file.write(json.dumps(replace(thresholds, calibration=fitted).to_json(), indent=1).encode())
+    return error
+
+
+def _tell(found: FoilScores, table: list[dict[str, Any]], more: dict[str, float], args: argparse.Namespace) -> None:
+    statistics, numbers = found.statistics(), found.numbers() | more
     intervals = resampled(statistics, args.bootstrap)
     if args.json:
         scores = {one.name: one.score().value for one in statistics} | numbers

@@ -62,6 +62,8 @@ def _rows(path: Path, file: IO[str]) -> Iterator[Row | BadRow]:
     lines = _lines(file)
     number, first = next(((n, line) for n, line in lines if line is None or line.strip()), (0, None))
     rest = chain([(number, first)], lines) if number else iter(())
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        return _json_lines(rest)
     start = (first or "").lstrip()[:1]
     if start == "[" or (start == "{" and _parsed(first or "") is None):
         file.seek(0)

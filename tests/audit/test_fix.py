@@ -35,10 +35,10 @@ def test_what_is_dropped_takes_with_it_the_words_that_only_served_it() -> None:
 
 
 def test_several_phrases_may_go() -> None:
-    [caption] = parse(["A man with a hat on a horse near a river."])
+    [caption] = parse(["A man with a hat rides a horse near a river."])
     [tree] = trees([caption])
     spans = [(caption.text.index(p), caption.text.index(p) + len(p)) for p in ("a hat", "a river")]
-    assert fix.drop(caption, tree, spans) == "A man on a horse."
+    assert fix.drop(caption, tree, spans) == "A man rides a horse."
 
 
 @pytest.mark.parametrize(

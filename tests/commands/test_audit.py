@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +101,7 @@ def test_ci_fails_over_the_share_that_was_named_and_two_systems_are_compared(
     words: list[object], grounded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     strict = tmp_path / "strict"
-    strict.mkdir()
-    for file in (grounded / "model").iterdir():
-        (strict / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(grounded / "model", strict)
     (strict / FILE).write_text(json.dumps(Thresholds(present=1.0, learned=5000).to_json()))
     assert run(*words, "--fail-over", 1) == 0
     capsys.readouterr()
