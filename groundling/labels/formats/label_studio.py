@@ -81,7 +81,7 @@ def _results(image: LabelledImage, at: int, label: Label) -> Iterator[dict[str, 
     for i, mention in enumerate(label.mentions):
         id, first = f"label{at}-phrase{i}", starts[mention.caption]
         value = {"start": first + mention.span[0], "end": first + mention.span[1]}
-        value |= {"text": image.phrase(mention), "labels": [label.head]}  # type: ignore[dict-item]
+        value |= {"text": image.phrase(mention), "labels": [label.head]}
         yield {"id": id, "from_name": PHRASES, "to_name": TEXT, "type": "labels", "value": value}
         for box in boxes:
             yield {"type": "relation", "from_id": id, "to_id": box, "direction": "right", "labels": ["shows"]}
