@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,16 @@ TINY = ["--joint", 16, "--embed", 8, "--hidden", 8, "--epochs", 1, "--batch", 8,
 
 @pytest.fixture(scope="session")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _made(tmp_path_factory)
+    """Each test file that imports this fixture has one of its own; the folder is the same."""
+    if not _made:
+        _made.append(_make(tmp_path_factory.mktemp("label")))
+    return _made[0]
 
 
-@lru_cache(maxsize=1)
-def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("label")
+_made: list[Path] = []
+
+
+def _make(place: Path) -> Path:
     data, regions, model = place / "scenes", place / "regions", place / "model"
     extract = ["regions", "extract", data, "--source", "scenes", "--out", regions, "--workers", 1]
     train = ["train", "two_branch", "--data", data, "--regions", regions, "--out", model, *TINY]

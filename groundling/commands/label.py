@@ -12,7 +12,6 @@ from groundling.commands.flag_types import share, whole
 if TYPE_CHECKING:
     from groundling.labels.engine import Job, Labelled
     from groundling.labels.inputs import Shard
-    from groundling.labels.label import LabelledImage
 
 MIN_CONFIDENCE = 0.6  # see docs/label.md for what it costs and gives
 
@@ -116,25 +115,15 @@ def _labels(args: argparse.Namespace) -> Labelled:
     """The labels of --out, as a review has changed them, those below --min-confidence marked."""
     from groundling.labels import engine, review
 
-    names = engine.shard_names(args.out)
-    least = args.min_confidence
+    names, least = engine.shard_names(args.out), args.min_confidence
     if not args.apply:
         return engine.Labelled(args.out, names, lambda image: image.above(least))
-    decisions = review.read(Path(args.apply))
-    plain = engine.Labelled(args.out, names)
-    if args.recalibrate:
-        fitted = _recalibrate(args, plain, decisions)
-        plain = engine.Labelled(args.out, names, lambda image: review.confident(image, fitted, decisions))
+    decisions, plain = review.read(Path(args.apply)), engine.Labelled(args.out, names)
     for _ in review.apply(plain, decisions):  # every decision must find its label before anything is written
         pass
+    fitted = _recalibrate(args, plain, decisions) if args.recalibrate else None
     print(f"{len(decisions)} decisions merged")
-
-    def changed(image: LabelledImage) -> LabelledImage:
-        image = image if not args.recalibrate else review.confident(image, fitted, decisions)
-        mine = {key: one for key, one in decisions.items() if key[0] == image.id}
-        return next(review.apply([image], mine)).above(least)
-
-    return engine.Labelled(args.out, names, changed)
+    return engine.Labelled(args.out, names, lambda image: review.reviewed(image, decisions, fitted).above(least))
 
 
 def _recalibrate(args: argparse.Namespace, images: Labelled, decisions: Any) -> Any:

@@ -52,9 +52,8 @@ def listed(folder: str, endings: tuple[str, ...]) -> list[str]:
     if not remote(folder):
         return sorted(str(file) for file in Path(folder).iterdir() if file.name.endswith(endings))
     system, inner = _system(folder)
-    scheme = folder.split("://", 1)[0]
     names = (str(name) for name in system.ls(inner, detail=False))
-    return sorted(f"{scheme}://{name.lstrip('/')}" for name in names if name.endswith(endings))
+    return sorted(str(system.unstrip_protocol(name)) for name in names if name.endswith(endings))
 
 
 def opened(path: str) -> IO[bytes]:

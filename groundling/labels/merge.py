@@ -29,7 +29,7 @@ def chains(phrases: Sequence[NounPhrase], overlap: Array) -> list[list[int]]:
     members = {i: [i] for i in chain_of}
     for _, _, i, j in sorted(_pairs(phrases, overlap), reverse=True):
         a, b = chain_of[i], chain_of[j]
-        if a != b and not _apart(phrases, members[a], members[b], overlap):
+        if a != b and not _apart(phrases, members[a], members[b]):
             for k in members.pop(b):
                 chain_of[k] = a
                 members[a].append(k)
@@ -61,7 +61,7 @@ def closeness(first: NounPhrase, second: NounPhrase) -> int:
     return PEOPLE if _person() & above and _person() & other else 0
 
 
-def _apart(phrases: Sequence[NounPhrase], some: Sequence[int], others: Sequence[int], overlap: Array) -> bool:
+def _apart(phrases: Sequence[NounPhrase], some: Sequence[int], others: Sequence[int]) -> bool:
     """May two chains not be joined? Two things of one caption stay two, and no pair may be of different kinds."""
     for i in some:
         for j in others:

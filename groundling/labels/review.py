@@ -141,13 +141,21 @@ def apply(images: Iterable[LabelledImage], decisions: Mapping[Key, Decision]) ->
     """The images with what people decided; DataError where a decision is of a label that is not there."""
     left = set(decisions)
     for image in images:
-        mine = {at: decisions[image.id, at] for at in range(len(image.labels)) if (image.id, at) in decisions}
-        left -= {(image.id, at) for at in mine}
-        labels = (_applied(label, mine.get(at), image) for at, label in enumerate(image.labels))
-        yield replace(image, labels=tuple(labels)) if mine else image
+        left -= {(image.id, at) for at in range(len(image.labels))}
+        yield reviewed(image, decisions)
     if left:
         id, at = min(left)
         raise DataError(f"the review speaks of label {at} of image {id!r}, which is not among these labels")
+
+
+def reviewed(
+    image: LabelledImage, decisions: Mapping[Key, Decision], calibration: Calibration | None = None
+) -> LabelledImage:
+    """One image with what people decided; the confidence of its other boxes by a calibration, where one is given."""
+    if calibration is not None:
+        image = confident(image, calibration, decisions)
+    labels = (_applied(label, decisions.get((image.id, at)), image) for at, label in enumerate(image.labels))
+    return replace(image, labels=tuple(labels))
 
 
 def _applied(label: Label, decision: Decision | None, image: LabelledImage) -> Label:

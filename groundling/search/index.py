@@ -8,7 +8,6 @@ phrases is the mean over its phrases of the best box of the image.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,5 +174,5 @@ def _entry(line: str) -> Entry:
 def highlighted(hit: Hit) -> Iterator[tuple[str, Box]]:
     """Caption and box of each thing of a hit, for a page."""
     for phrase, entry, score in hit.boxes:
-        same = re.fullmatch(re.escape(phrase), entry.phrase, re.IGNORECASE)
+        same = phrase.lower() == entry.phrase.lower()
         yield (phrase if same else f"{phrase}: {entry.phrase}") + f" {score:.2f}", entry.box

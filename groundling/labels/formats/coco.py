@@ -46,8 +46,9 @@ def read_file(path: Path) -> Iterator[LabelledImage]:
         boxes: dict[Any, list[dict[str, Any]]] = {}
         for row in content["annotations"]:
             boxes.setdefault(row["image_id"], []).append(row)
-    for row in content["images"]:
-        with parsing(f"{path}, image {row.get('id')!r}"):
+        rows = list(content["images"])
+    for number, row in enumerate(rows):
+        with parsing(f"{path}, images[{number}]"):
             image = _read(row, boxes.get(row["id"], []), names)
         yield image
 

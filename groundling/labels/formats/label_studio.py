@@ -53,7 +53,7 @@ def config(names: Iterable[str]) -> str:
 def read(folder: Path) -> Iterator[LabelledImage]:
     path = folder / FILE if folder.is_dir() else folder
     with parsing(str(path)):
-        tasks = json_file(path)
+        tasks = list(json_file(path))
     for number, task in enumerate(tasks):
         with parsing(f"{path}, task {number}"):
             image = _read(task)

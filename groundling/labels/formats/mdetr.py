@@ -38,10 +38,11 @@ def read(folder: Path) -> Iterator[LabelledImage]:
         boxes: dict[Any, list[dict[str, Any]]] = {}
         for row in content["annotations"]:
             boxes.setdefault(row["image_id"], []).append(row)
-        rows = groupby(content["images"], key=lambda row: str(row.get("original_img_id", row["id"])))
-    for id, some in rows:
+        by_image = groupby(content["images"], key=lambda row: str(row.get("original_img_id", row["id"])))
+        images = [(id, list(rows)) for id, rows in by_image]
+    for id, rows in images:
         with parsing(f"{path}, image {id}"):
-            image = _read(id, list(some), boxes)
+            image = _read(id, rows, boxes)
         yield image
 
 

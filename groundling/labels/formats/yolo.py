@@ -47,7 +47,8 @@ def _write_config(folder: Path, names: list[str], splits: list[str]) -> None:
 
 
 def read(folder: Path) -> Iterator[LabelledImage]:
-    names = _names(folder / CONFIG)
+    with parsing(str(folder / CONFIG)):
+        names = _names(folder / CONFIG)
     for path in sorted((folder / "images").rglob("*")):
         if path.suffix.lower() in SUFFIXES:
             where = folder / "labels" / path.relative_to(folder / "images").with_suffix(".txt")
