@@ -37,7 +37,7 @@ def test_photos_are_found_by_what_they_show_and_no_other_file_can_be_had(tmp_pat
 
     photos = [labelled("cat", "a brown cat"), labelled("coffee", "a red cup"), labelled("rocket", "a tall tower")]
     search.build(photos, tmp_path / "index", grounder.load())
-    with running(tmp_path / "log", "--index", str(tmp_path / "index"), "--deadline", "110") as server:
+    with running(tmp_path / "log", "--index", str(tmp_path / "index"), "--deadline", "250") as server:
         hits = server.ask("GET", "/v1/search?query=a+cat&images=2").json()["hits"]
         assert [hit["image"] for hit in hits][0] == "cat" and len(hits) == 2
         assert hits[0]["boxes"][0] == hits[0]["boxes"][0] | {"phrase": "a brown cat", "box": [5.0, 5.0, 90.0, 80.0]}
