@@ -22,7 +22,7 @@ in. The token is given by --token, --token-file or the environment variable GROU
 by other users of the machine. A person gives it to the page once.
 
 With --photos and --reviews the page also lets people review what the models find in a folder of photos. Every decision
-is on the disk, in --reviews, before it counts as accepted."""
+is on the disk, in --reviews, before it counts as accepted. With --index it lets people search in labelled photos."""
 
 EPILOG = """\
 examples:
@@ -45,9 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--token-file", metavar="FILE", help="ask for the token that is in this file")
     group.add_argument("--open", action="store_true", help="let other machines in without a token")
     group.add_argument("--cors", action="append", default=[], metavar="ORIGIN", help="let scripts of this page ask")
-    group = parser.add_argument_group("review")
+    group = parser.add_argument_group("review and search")
     group.add_argument("--photos", type=Path, metavar="FOLDER", help="photos to review")
     group.add_argument("--reviews", type=Path, metavar="FILE", help="JSON lines that keep every decision")
+    group.add_argument("--index", type=Path, metavar="INDEX", help="folder that `groundling index` wrote, to search in")
     group = parser.add_argument_group("limits")
     group.add_argument("--max-mb", type=int, default=20, metavar="N", help="of one request (20)")
     group.add_argument("--max-pixels", type=int, default=40_000_000, metavar="N", help="of one image (40,000,000)")
@@ -99,6 +100,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         grounder=args.grounder,
         photos=args.photos,
         reviews=args.reviews,
+        index=args.index,
         limits=limits,
     )
 

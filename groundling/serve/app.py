@@ -27,12 +27,13 @@ from groundling.serve.engine import Engine
 from groundling.serve.guard import Guard, names_of
 from groundling.serve.metrics import Metrics
 from groundling.serve.models import Models
-from groundling.serve.problems import Problem
+from groundling.serve.problems import Problem, bad
 from groundling.serve.review import Reviews, decision, list_photos, to_json
-from groundling.serve.service import NDJSON, PARSERS, Service, content_type
+from groundling.serve.searching import MOST, Search
+from groundling.serve.service import NDJSON, PARSERS, Service, content_type, while_wanted
 from groundling.serve.settings import Settings
 
-PAGE = ("index.html", "page.css", "api.js", "draw.js", "photo.js", "review.js", "page.js", "icon.svg")
+PAGE = ("index.html", "page.css", "api.js", "draw.js", "photo.js", "review.js", "search.js", "page.js", "icon.svg")
 EXAMPLES = ("astronaut.jpg", "cat.jpg", "coffee.jpg", "rocket.jpg")
 LISTED = 500  # photos in one answer
 
@@ -47,6 +48,7 @@ class Site:
     bodies: Bodies
     photos: dict[str, Path] = field(default_factory=dict)
     reviews: Reviews | None = None
+    search: Search | None = None
 
     @staticmethod
     def of(settings: Settings) -> Site:
@@ -58,6 +60,8 @@ class Site:
         if settings.photos and settings.reviews:
             site.photos = list_photos(settings.photos)
             site.reviews = Reviews.open(settings.reviews)
+        if settings.index:
+            site.search = Search.open(settings.index, settings.grounder)
         return site
 
     def app(self) -> Application:
@@ -83,6 +87,8 @@ class Site:
             Route("/v1/about", self._about),
             *(Route(f"/v1/{name}", service.single(parser), methods=["POST"]) for name, parser in PARSERS.items()),
             *(Route(f"/v1/batch/{name}", service.batch(parser), methods=["POST"]) for name, parser in PARSERS.items()),
+            Route("/v1/search", self._search),
+            Route("/v1/search/file", self._hit),
             Route("/v1/photos", self._photos),
             Route("/v1/photos/file", self._photo),
             Route("/v1/reviews", self._decide, methods=["POST"]),
@@ -112,6 +118,7 @@ class Site:
                 "ready": self.engine.ready,
                 "examples": [f"/examples/{name}" for name in EXAMPLES],
                 "photos": len(self.photos),
+                "search": self.search is not None,
                 "limits": {"bytes": limits.body, "pixels": limits.pixels, "sentence": limits.sentence},
             }
         )
@@ -134,14 +141,27 @@ class Site:
         return JSONResponse({"total": len(self.photos), "start": start, "photos": rows})
 
     async def _photo(self, request: Request) -> Response:
-        path = self.photos.get(request.query_params.get("image", ""))
-        if path is None:
-            raise Problem(404, "unknown-photo", "there is no such photo in the folder; GET /v1/photos lists them")
-        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        try:
-            return Response(await asyncio.to_thread(path.read_bytes), media_type=kind)
-        except OSError as error:
-            raise Problem(404, "unknown-photo", "this photo was moved or deleted since the server started") from error
+        return await _sent(self.photos.get(request.query_params.get("image", "")))
+
+    async def _search(self, request: Request) -> Response:
+        search = self._index()
+        fields = Fields(dict(request.query_params), self.settings.limits, plain=True)
+        query, images = fields.text("query", 500), int(fields.number("images", 1, MOST, whole=True) or 12)
+        fields.done()
+        if not query.strip():
+            raise bad("say what to look for: query")
+        work = self.engine.run(lambda: search(query, images))
+        return JSONResponse(await while_wanted(request.receive, work))
+
+    async def _hit(self, request: Request) -> Response:
+        return await _sent(self._index().files.get(request.query_params.get("image", "")))
+
+    def _index(self) -> Search:
+        if self.search is None:
+            raise Problem(
+                404, "no-index", "there is nothing to search in: start the server with --index INDEX", close=True
+            )
+        return self.search
 
     async def _decide(self, request: Request) -> Response:
         if content_type(request) != "application/json":
@@ -198,6 +218,17 @@ class Application:
             await asyncio.to_thread(self.site.engine.stop)
             if self.site.reviews:
                 self.site.reviews.close()
+
+
+async def _sent(path: Path | None) -> Response:
+    """A picture of a list that was made when the server started; no request names a path."""
+    if path is None:
+        raise Problem(404, "unknown-photo", "there is no such photo; GET /v1/photos or /v1/search tells their names")
+    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    try:
+        return Response(await asyncio.to_thread(path.read_bytes), media_type=kind)
+    except OSError as error:
+        raise Problem(404, "unknown-photo", "this photo was moved or deleted since the server started") from error
 
 
 def _file(content: bytes, name: str) -> Any:

@@ -14,7 +14,7 @@ import queue
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -34,12 +34,19 @@ from groundling.serve.settings import Limits
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Errand:
+    """Work for the inference thread that is about no image, such as a search."""
+
+    work: Callable[[], dict[str, Any]]
+
+
 @dataclass(eq=False)
 class Job:
-    """An ask about an image that was looked at, and whoever waits for the answer."""
+    """An ask about an image that was looked at, or an errand, and whoever waits for the answer."""
 
-    ask: Ask
-    seen: Seen
+    ask: Ask | Errand
+    seen: Seen | None  # None: an errand
     until: float  # time.monotonic()
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[dict[str, Any]]
@@ -98,10 +105,19 @@ class Engine:
 
     async def answer(self, media: Media, ask: Ask, *, patient: bool = False) -> dict[str, Any]:
         """The answer, as JSON; Problem where there is none. A patient ask waits for its turn, others are refused."""
+        return await self._in_time(lambda until: self._answer(media, ask, until), patient)
+
+    async def run(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The result of work that is done in the inference thread, within the same bounds."""
+        return await self._in_time(lambda until: self._queued(Errand(work), None, until), patient=False)
+
+    async def _in_time(
+        self, begin: Callable[[float], Coroutine[Any, Any, dict[str, Any]]], patient: bool
+    ) -> dict[str, Any]:
         async with self._admission(patient):
             until = time.monotonic() + self.limits.deadline
             try:
-                return await asyncio.wait_for(self._answer(media, ask, until), self.limits.deadline)
+                return await asyncio.wait_for(begin(until), self.limits.deadline)
             except asyncio.TimeoutError as error:
                 self.metrics.dropped.labels("deadline").inc()
                 raise overloaded(f"no answer within {self.limits.deadline:g} seconds; try again", 5) from error
@@ -125,7 +141,9 @@ class Engine:
             self.metrics.waiting.dec()
 
     async def _answer(self, media: Media, ask: Ask, until: float) -> dict[str, Any]:
-        seen = await self._look(media, until)
+        return await self._queued(ask, await self._look(media, until), until)
+
+    async def _queued(self, ask: Ask | Errand, seen: Seen | None, until: float) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
         job = Job(ask, seen, until, loop, loop.create_future())
         self.jobs.put(job)
@@ -239,11 +257,7 @@ class Engine:
     def _infer_group(self, models: Models, jobs: list[Job]) -> None:
         self.metrics.batch.observe(len(jobs))
         try:
-            ask = jobs[0].ask
-            if isinstance(ask, Caption):
-                results = answers.captions(models, [job.seen for job in jobs], ask)
-            else:
-                results = [answers.answer(models, jobs[0].seen, ask)]
+            results = _results(models, jobs[0].ask, [job.seen for job in jobs if job.seen])
         except Exception as error:
             if len(jobs) > 1:  # one bad image must not spoil the others
                 for job in jobs:
@@ -253,6 +267,15 @@ class Engine:
             return
         for job, result in zip(jobs, results, strict=True):
             job.settle(result)
+
+
+def _results(models: Models, ask: Ask | Errand, seen: list[Seen]) -> list[dict[str, Any]]:
+    """The answers to the same ask about each of these images."""
+    if isinstance(ask, Errand):
+        return [ask.work()]
+    if isinstance(ask, Caption):
+        return answers.captions(models, seen, ask)
+    return [answers.answer(models, one, ask) for one in seen]
 
 
 def _problem(error: Exception) -> Problem:

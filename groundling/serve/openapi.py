@@ -149,6 +149,11 @@ def _others() -> Json:
     plain: Json = {"type": "object"}
     start = {"name": "start", "in": "query", "schema": {"type": "integer", "minimum": 0}}
     image = {"name": "image", "in": "query", "required": True, "schema": TEXT}
+    images = {"name": "images", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 100}}
+    query: list[Json] = [
+        {"name": "query", "in": "query", "required": True, "schema": TEXT | {"maxLength": 500}},
+        images,
+    ]
     lines = {"description": "One decision per line", "content": {"application/x-ndjson": {"schema": TEXT}}}
     file = {"description": "The file", "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
     text = {"description": "Text", "content": {"text/plain": {"schema": TEXT}}}
@@ -158,6 +163,8 @@ def _others() -> Json:
     }
     return {
         "/v1/about": {"get": _get("about", "Version and limits", _json("About", plain))},
+        "/v1/search": {"get": _get("search", "Find labelled photos by what they show", _json("Hits", plain), query)},
+        "/v1/search/file": {"get": _get("hit", "One photo of the index", file, [image])},
         "/v1/photos": {"get": _get("photos", "The photos to review", _json("Up to 500 of them", plain), [start])},
         "/v1/photos/file": {"get": _get("photo", "One photo to review", file, [image])},
         "/v1/reviews": {

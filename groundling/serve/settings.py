@@ -51,6 +51,7 @@ class Settings:
     grounder: str = ""
     photos: Path | None = None  # a folder to review
     reviews: Path | None = None  # the file that keeps the reviews
+    index: Path | None = None  # of labelled images, to search in
     decoders: int = 2  # processes
     limits: Limits = Limits()
 

@@ -33,7 +33,7 @@ class Answer:
 def ask(port: int, method: str, path: str, body: bytes | Iterable[bytes] = b"", headers: Any = None) -> Answer:
     """Headers by their names with underscores; a body in parts is sent chunked."""
     plain = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=180)) as connection:
         connection.request(method, path, body or None, plain, encode_chunked=not isinstance(body, bytes))
         found = connection.getresponse()
         return Answer(found.status, {k.lower(): v for k, v in found.getheaders()}, found.read())

@@ -230,8 +230,8 @@ def test_no_traceback_was_logged_by_any_of_this(server: Running) -> None:
 def test_what_was_taken_is_finished_after_a_signal_and_a_token_is_asked_for(tmp_path: Path) -> None:
     """The request is sent before the models are loaded, the signal right after it."""
     got: list[Any] = []
-    with running(tmp_path / "log", "--token", "a-long-secret", "--deadline", "110") as server:
-        client = Client(server.url, "a-long-secret", timeout=120)
+    with running(tmp_path / "log", "--token", "a-long-secret", "--deadline", "250") as server:
+        client = Client(server.url, "a-long-secret", timeout=280)
         for wrong in ("", "Bearer a-long-secreT", "Basic a-long-secret", "Bearer \xff"):
             answer = server.ask("GET", "/v1/about", authorization=wrong)
             assert answer.status == 401 and answer.problem == "token"
@@ -241,7 +241,7 @@ def test_what_was_taken_is_finished_after_a_signal_and_a_token_is_asked_for(tmp_
         while "groundling_waiting 1.0" not in metrics(server):
             time.sleep(0.05)
         os.kill(server.process.pid, signal.SIGTERM)
-        thread.join(120)
+        thread.join(280)
         assert got and got[0].text
         assert server.process.wait(60) in (-signal.SIGTERM, 0)
     assert "Traceback" not in server.log.read_text()

@@ -67,7 +67,7 @@ class Person:
     def until(self, there: Callable[[], Any]) -> Any:
         from selenium.webdriver.support.ui import WebDriverWait
 
-        return WebDriverWait(self.browser, 60).until(lambda _: there())
+        return WebDriverWait(self.browser, 120).until(lambda _: there())
 
     def choose_a_photo(self, name: str = "astronaut.jpg") -> None:
         self.one("#file").send_keys(str(PHOTOS / name))

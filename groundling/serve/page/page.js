@@ -3,6 +3,7 @@
 import { getJson } from "/api.js";
 import { PhotoView } from "/photo.js";
 import { ReviewView } from "/review.js";
+import { SearchView } from "/search.js";
 
 const $ = (id) => document.getElementById(id);
 const THEME = "groundling-theme";
@@ -59,9 +60,11 @@ function tabs(opened) {
 theme();
 const photo = new PhotoView(during);
 const review = new ReviewView(during);
+new SearchView(during);
 tabs((id) => id === "tab-review" && review.begin());
 during("", async () => {
   const about = await getJson("/v1/about");
   photo.examples(about.examples);
   $("tab-review").hidden = !about.photos;
+  $("tab-search").hidden = !about.search;
 });

@@ -1,0 +1,53 @@
+"""Search in an index that `groundling index` wrote. The only module here that knows what an index is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from groundling.errors import GroundlingError
+from groundling.images import SUFFIXES
+from groundling.serve.problems import unfit
+
+MOST = 100  # images of one answer
+
+
+@dataclass(frozen=True)
+class Search:
+    """An opened index; `files` are its pictures by their ids."""
+
+    index: Any
+    files: Mapping[str, Path]
+
+    @staticmethod
+    def open(folder: Path, model: str) -> Search:
+        """GroundlingError where the folder is no index, or one of another grounder."""
+        index = _module("groundling.search").open_index(folder, model)
+        media = {entry.id: Path(entry.media) for entry in index.entries}
+        return Search(index, {id: path for id, path in media.items() if path.suffix.lower() in SUFFIXES})
+
+    def __call__(self, query: str, images: int) -> dict[str, Any]:
+        """The images that show most of what the query names. Called in the inference thread."""
+        try:
+            hits = self.index.search(query, images)
+        except GroundlingError as error:
+            raise unfit(str(error), "no-phrase") from error
+        return {"query": query, "hits": [_row(hit) for hit in hits]}
+
+
+def _module(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise GroundlingError(f"--index needs {error.name}, which this installation does not have") from error
+
+
+def _row(hit: Any) -> dict[str, Any]:
+    boxes = [
+        {"query": asked, "phrase": entry.phrase, "box": [round(x, 1) for x in entry.box], "score": round(score, 4)}
+        for asked, entry, score in hit.boxes
+    ]
+    return {"image": hit.id, "size": list(hit.size), "score": round(hit.score, 4), "boxes": boxes}
