@@ -24,7 +24,7 @@ except ImportError as error:
 DESCRIPTION = "BLEU, ROUGE-L, CIDEr, CIDEr-D, METEOR 1.5: equal to the official COCO scripts, without Java."
 
 
-class CaptionScores(evaluate.Metric):
+class CaptionScores(evaluate.Metric):  # type: ignore[misc]  # its package is not checked
     """Raw captions against raw references, tokenised as the official scripts do.
 
     `metrics`: of bleu, rouge, cider, cider-d, meteor, spice. Other arguments are those of `evaluate.Metric`.

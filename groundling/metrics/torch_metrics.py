@@ -26,7 +26,7 @@ except ImportError as error:
     raise MissingExtra("this adapter needs torchmetrics: pip install torchmetrics") from error
 
 
-class CaptionScores(Metric):
+class CaptionScores(Metric):  # type: ignore[misc]  # its package is not checked
     """Raw captions against raw references, tokenised as the official COCO scripts do.
 
     `metrics`: of bleu, rouge, cider, cider-d, meteor, spice. Other arguments are those of `torchmetrics.Metric`.
