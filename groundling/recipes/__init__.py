@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from groundling.text.vocab import Vocabulary
     from groundling.training.stages import Parts, Stage
 
+logger = logging.getLogger(__name__)
+
+OWN = Path(__file__).parent.parent / "weights"  # of the package
 RECIPES = {  # module -> class; imported by `recipe_class`
     "groundling": "Groundling",
     "updown": "Updown",
@@ -163,10 +167,10 @@ def builds_model(recipe: Recipe) -> TypeGuard[ModelRecipe]:
 
 
 def save(folder: Path, model: Model) -> None:
-    """Write `model.safetensors` and `model.json`: what inference needs and nothing else."""
-    from groundling.files import saved
+    """Write `model.safetensors` and `model.json`, what inference needs and nothing else, and their `manifest.json`."""
+    from groundling.files import replace_files
     from groundling.regions import fingerprints
-    from groundling.training.checkpoint import write
+    from groundling.training.checkpoint import packed
 
     about = {
         "format": FORMAT,
@@ -180,9 +184,8 @@ def save(folder: Path, model: Model) -> None:
         "vocab": model.vocab.to_json(),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    write(folder / WEIGHTS, kept(model).state_dict(), {"recipe": about["recipe"]})
-    with saved(folder / ABOUT) as file:
-        file.write(json.dumps(about, ensure_ascii=False, indent=1).encode())
+    weights = packed(kept(model).state_dict(), {"recipe": about["recipe"]})
+    replace_files(folder, {WEIGHTS: weights, ABOUT: json.dumps(about, ensure_ascii=False, indent=1).encode()})
 
 
 def kept(model: Model) -> Parts:
@@ -193,13 +196,20 @@ def kept(model: Model) -> Parts:
 
 
 def load(folder: Path | str) -> Model:
-    """The model that `groundling train --out` left in a folder, on the CPU; DataError if it is not whole."""
+    """The model that `groundling train --out` left in a folder, on the CPU; DataError if it is not whole.
+
+    Every file must have the checksum that `manifest.json` has of it; a model without one, of an earlier version, is
+    loaded, and that is told. The package's own weights must have one.
+    """
+    from groundling.files import check_manifest
     from groundling.training.checkpoint import read
     from groundling.training.meta_init import fill
 
     folder = Path(folder)
     if not (folder / ABOUT).exists():
         raise DataError(f"no model in {folder}: {ABOUT} is missing; train one with `groundling train`")
+    if not check_manifest(folder, required=OWN in folder.resolve().parents):
+        logger.info("%s has no manifest.json: whether its files are as they were written is not known", folder)
     model = _described(folder / ABOUT)
     weights, _ = read(folder / WEIGHTS)
     try:
@@ -210,6 +220,9 @@ def load(folder: Path | str) -> Model:
             f"{folder / WEIGHTS} is not of the run of its {ABOUT}, or of another version: "
             f"copy both from one run, or train anew. {first}"
         ) from error
+    for name, value in model.parts.state_dict().items():
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            raise DataError(f"{folder / WEIGHTS}: the weights {name} are not finite; train the model anew")
     model.parts.requires_grad_(False).eval()
     return model
 
@@ -220,10 +233,11 @@ def _described(path: Path) -> Model:
     from groundling.regions.records import Layout
     from groundling.text.classes import Classes
     from groundling.text.vocab import Vocabulary
+    from groundling.files import read_bytes
     from groundling.training.meta_init import MetaInit
 
     try:
-        about = json.loads(path.read_bytes())
+        about = json.loads(read_bytes(path))
         if about["format"] != FORMAT:
             raise DataError(f"it has format {about['format']!r}, this version reads {FORMAT}")
         recipe = recipe_class(about["recipe"])(**renamed(about["recipe"], about["fields"]))
@@ -243,7 +257,7 @@ def _described(path: Path) -> Model:
         return replace(model, parts=kept(model))
     except GroundlingError as error:
         raise DataError(f"{path} does not describe a model: {error}. {CURE}") from error
-    except (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
         told = str(error).partition("\n")[0]  # of torch, about sizes that no module can have
         raise DataError(f"{path} does not describe a model: {type(error).__name__}: {told}. {CURE}") from error
 
