@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from collections.abc import Sequence
 
 from groundling import commands
-from groundling.errors import GroundlingError
+from groundling.errors import GroundlingError, printable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    _prepare_output()
     try:
         return commands.call(argv)
     except GroundlingError as error:
-        print(f"groundling: {error}", file=sys.stderr)
+        print(f"groundling: {printable(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("groundling: stopped", file=sys.stderr)
@@ -25,8 +26,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 141
     except OSError as error:  # a full disk, a folder that may not be written
-        print(f"groundling: {error.filename or argv[0]}: {error.strerror or error}", file=sys.stderr)
+        print(f"groundling: {printable(f'{error.filename or argv[0]}: {error.strerror or error}')}", file=sys.stderr)
         return 2
+
+
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+def _prepare_output() -> None:
+    """Log to the standard error; print whatever names files have, even those that are not UTF-8."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter("%(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 if __name__ == "__main__":

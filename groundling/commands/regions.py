@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.commands import regions_studies as studies
-from groundling.errors import DataError, GroundlingError
+from groundling.errors import DataError, GroundlingError, printable
 
 if TYPE_CHECKING:
     from groundling.regions.extract import Job
@@ -297,7 +297,7 @@ def _list(problems: Iterable[str], what: str) -> None:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
 
 
 def _is_number(text: str) -> bool:

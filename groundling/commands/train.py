@@ -6,11 +6,11 @@ import argparse
 import math
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groundling.errors import GroundlingError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from groundling.recipes import Recipe
+    from groundling.recipes._config import ConfigField
     from groundling.regions.store import Store
     from groundling.training.checkpoint import State
 
@@ -41,30 +42,51 @@ what is written:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from groundling.recipes import RECIPES, _config
+    from groundling.recipes import OLD_RECIPES, RECIPES, _config
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     recipes = parser.add_subparsers(dest="recipe", metavar="RECIPE", required=True)
     for name in RECIPES:
         description, fields = _config.read(name)
-        recipe = recipes.add_parser(
-            name,
-            help=description.splitlines()[0],
-            description=description,
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+        first = description.splitlines()[0]
+        _add_recipe(recipes.add_parser(name, help=first, **_how(description)), name, fields)
+    for old, name in OLD_RECIPES.items():  # not in the list of --help
+        description, fields = _config.read(name)
+        _add_recipe(recipes.add_parser(old, **_how(description)), name, fields)
+
+
+def _how(description: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "allow_abbrev": False,
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+    }
+
+
+def _add_recipe(parser: argparse.ArgumentParser, name: str, fields: Sequence[ConfigField]) -> None:
+    """The flags of a recipe: those of the run, and one for each field. Names of version 0.1 work and are not shown."""
+    from groundling.recipes import OLD_FIELDS
+
+    _run_arguments(parser)
+    group = parser.add_argument_group("config of the recipe")
+    types = {field.name: field.type for field in fields}
+    for field in fields:
+        group.add_argument(
+            _flag(field.name),
+            dest=f"config_{field.name}",
+            type=field.type,
+            default=field.default,
+            metavar=field.type.__name__.upper(),
+            help=f"{field.help} (default {field.default})".replace("%", "%%"),
         )
-        _run_arguments(recipe)
-        group = recipe.add_argument_group("config of the recipe")
-        for field in fields:
-            group.add_argument(
-                f"--{field.name.replace('_', '-')}",
-                dest=f"config_{field.name}",
-                type=field.type,
-                default=field.default,
-                metavar=field.type.__name__.upper(),
-                help=f"{field.help} (default {field.default})".replace("%", "%%"),
-            )
+    for old, new in OLD_FIELDS.get(name, {}).items():
+        group.add_argument(
+            _flag(old), dest=f"config_{new}", type=types[new], default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _from_0(kind: type[int] | type[float]) -> Callable[[str], int | float]:
