@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from collections.abc import Sequence
 
 from groundling import commands
-from groundling.errors import GroundlingError
+from groundling.errors import GroundlingError, printable
 
 EXTRA_OF = {"torch": "train", "spacy": "train", "cv2": "photos", "efficientnet_lite_pytorch": "photos"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    _prepare_output()
     try:
         return commands.call(argv)
     except GroundlingError as error:
-        print(f"groundling: {error}", file=sys.stderr)
+        print(f"groundling: {printable(str(error))}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA_OF:
@@ -32,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 141
     except OSError as error:  # a full disk, a folder that may not be written
-        print(f"groundling: {error.filename or argv[0]}: {error.strerror or error}", file=sys.stderr)
+        print(f"groundling: {printable(f'{error.filename or argv[0]}: {error.strerror or error}')}", file=sys.stderr)
         return 2
 
 
@@ -40,6 +41,21 @@ def _missing(command: str, module: str) -> str:
     """Scoring needs none of the extras, so they may not be there."""
     extra = "photos" if command in ("caption", "ground", "demo") else EXTRA_OF[module.partition(".")[0]]
     return f"{command} needs {module}, which is not installed; run: pip install 'groundling[{extra}]'"
+
+
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+def _prepare_output() -> None:
+    """Log to the standard error; print whatever names files have, even those that are not UTF-8."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter("%(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 if __name__ == "__main__":

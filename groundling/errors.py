@@ -17,3 +17,8 @@ class MissingExtra(GroundlingError):
 
 class RegionMismatch(GroundlingError):
     """A model meets regions of an extractor that it was not trained on."""
+
+
+def printable(text: str) -> str:
+    """The text as a terminal may have it: control characters, of file names say, and what no encoding holds, escaped."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)

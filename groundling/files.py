@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import platform
+import reprlib
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,8 +128,7 @@ def locked(folder: Path, what: str) -> Iterator[None]:
         return
     try:
         with suppress(OSError):  # who holds it is a courtesy
-            with atomic(folder / HOLDER) as file:
-                file.write(f"{os.getpid()} {platform.node()}".encode())
+            (folder / HOLDER).write_text(f"{os.getpid()} {platform.node()}")
         yield
     finally:
         with suppress(OSError):
@@ -314,14 +314,14 @@ class Place:
 
     def expect(self, value: Any, kind: type[T]) -> T:
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise self.error(f"expected {_KINDS[kind]}, got {_shown(value)}")
+            raise self.error(f"expected {_KINDS[kind]}, got {shown(value)}")
         return value
 
     def get(self, value: Any, key: str, kind: type[T]) -> T:
         """`value[key]` of an object, checked."""
         mapping = self.expect(value, dict)
         if key not in mapping:
-            raise self.error(f"the key {key!r} is missing; there are {_shown(sorted(map(str, mapping)))}")
+            raise self.error(f"the key {key!r} is missing; there are {shown(sorted(map(str, mapping)))}")
         return self.at(key).expect(mapping[key], kind)
 
     def id(self, value: Any, key: str) -> str:
@@ -350,9 +350,15 @@ class Place:
 _KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a number"}
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def shown(value: Any, length: int = 80) -> str:
+    """What a message shows of a value, however large or deep that is."""
+    text = _SHORT.repr(value)
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 40
 
 
 class _DuplicateKey(Exception):

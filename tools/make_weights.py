@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from groundling import recipes
+from groundling.files import write_manifest
 from groundling.inference.calibration import CALIBRATION, read_calibration
 from groundling.inference.loading import CAPTIONER, GROUNDER, SHIPPED
 from groundling.recipes import ABOUT, WEIGHTS
@@ -87,6 +88,8 @@ def pack(work: Path, out: Path) -> None:
     for name in (GROUNDER, CAPTIONER):
         shrink(work / name, out / name)
     (out / GROUNDER / CALIBRATION).write_bytes((work / GROUNDER / CALIBRATION).read_bytes())
+    for name in (GROUNDER, CAPTIONER):
+        write_manifest(out / name)
     size = sum(path.stat().st_size for name in (GROUNDER, CAPTIONER) for path in (out / name).iterdir())
     print(f"\n{out}: {size / 1e6:.1f} MB")
     if size > LARGEST:
@@ -102,6 +105,7 @@ def shrink(run: Path, out: Path) -> None:
     for recipe in (described, *described.get("fine_tuning", ())):
         recipe["fields"] = portable(recipe["fields"])
     (out / ABOUT).write_text(json.dumps(described, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+    write_manifest(out)
     for name, value in recipes.load(out).parts.state_dict().items():
         if value.is_floating_point() and not bool(value.isfinite().all()):
             sys.exit(f"{run / WEIGHTS}: {name} is not finite in half precision")

@@ -304,12 +304,16 @@ def show(sections: dict[str, Section], ok: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from groundling.errors import printable
+
     console = Console(soft_wrap=True, highlight=False)
     for name, section in sections.items():
         console.print(f"[bold]{name}[/bold]")
         width = max(map(len, section.facts), default=0)
         for key, value in section.facts.items():
-            console.print(f"  {key:<{width}}  {escape(f'{value:,}' if isinstance(value, int) else str(value))}")
+            console.print(
+                f"  {key:<{width}}  {escape(f'{value:,}' if isinstance(value, int) else printable(str(value)))}"
+            )
         if section.rows:
             told = [column for column in section.rows[0] if any(row[column] for row in section.rows)]
             table = Table(box=None, padding=(0, 0, 0, 2))
@@ -319,7 +323,7 @@ def show(sections: dict[str, Section], ok: bool) -> None:
                 table.add_row(*(f"{row[c]:,}" if isinstance(row[c], int) else str(row[c]) for c in told))
             console.print(table)
         for problem in section.problems[:SHOWN]:
-            console.print(f"  [red]problem[/red]  {escape(problem)}")
+            console.print(f"  [red]problem[/red]  {escape(printable(problem))}")
         if len(section.problems) > SHOWN:
             console.print(f"  [red]problem[/red]  and {len(section.problems) - SHOWN:,} more; --json lists them all")
         console.print()

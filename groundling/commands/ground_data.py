@@ -36,10 +36,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _keep(path: Path, calibration: Calibration) -> None:
-    from groundling.files import saved
+    from groundling.files import replace_files
 
-    with saved(path) as file:
-        file.write(json.dumps(calibration.to_json(), indent=1).encode())
+    replace_files(path.parent, {path.name: json.dumps(calibration.to_json(), indent=1).encode()})
 
 
 def _tell(judged: dict[str, Localisation], calibration: Calibration | None, args: argparse.Namespace) -> None:

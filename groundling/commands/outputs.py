@@ -31,6 +31,12 @@ def new_folder(name: str) -> Path:
     return _allowed(path, path)
 
 
+def file_name(id: str, ending: str) -> str:
+    """A file name for an id, another for every other: what no name may hold is written as in an address, / as %2F."""
+    escaped = "".join(f"%{ord(c):02X}" if c in "%/\\" or not c.isprintable() else c for c in id)
+    return (f"%2E{escaped[1:]}" if escaped.startswith(".") else escaped) + ending
+
+
 def _allowed(path: Path, place: Path) -> Path:
     if not os.access(place, os.W_OK):
         raise GroundlingError(f"{path} cannot be written (no permission): choose another place")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.commands import regions_studies as studies
-from groundling.errors import DataError, GroundlingError
+from groundling.errors import DataError, GroundlingError, printable
 
 if TYPE_CHECKING:
     from groundling.regions.extract import Job
@@ -243,10 +243,10 @@ def _sizes(folder: Path | None, size: tuple[float, float] | None) -> Callable[[s
     from groundling.regions.extract import images_below
 
     files = {job.path.stem: job.path for job in images_below(folder)}
-    numbers = {int(tail): path for stem, path in files.items() if (tail := stem.rpartition("_")[2]).isdecimal()}
+    numbers = {int(tail): path for stem, path in files.items() if _is_number(tail := stem.rpartition("_")[2])}
 
     def find(id: str) -> tuple[float, float] | None:
-        path = files.get(id) or (numbers.get(int(id)) if id.isdecimal() else None)
+        path = files.get(id) or (numbers.get(int(id)) if _is_number(id) else None)
         return size if path is None else image_size(path)
 
     return find
@@ -263,14 +263,14 @@ def _parameter(text: str) -> tuple[str, Any]:
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if not _is_number(text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
     return int(text)
 
 
 def _size(text: str) -> tuple[float, float]:
     width, x, height = text.partition("x")
-    if not (x and width.isdecimal() and height.isdecimal()):
+    if not (x and _is_number(width) and _is_number(height)):
         raise argparse.ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT, such as 640x480")
     return float(width), float(height)
 
@@ -297,4 +297,9 @@ def _list(problems: Iterable[str], what: str) -> None:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
+
+
+def _is_number(text: str) -> bool:
+    """Python refuses to read a number of thousands of digits."""
+    return text.isdecimal() and len(text) <= 18

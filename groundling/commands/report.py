@@ -73,7 +73,7 @@ def page(
     limit: int | None = None,
 ) -> set[str]:
     """Write the page of some systems, each id -> caption. The ids of those left out, for want of a picture."""
-    from groundling.errors import DataError
+    from groundling.errors import DataError, printable
     from groundling.progress import track
     from groundling.report import Item, Truth, write
 
@@ -98,9 +98,9 @@ def page(
 
     items = filter(None, map(item, track(order, "pictures", len(order), quiet=len(order) < 50)))
     write(out, items, names, title=title or " and ".join(names), note=note, side=side, evaluation=judged.first)
-    print(out)
+    print(printable(str(out)))
     for problem in list(left_out.values())[:SHOWN]:
-        print(f"left out: {problem}", file=sys.stderr)
+        print(f"left out: {printable(problem)}", file=sys.stderr)
     if left_out:
         print(f"{len(left_out)} of {len(order)} images left out: no picture", file=sys.stderr)
     return set(left_out)

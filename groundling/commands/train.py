@@ -6,7 +6,8 @@ import argparse
 import math
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from groundling.recipes import Recipe
     from groundling.recipes._config import ConfigField
+    from groundling.regions.store import Store
     from groundling.training.checkpoint import State
 
 DESCRIPTION = """\
@@ -185,12 +187,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _train(args: argparse.Namespace, recipe: Recipe, device: torch.device) -> State:
-    from groundling.data.dataset import load
     from groundling.regions.store import Store
+
+    store = Store.open(args.store)
+    with _alone(args.out):
+        return _train_alone(args, recipe, device, store)
+
+
+def _train_alone(args: argparse.Namespace, recipe: Recipe, device: torch.device, store: Store) -> State:
+    from groundling.data.dataset import load
     from groundling.training.parallel import one_by_one
     from groundling.training.run import train
 
-    store = Store.open(args.store)
     with one_by_one():  # the first process tags the captions and keeps that on disk for the others
         _make_way(args.out, args.restart)
         dataset = load(args.data, skip_bad=args.skip_bad)
@@ -210,15 +218,31 @@ def _train(args: argparse.Namespace, recipe: Recipe, device: torch.device) -> St
     )
 
 
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """No other run writes to this folder meanwhile; of the processes of one run the first holds the lock."""
+    from groundling.files import locked, saving
+    from groundling.training.parallel import rank
+
+    if rank() > 0:
+        yield
+        return
+    if out.exists() and not out.is_dir():
+        raise GroundlingError(f"--out must be a folder, and {out} is a file")
+    with saving(out):
+        out.mkdir(parents=True, exist_ok=True)
+    with locked(out, "the run"):
+        yield
+
+
 def _make_way(out: Path, restart: bool) -> None:
     """Delete an earlier run if that was asked for; refuse to write over a model that was trained elsewhere."""
+    from groundling.files import MANIFEST
     from groundling.recipes import ABOUT, WEIGHTS
     from groundling.training.checkpoint import LAST
 
-    if out.exists() and not out.is_dir():
-        raise GroundlingError(f"--out must be a folder, and {out} is a file")
     if restart:
-        for name in (LAST, WEIGHTS, ABOUT, "log.csv"):
+        for name in (LAST, WEIGHTS, ABOUT, MANIFEST, "log.csv"):
             (out / name).unlink(missing_ok=True)
         shutil.rmtree(out / "tensorboard", ignore_errors=True)
     elif (out / ABOUT).exists() and not (out / LAST).exists():

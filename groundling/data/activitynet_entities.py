@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from groundling.data import evaluator_files
-from groundling.data.checks import Problems, expect, get, head, read_json
+from groundling.data.checks import MAX_SIDE, Problems, expect, get, head, read_json, within
 from groundling.types import Example
 from groundling.video import SUFFIXES
 
@@ -56,6 +56,7 @@ def _sizes(root: Path) -> dict[str, tuple[int, int]]:
         if "cleaned" not in file.name:
             for video, row in get(read_json(file), "database", dict, str(file)).items():
                 where = f"{file}: {video}"
-                width, height = (get(row, side, float, where) for side in ("rwidth", "rheight"))
-                sizes[expect(video, str, where)] = int(width), int(height)
+                sides = {side: get(row, side, float, where) for side in ("rwidth", "rheight")}
+                width, height = (within(x, MAX_SIDE, f"{where}: {side}") for side, x in sides.items())
+                sizes[expect(video, str, where)] = width, height
     return sizes

@@ -13,9 +13,11 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from groundling.errors import DataError
+from groundling.files import open_regular, read_bytes, shown
 from groundling.text.words import caption
 from groundling.types import Box, Caption
 
+MAX_SIDE = 1_000_000  # pixels; more is a mistake
 SLACK = 1.0  # pixels that a box may reach beyond its image, as rounding does; it is then cut
 
 HALF = re.compile(r"\\u[dD][89a-fA-F]")  # JSON's way to write the halves of a character, paired or not
@@ -60,10 +62,7 @@ class Problems:
 
 def read_text(path: Path) -> str:
     """The text of a file; DataError where it is absent or not UTF-8."""
-    try:
-        return decode(path.read_bytes(), str(path))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    return decode(read_bytes(path), str(path))
 
 
 def decode(content: bytes, where: str) -> str:
@@ -78,9 +77,9 @@ def decode(content: bytes, where: str) -> str:
 def head(path: Path, size: int = 1 << 20) -> str:
     """The beginning of a file as text, for guessing what it is; empty where it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(size).decode("utf-8", errors="replace")
-    except OSError:
+    except (OSError, ValueError):
         return ""
 
 
@@ -130,9 +129,15 @@ def expect(value: Any, kind: type[T], where: str) -> T:
     if kind is float and type(value) is int:
         value = _float(value, where)
     if not isinstance(value, kind) or isinstance(value, bool):
-        shown = repr(value)
-        raise DataError(f"{where}: expected {KINDS[kind]}, got {shown if len(shown) < 60 else shown[:57] + '...'}")
+        raise DataError(f"{where}: expected {KINDS[kind]}, got {shown(value, 60)}")
     return value
+
+
+def within(value: float, most: float, where: str) -> int:
+    """A whole number of pixels, frames or the like, from 0 to `most`; DataError for any other, of whatever length."""
+    if not 0 <= value <= most:
+        raise DataError(f"{where}: {shown(value, 60)}, expected a number from 0 to {most:,}")
+    return int(value)
 
 
 def get(row: Any, key: str, kind: type[T], where: str) -> T:

@@ -11,7 +11,18 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from groundling.data.checks import Problems, checked_box, checked_caption, get, head, identity, numbers, read_json
+from groundling.data.checks import (
+    MAX_SIDE,
+    Problems,
+    checked_box,
+    checked_caption,
+    get,
+    head,
+    identity,
+    numbers,
+    read_json,
+    within,
+)
 from groundling.data.pictures import Pictures
 from groundling.data.splits import from_file_name
 from groundling.errors import DataError
@@ -69,7 +80,11 @@ def image_rows(content: Any, where: str) -> tuple[dict[str, str], Sizes]:
         if id in names:
             raise DataError(f"{where}: two images have the id {id}; give each its own")
         names[id] = get(row, "file_name", str, f"{where}: image {id}")
-        sides = [get(row, side, int, f"{where}: image {id}") if side in row else 0 for side in ("width", "height")]
+        place = f"{where}: image {id}"
+        sides = [
+            within(get(row, side, int, place), MAX_SIDE, f"{place}: {side}") if side in row else 0
+            for side in ("width", "height")
+        ]
         sizes[id] = (sides[0], sides[1]) if min(sides) > 0 else (0, 0)
     return names, sizes
 

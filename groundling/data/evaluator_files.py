@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from groundling.data.checks import Problems, checked_box, expect, get, identity, numbers
+from groundling.data.checks import MAX_SIDE, Problems, checked_box, expect, get, identity, numbers, within
 from groundling.data.splits import USUAL, usual
 from groundling.errors import DataError
 from groundling.types import Box, Caption, Example, GroundedCaption, Link, Phrase, Span
@@ -41,8 +41,8 @@ def image_examples(reference: Any, split_of: Mapping[str, str], where: str, prob
                     gold += _image_phrases(said, caption, len(captions), f"{place}, caption {i}", problems)
                     captions.append(caption)
             size = numbers(row["image_size"], 2, f"{place}: image_size") if "image_size" in row else (0, 0)
-            whole = int(size[0]), int(size[1])
-            examples.append(Example(id, "", whole, tuple(captions), tuple(gold), split=split_of.get(id, "")))
+            width, height = (within(side, MAX_SIDE, f"{place}: image_size") for side in size)
+            examples.append(Example(id, "", (width, height), tuple(captions), tuple(gold), split=split_of.get(id, "")))
     return examples
 
 
@@ -79,7 +79,7 @@ def read_splits(splits: Any, where: str) -> dict[str, str]:
 
 
 def segment_id(video: str, number: str) -> str:
-    return f"{video}_segment_{int(number):02d}" if number.isdecimal() else f"{video}_segment_{number}"
+    return f"{video}_segment_{int(number):02d}" if _is_number(number) else f"{video}_segment_{number}"
 
 
 def of_tokens(tokens: Sequence[Any], where: str) -> Caption:
@@ -234,14 +234,19 @@ def _tokens(caption: Caption) -> list[str]:
 
 def plain_id(id: str) -> int | str:
     """The id as the official files write it: as a number where it is one."""
-    return int(id) if id.isdecimal() and str(int(id)) == id else id
+    return int(id) if _is_number(id) and str(int(id)) == id else id
+
+
+def _is_number(text: str) -> bool:
+    """Python refuses to read a number of thousands of digits."""
+    return text.isdecimal() and len(text) <= 18
 
 
 def _video(id: str) -> tuple[str, str]:
     video, found, number = id.rpartition("_segment_")
     if not found:
         raise DataError(f"the id {id!r} is no segment of a video; expected VIDEO_segment_NN")
-    return video, str(int(number)) if number.isdecimal() else number
+    return video, str(int(number)) if _is_number(number) else number
 
 
 def _classed(example: Example) -> list[Phrase]:

@@ -10,30 +10,19 @@ Where a split divides the objects of one image (RefCOCOg of Google), the image i
 
 from __future__ import annotations
 
-import io
-import pickle
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from groundling.data.checks import Problems, checked_caption, expect, get, head, identity, read_json, whole_characters
+from groundling.data.checks import Problems, checked_caption, expect, get, head, identity, read_json
 from groundling.data.coco import Sizes, category_names, corners, image_rows, known_image, located
 from groundling.data.pictures import Pictures
+from groundling.data.plain_pickle import read_plain_pickle
 from groundling.errors import DataError
 from groundling.types import Box, Caption, Example, Phrase
 
 FORMAT = "RefCOCO"
 LOOKS_FOR = "a folder with refs(...).p and instances.json, or one such .p file"
-
-
-class PlainUnpickler(pickle.Unpickler):
-    """Builds plain containers, strings and numbers. A pickle that names a class or a function is refused."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-
-    def persistent_load(self, pid: Any) -> Any:
-        raise pickle.UnpicklingError("it refers to objects outside of it")
 
 
 def claims(path: Path) -> bool:
@@ -50,7 +39,7 @@ def read(path: Path, problems: Problems) -> list[Example]:
     labels = category_names(content, str(instances))
     places = _places(content, sizes, str(instances), problems)
     found: dict[tuple[str, str], list[tuple[Caption, Phrase]]] = defaultdict(list)
-    for number, ref in enumerate(expect(plain(file), list, str(file))):
+    for number, ref in enumerate(expect(read_plain_pickle(file), list, str(file))):
         with problems.item():
             where = f"{file}: reference {ref.get('ref_id', number) if isinstance(ref, dict) else number}"
             key = known_image(ref, names, where), get(ref, "split", str, where)
@@ -71,19 +60,6 @@ def read(path: Path, problems: Problems) -> list[Example]:
             own = id if len(splits_of[id]) == 1 else f"{id}-{split}"
             examples.append(Example(own, media, size, captions, gold, split=split))
     return examples
-
-
-def plain(path: Path) -> Any:
-    """What a pickle of plain data holds; DataError for any other pickle."""
-    try:
-        content = path.read_bytes()
-        value = PlainUnpickler(io.BytesIO(content), encoding="utf-8").load()
-        whole_characters(value)
-        return value
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except Exception as error:  # damaged pickles raise nearly every type there is
-        raise DataError(f"{path}: not a pickle of plain data ({type(error).__name__}: {error}); get it anew") from error
 
 
 def _expressions(

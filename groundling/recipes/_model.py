@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from groundling.text.vocab import Vocabulary
     from groundling.training.stages import Parts
 
+logger = logging.getLogger(__name__)
+
+OWN = Path(__file__).parent.parent / "weights"  # of the package
 WEIGHTS, ABOUT = "model.safetensors", "model.json"
 FORMAT = 1
 CURE = "Copy the run again, or train it anew"  # of a description that cannot be used
@@ -56,10 +60,10 @@ def builds_model(recipe: Recipe) -> TypeGuard[ModelRecipe]:
 
 
 def save(folder: Path, model: Model) -> None:
-    """Write `model.safetensors` and `model.json`: what inference needs and nothing else."""
-    from groundling.files import saved
+    """Write `model.safetensors` and `model.json`, what inference needs and nothing else, and their `manifest.json`."""
+    from groundling.files import replace_files
     from groundling.regions import fingerprints
-    from groundling.training.checkpoint import write
+    from groundling.training.checkpoint import packed
 
     about = {
         "format": FORMAT,
@@ -73,9 +77,8 @@ def save(folder: Path, model: Model) -> None:
         "vocab": model.vocab.to_json(),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    write(folder / WEIGHTS, kept(model).state_dict(), {"recipe": about["recipe"]})
-    with saved(folder / ABOUT) as file:
-        file.write(json.dumps(about, ensure_ascii=False, indent=1).encode())
+    weights = packed(kept(model).state_dict(), {"recipe": about["recipe"]})
+    replace_files(folder, {WEIGHTS: weights, ABOUT: json.dumps(about, ensure_ascii=False, indent=1).encode()})
 
 
 def kept(model: Model) -> Parts:
@@ -86,13 +89,20 @@ def kept(model: Model) -> Parts:
 
 
 def load(folder: Path | str) -> Model:
-    """The model that `groundling train --out` left in a folder, on the CPU; DataError if it is not whole."""
+    """The model that `groundling train --out` left in a folder, on the CPU; DataError if it is not whole.
+
+    Every file must have the checksum that `manifest.json` has of it; a model without one, of an earlier version, is
+    loaded, and that is told. The package's own weights must have one.
+    """
+    from groundling.files import check_manifest
     from groundling.training.checkpoint import read
     from groundling.training.meta_init import fill
 
     folder = Path(folder)
     if not (folder / ABOUT).exists():
         raise DataError(f"no model in {folder}: {ABOUT} is missing; train one with `groundling train`")
+    if not check_manifest(folder, required=OWN in folder.resolve().parents):
+        logger.info("%s has no manifest.json: whether its files are as they were written is not known", folder)
     model = _described(folder / ABOUT)
     weights, _ = read(folder / WEIGHTS)
     try:
@@ -103,12 +113,16 @@ def load(folder: Path | str) -> Model:
             f"{folder / WEIGHTS} is not of the run of its {ABOUT}, or of another version: "
             f"copy both from one run, or train anew. {first}"
         ) from error
+    for name, value in model.parts.state_dict().items():
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            raise DataError(f"{folder / WEIGHTS}: the weights {name} are not finite; train the model anew")
     model.parts.requires_grad_(False).eval()
     return model
 
 
 def _described(path: Path) -> Model:
     """The model that `model.json` describes, without weights yet."""
+    from groundling.files import read_bytes
     from groundling.regions import fingerprints
     from groundling.regions.records import Layout
     from groundling.text.classes import Classes
@@ -116,7 +130,7 @@ def _described(path: Path) -> Model:
     from groundling.training.meta_init import MetaInit
 
     try:
-        about = json.loads(path.read_bytes())
+        about = json.loads(read_bytes(path))
         if about["format"] != FORMAT:
             raise DataError(f"it has format {about['format']!r}, this version reads {FORMAT}")
         recipe = recipe_class(about["recipe"])(**renamed(about["recipe"], about["fields"]))
@@ -136,7 +150,7 @@ def _described(path: Path) -> Model:
         return replace(model, parts=kept(model))
     except GroundlingError as error:
         raise DataError(f"{path} does not describe a model: {error}. {CURE}") from error
-    except (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
         told = str(error).partition("\n")[0]  # of torch, about sizes that no module can have
         raise DataError(f"{path} does not describe a model: {type(error).__name__}: {told}. {CURE}") from error
 

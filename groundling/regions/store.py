@@ -144,8 +144,12 @@ class Store:
             )
 
     def check(self) -> Iterator[tuple[str, str | None]]:
-        """Reads everything again; yields each id with None, or with what is wrong with it."""
+        """Reads everything again; yields each id with None, or with what is wrong with it.
+
+        DataError where the index, the head of the data or what is behind its last image is not as it was written.
+        """
         self._trust_index()
+        self._trust_data()
         for row, id in enumerate(self.ids):
             self._verified[row], problem = False, None
             try:
@@ -167,6 +171,20 @@ class Store:
         if not self._index.sound():
             raise DataError(f"{self._index.name} is damaged; run the command that made the store again to rebuild it")
         self._index_verified = True
+
+    def _trust_data(self) -> None:
+        """DataError unless the data begins with the head that the index has, and ends where the index says."""
+        name, size = str(self.path / DATA), os.fstat(self._file).st_size
+        start = records.head_length(os.pread(self._file, records.HEAD.size, 0), records.DATA_MAGIC, name)
+        if start is None or start > size:
+            raise DataError(f"{name} is damaged: it ends too early; make the store again")
+        head = records.parse_head(os.pread(self._file, start, 0), name)
+        told = from_json(head.get("fingerprint") or {}), records.parse_layout(head, name)
+        if told != (self.fingerprint, self.layout) or (len(self) and int(self._index.offsets[0]) != start):
+            raise DataError(f"{name} and {self._index.name} are of two stores; make the store again")
+        if size != self._index.bytes:
+            cure = "run the command that makes the store again: it keeps what is whole and drops the rest"
+            raise DataError(f"{name}: {size - self._index.bytes:+,} bytes against what its index says; {cure}")
 
     def _row(self, id: str) -> int:
         row = self._find(id)

@@ -15,7 +15,7 @@ from typing import Any
 
 from PIL import Image
 
-from groundling.files import atomic
+from groundling.files import saved
 from groundling.types import Box, GroundedCaption
 
 
@@ -74,7 +74,7 @@ def write(
         # "<" is escaped, so no caption can close the element that holds it
         "DATA": json.dumps(page, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
-    with atomic(path) as file:
+    with saved(path) as file:
         file.write(re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], text).encode())
 
 

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from PIL import Image, ImageDraw, ImageFont
 
 from groundling.images import Picture, opened
-from groundling.types import GroundedCaption
+from groundling.types import Box, GroundedCaption
 from groundling.video import FRAMES, frames, is_clip
 
 PALETTE = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008f8f", "#c71585", "#9a6324")
 FRAME, GAP = 320, 6  # pixels: how wide a frame of a clip is drawn, and how far from the next
+LEAST, MOST = 640, 8192  # pixels of the longer side of a drawn image
+NARROWEST = 320  # pixels of the caption's lines
 
 
 def colours(caption: GroundedCaption) -> dict[int, str]:
@@ -38,7 +40,7 @@ def draw_image(image: Image.Image, caption: GroundedCaption, frame: int = 0) -> 
     What may be made up has a dashed box and a question mark. Boxes are scaled from `caption.size` to the image, so a
     larger or smaller copy of the picture will do.
     """
-    scale = max(1.0, 640 / max(image.size))
+    scale = min(max(1.0, LEAST / max(image.size)), MOST / max(image.size))
     return _captioned(_boxed(image, caption, frame, round(image.width * scale)), caption)
 
 
@@ -54,21 +56,29 @@ def draw_clip(shots: Sequence[Image.Image], caption: GroundedCaption) -> Image.I
 
 
 def _boxed(image: Image.Image, caption: GroundedCaption, frame: int, width: int) -> Image.Image:
-    """A copy of this width with the boxes of one frame."""
-    picture = image.convert("RGB").resize((width, max(1, round(image.height * width / image.width))))
+    """A copy of this width with the boxes of one frame, not higher than can be drawn."""
+    shape = max(1, width), min(MOST, max(1, round(image.height * width / image.width)))
+    picture = image.resize(shape) if image.mode == "RGB" else image.convert("RGB").resize(shape)
     across, down = caption.size if all(caption.size) else image.size
     sx, sy = picture.width / across, picture.height / down
     colour, pen = colours(caption), ImageDraw.Draw(picture)
     for link in caption.links:
         if link.frame == frame:
-            left, top, right, bottom = link.box
-            _rectangle(pen, (left * sx, top * sy, right * sx, bottom * sy), colour[link.token], caption.weak(link))
+            box = _inside((link.box[0] * sx, link.box[1] * sy, link.box[2] * sx, link.box[3] * sy), picture.size)
+            _rectangle(pen, box, colour[link.token], caption.weak(link))
     return picture
 
 
+def _inside(box: Box, size: tuple[int, int]) -> Box:
+    """The box as far as it is in the picture or just beside it: captions of others may say anything."""
+    left, right = (min(max(x, -GAP), size[0] + GAP) for x in (box[0], box[2]))
+    top, bottom = (min(max(y, -GAP), size[1] + GAP) for y in (box[1], box[3]))
+    return left, top, right, bottom
+
+
 def _captioned(picture: Image.Image, caption: GroundedCaption) -> Image.Image:
-    strip = _strip(caption, picture.width, colours(caption))
-    whole = Image.new("RGB", (picture.width, picture.height + strip.height), "white")
+    strip = _strip(caption, max(NARROWEST, picture.width), colours(caption))
+    whole = Image.new("RGB", (strip.width, picture.height + strip.height), "white")
     whole.paste(picture, (0, 0))
     whole.paste(strip, (0, picture.height))
     return whole

@@ -23,7 +23,7 @@ from groundling.scenes.events import reach, sample
 from groundling.scenes.grammar import LONGEST, SHORTEST, TRIES, Caption, Speaker, length, tellable
 from groundling.scenes.places import WIDTH
 from groundling.scenes.world import Fact, Item, World
-from groundling.scenes.write import SPLITS, split_sizes
+from groundling.scenes.write import SPLITS, save_png, split_sizes
 from groundling.text.morphology import lemma_of
 from groundling.types import Box, Example, Phrase
 
@@ -208,7 +208,7 @@ def _write_one(out: Path, seed: int, frames: int, width: int, number: int) -> Ex
     folder = out / "frames" / said.id
     folder.mkdir(exist_ok=True)
     for i, picture in enumerate(made.pictures):
-        picture.image.save(folder / f"{i:02d}.png", compress_level=4)
+        save_png(picture.image, folder / f"{i:02d}.png")
     return said
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
+
+from PIL import Image
 
 from groundling.errors import GroundlingError
 from groundling.scenes.draw import Picture, Pixels, draw
@@ -137,7 +140,14 @@ def write(
 def _write_one(out: Path, seed: int, width: int, number: int) -> str:
     made = scene(seed, number, width)
     sentences, annotation = markup(made, number)
-    made.picture.image.save(out / "images" / f"{name(number)}.png", compress_level=4)
+    save_png(made.picture.image, out / "images" / f"{name(number)}.png")
     (out / "Sentences" / f"{name(number)}.txt").write_text(sentences, newline="\n")
     (out / "Annotations" / f"{name(number)}.xml").write_text(annotation, newline="\n")
     return name(number)
+
+
+def save_png(image: Image.Image, path: Path) -> None:
+    """Into memory first: a disk that is full is then told as such, and leaves no half of a picture."""
+    content = io.BytesIO()
+    image.save(content, "PNG", compress_level=4)
+    path.write_bytes(content.getvalue())

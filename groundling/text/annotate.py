@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from groundling.errors import GroundlingError, MissingExtra
-from groundling.files import atomic
+from groundling.files import atomic, open_regular
 from groundling.progress import track
 from groundling.types import Caption
 
@@ -47,6 +47,7 @@ PACKAGED_FILES = (
 )
 UNUSED = ["ner", "senter"]
 KEEP = 100_000  # so many sentences, two minutes of work, are lost at most when a run is stopped
+MAX_BYTES, MAX_VALUES = 1 << 28, 20_000_000  # of the cache, unpacked: a million sentences; it travels with the data
 LAYOUT = 1  # of the cache file; another number means rebuild
 
 Row = tuple[str, str, list[int]]  # tags and lemmas joined by spaces, chunk bounds one after the other
@@ -148,16 +149,20 @@ def fingerprint(folder: Path) -> str:
 
 
 def _read(path: Path, tagger: Tagger) -> dict[str, Row]:
-    """What the cache knows; empty when it is absent, damaged or another model's."""
+    """What the cache knows; empty when it is absent, damaged, another model's, or larger than one can be."""
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            content = json.load(file)
+        with open_regular(path) as packed, gzip.GzipFile(fileobj=packed) as file:
+            text = file.read(MAX_BYTES + 1)
+        values = sum(map(text.count, (b",", b"[", b"{")))
+        if len(text) > MAX_BYTES or values > MAX_VALUES:
+            raise ValueError(f"more than {MAX_BYTES:,} bytes or {MAX_VALUES:,} values")
+        content = json.loads(text)
         if content["layout"] == LAYOUT and content["model"] == f"{tagger.name} {tagger.version}":
             sentences: dict[str, Row] = dict(content["sentences"])
             return sentences
     except FileNotFoundError:
         pass
-    except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
         log.warning("%s cannot be read (%s: %s); tagging again", path, type(error).__name__, error)
     return {}
 
@@ -165,11 +170,13 @@ def _read(path: Path, tagger: Tagger) -> dict[str, Row]:
 def _fits(row: Any, length: int) -> bool:
     """Is this row of the cache one that the tagger can have written for a sentence of so many tokens?"""
     match row:
-        case [str(tags), str(lemmas), list(bounds)]:
+        case [str(tags), str(lemmas), list(bounds)] if len(bounds) % 2 == 0:
+            in_order = [0, *bounds, length]  # chunks follow one another, and none is empty
             return (
                 tags.count(" ") == lemmas.count(" ") == length - 1
-                and len(bounds) % 2 == 0
-                and all(type(bound) is int and 0 <= bound <= length for bound in bounds)
+                and all(type(bound) is int for bound in bounds)
+                and all(start < end for start, end in zip(bounds[::2], bounds[1::2], strict=True))
+                and all(a <= b for a, b in zip(in_order, in_order[1:], strict=False))
             )
     return False
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 
 from groundling.text.ptb_characters import StandIns
-from groundling.text.ptb_rules import MENTIONED, NOT_JUST_A_WORD, rules_by_first_character
+from groundling.text.ptb_rules import MENTIONED, NOT_JUST_A_WORD, Rule, rules_by_first_character
 
 PUNCTUATION = frozenset(["''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"])
 
@@ -45,12 +45,17 @@ def lex(text: str) -> list[str]:
     abbreviation at the end of a sentence is left out.)"""
     shape = text.translate(_STAND_INS) + "\n"
     tokens, place, end = [], 0, len(text)
+    fails: dict[Rule, int] = {}  # up to where a rule is known to fail
     while place < end:
         best, reach, tidy = None, place, None
         for rule in _RULES_AT[shape[place]]:
+            if rule.run and fails.get(rule, 0) > place:
+                continue
             found = rule.match(shape, place)
             if found and found.end() > reach:
                 best, reach, tidy = found, found.end(), rule.tidy
+            elif rule.run and not found and (run := rule.run(shape, place)):
+                fails[rule] = run.end()
         stop = best.end(1) if best else place + 1
         if best and (token := tidy(text[place:stop]) if tidy else text[place:stop]):
             tokens.append(token)

@@ -18,6 +18,7 @@ Tidy = Callable[[str], str]
 class Rule(NamedTuple):
     match: Callable[[str, int], re.Match[str] | None]  # at a place of a text
     tidy: Tidy | None  # from the characters read to the token; "" is no token
+    run: Callable[[str, int], re.Match[str] | None] | None = None  # where it fails, it fails all through this run
 
 
 # Characters beyond ASCII that rules mention: curly quotes and dashes, fractions, raised digits, currency, spaces; and
@@ -139,6 +140,29 @@ OPENER = (  # words that begin a sentence, so that a letter with a period before
     r"|T(?i:hat|he|heir|hen|here|hese|hey|his)|W(?i:e|hen|hile|hat)|Y(?i:et|ou))"
 )
 
+# ---------------------------------------------------------------- rules that may read far and fail
+
+# Where one of these fails it would fail again at every later place of the same run: its beginning is read over by what
+# it repeats. Without that knowledge a text of n characters without a space takes n² steps.
+A_TAG, TAG_BEHIND_A_LETTER = rf"({TAG})", rf"([A-Za-z])\.{GAP_OR_END}+{TAG}{GAP_OR_END}"
+A_HOST, A_HOST_WITH_PATH = rf"({WWW})", rf"({WWW}/{ADDRESS})"
+A_DOMAIN, A_MAIL, A_FILE = rf"({DOMAIN}(?:/{ADDRESS})?)", rf"({MAIL})", rf"({FILE})(?:{GAP}|[\n.?!,])"
+HYPHENATED_BEFORE_A_MARK, A_HYPHENATED = rf"({HYPHENATED}\.)[,;:\u3001]", rf"({HYPHENATED})"
+_OPEN_TAG = r"<[!?][A-Za-z\-][^>\n]*"
+_HOST_RUN = rf"(?i:www)\.(?:[^{BREAK}.!?{{}},]+\.)*[^{BREAK}.!?{{}},]*"
+_HYPHEN_RUN = r"[A-Za-z0-9][A-Za-z0-9.,\u00ad]*"
+RUNS = {
+    A_TAG: _OPEN_TAG,
+    TAG_BEHIND_A_LETTER: rf"[A-Za-z]\.{GAP_OR_END}+{_OPEN_TAG}",
+    A_HOST: _HOST_RUN,
+    A_HOST_WITH_PATH: _HOST_RUN,
+    A_DOMAIN: rf"(?:[^{BREAK}`'!{{}}$,-_]+\.)*[^{BREAK}`'!{{}}$,-_]*",
+    A_MAIL: rf"(?:(?i:&lt;)|<)?[a-zA-Z0-9][^{BREAK}\u00a0{{}}]*",
+    A_FILE: rf"{STEM}(?:\.{STEM})*",
+    HYPHENATED_BEFORE_A_MARK: _HYPHEN_RUN,
+    A_HYPHENATED: _HYPHEN_RUN,
+}
+
 # ---------------------------------------------------------------- the rules
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" + LETTER
@@ -158,7 +182,7 @@ ROWS: list[tuple[str, str, Tidy | None]] = [  # (first characters, pattern, what
     ("gGwW", r"(?i:(gon|wan)na)", None),
     ("gG", r"(?i:(got)ta)", None),
     ("gGlL", r"(?i:(gim|lem)me)", None),
-    ("<", rf"({TAG})", no_break),
+    ("<", A_TAG, no_break),
     (DASHES + "&", rf"([{DASHES}]|(?i:&(?:md|mdash|ndash);))", always("--")),
     ("&", r"((?i:&amp;))", always("&")),
     ("&", r"((?i:&(?:ht|tl|ur|lr|qc|ql|qr|odq|cdq|\#[0-9]+);))", None),
@@ -177,10 +201,10 @@ ROWS: list[tuple[str, str, Tidy | None]] = [  # (first characters, pattern, what
     ("yY", rf"((?i:y){APOS})[{L}]", None),
     # addresses
     ("hH", rf"((?i:https?)://(?:[^{BREAK}{{}}]+{END_OF_ADDRESS}|{ASTRAL}))", None),
-    ("wW", rf"({WWW})", None),
-    ("wW", rf"({WWW}/{ADDRESS})", None),
-    (_ALL, rf"({DOMAIN}(?:/{ADDRESS})?)", None),
-    (_NAMES + "<&", rf"({MAIL})", None),
+    ("wW", A_HOST, None),
+    ("wW", A_HOST_WITH_PATH, None),
+    (_ALL, A_DOMAIN, None),
+    (_NAMES + "<&", A_MAIL, None),
     ("@", r"(@[a-zA-Z_][a-zA-Z_0-9]*)", None),
     ("#", rf"(\#{CHARACTER}+)", None),
     # contractions on their own
@@ -197,7 +221,8 @@ ROWS: list[tuple[str, str, Tidy | None]] = [  # (first characters, pattern, what
     (_NAMES, rf"({SLASHED})", None),
     (_LETTERS + "$", r"([A-Z]*\$)", None),
     # abbreviations
-    (_LETTERS, rf"([A-Za-z])\.{GAP_OR_END}+(?:{OPENER}|{TAG}){GAP_OR_END}", None),
+    (_LETTERS, rf"([A-Za-z])\.{GAP_OR_END}+{OPENER}{GAP_OR_END}", None),
+    (_LETTERS, TAG_BEHIND_A_LETTER, None),
     (_LETTERS, rf"({COUNTING}){GAP_OR_END}?[{D}]", None),
     ("pP", rf"((?i:pt)[eyEY]\.){GAP}(?i:ltd|lim)", None),
     (_LETTERS, rf"({ENDING})(?s:..)", None),
@@ -207,7 +232,7 @@ ROWS: list[tuple[str, str, Tidy | None]] = [  # (first characters, pattern, what
     (_LETTERS, rf"({LETTERS_WITH_PERIODS}){GAP_OR_END}", None),
     (_LETTERS, rf"({LEADING}){GAP}", None),
     (_APOSTROPHES, rf"({APOS}[0-9][0-9]){GAP_OR_END}", None),
-    (_WORDS + _DIGITS, rf"({FILE})(?:{GAP}|[\n.?!,])", None),
+    (_WORDS + _DIGITS, A_FILE, None),
     (_WORDS, rf"({WORD}\.)[,;:\u3001]", no_soft_hyphens),
     (_DIGITS + "+(", rf"({PHONE})", brackets),
     (_DIGITS + "+", rf"({PHONE_WITH_PERIODS})", None),
@@ -226,8 +251,8 @@ ROWS: list[tuple[str, str, Tidy | None]] = [  # (first characters, pattern, what
     ("\\", r"((?:\\\*){1,3})", None),
     ("?!", r"([?!]+)", None),
     # hyphenated words, names, firms
-    (_NAMES, rf"({HYPHENATED}\.)[,;:\u3001]", no_soft_hyphens),
-    (_NAMES, rf"({HYPHENATED})", no_soft_hyphens),
+    (_NAMES, HYPHENATED_BEFORE_A_MARK, no_soft_hyphens),
+    (_NAMES, A_HYPHENATED, no_soft_hyphens),
     (_NAMES, rf"({THING}\.)[,;:\u3001]", None),
     (_NAMES, rf"({THING})", None),
     (_LETTERS, rf"({FIRM}\.)[,;:\u3001]", ampersand),
@@ -249,5 +274,6 @@ NOT_JUST_A_WORD = re.compile(rf"(?i:cannot|gonna|wanna|gotta|gimme|lemme)[.,]?|{
 
 
 def rules_by_first_character() -> dict[str, tuple[Rule, ...]]:
-    rules = [(starts, Rule(re.compile(pattern).match, tidy)) for starts, pattern, tidy in ROWS]
+    runs = {pattern: re.compile(run).match for pattern, run in RUNS.items()}
+    rules = [(starts, Rule(re.compile(pattern).match, tidy, runs.get(pattern))) for starts, pattern, tidy in ROWS]
     return {first: tuple(rule for starts, rule in rules if first in starts) for first in _ALL}

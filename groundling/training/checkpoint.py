@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from groundling.errors import DataError, GroundlingError
-from groundling.files import saved
+from groundling.files import open_regular, saved
 from groundling.types import Score
 
 LAST = "last.safetensors"
@@ -34,25 +35,46 @@ class State:
     world: int = 1  # number of processes
 
 
-def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Tensors and what JSON says about them, in one file."""
+def packed(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
+    """Tensors and what JSON says about them as one safetensors file, whose header holds the checksum of all of it."""
     from safetensors.torch import save
 
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    told = json.dumps(about)
+    return save(plain, {"about": told, "sha256": _checksum(plain, told)})
+
+
+def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """Tensors and what JSON says about them, in one file."""
+    content = packed(tensors, about)
     with saved(path) as file:
-        file.write(save(plain, {"about": json.dumps(about)}))
+        file.write(content)
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The inverse of `write`; DataError names a file that is not one of ours."""
+    """The inverse of `write`; DataError names a file that is not one of ours, or not as it was written."""
     from safetensors import SafetensorError, safe_open
 
     try:
+        open_regular(path).close()
         with safe_open(path, "pt") as file:
-            about = json.loads((file.metadata() or {})["about"])
-            return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118 (not a dict)
+            told = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        about = json.loads(told["about"])
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a checkpoint of groundling: {type(error).__name__}: {error}") from error
+    if told.get("sha256", expected := _checksum(tensors, told["about"])) != expected:
+        raise DataError(f"{path} is damaged: its checksum does not match. Copy it again, or train it anew (--restart)")
+    return tensors, about
+
+
+def _checksum(tensors: Mapping[str, Tensor], about: str) -> str:
+    """SHA-256 of the names, types, shapes and bytes of all tensors and of the JSON."""
+    seen = sha256(about.encode())
+    for name, value in sorted(tensors.items()):
+        seen.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        seen.update(value.reshape(-1).view(torch.uint8).numpy() if value.numel() else b"")
+    return seen.hexdigest()
 
 
 # ---------------------------------------------------------------- a run's state

@@ -12,8 +12,9 @@ from typing import Any
 import little
 import pytest
 
-from groundling.data import instapic, refcoco
+from groundling.data import instapic
 from groundling.data.dataset import Dataset, load
+from groundling.data.plain_pickle import read_plain_pickle
 from groundling.errors import DataError
 from groundling.text.vocab import Vocabulary
 from groundling.types import Thing
@@ -212,7 +213,7 @@ def test_a_pickle_that_names_any_class_or_function_is_refused(
     path = little.refcoco(tmp_path) / "refs(unc).p"
     path.write_bytes(pickle.dumps([value], protocol=protocol))
     with pytest.raises(DataError, match="not a pickle of plain data .* it asks for"):
-        refcoco.plain(path)
+        read_plain_pickle(path)
     assert not (tmp_path / "escaped").exists()
 
 
@@ -220,7 +221,7 @@ def test_plain_pickles_of_every_protocol_are_read(tmp_path: Path) -> None:
     plain = [{"a": 1, "b": [2.5, None, True, "é", (1, 2)]}]
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         (tmp_path / "x.p").write_bytes(pickle.dumps(plain, protocol=protocol))
-        assert refcoco.plain(tmp_path / "x.p") == plain
+        assert read_plain_pickle(tmp_path / "x.p") == plain
 
 
 def test_a_reference_to_an_unknown_object_is_named(tmp_path: Path) -> None:

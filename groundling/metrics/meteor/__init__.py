@@ -10,7 +10,7 @@ The best reference counts. The corpus score is computed from the sums of these n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -29,6 +29,8 @@ ALPHA, BETA, GAMMA, DELTA = 0.85, 0.2, 0.6, 0.75
 WEIGHTS = (1.0, 0.6, 0.8, 0.6)  # exact, stem, synonym, paraphrase
 KINDS = len(WEIGHTS)
 BLOCK = 500  # images aligned at a time: memory stays flat
+MOST_MATCHES = 100_000  # of the words of a caption to those of a reference: real ones have hundreds
+TOGETHER = 500_000  # matches held at a time
 
 # columns of the statistics: lengths, function words, chunks, matched words; then matched content and function words
 # by kind; of the caption first, then of the reference
@@ -95,13 +97,43 @@ def _best(said: list[list[str]], true: list[list[list[str]]], lexicon: Lexicon, 
     captions, references = matcher.sentences[: len(said)], matcher.sentences[len(said) :]
     counts = [len(texts) for texts in true]
     pairs = list(zip((c for c, n in zip(captions, counts, strict=True) for _ in range(n)), references, strict=True))
-    aligned = align([matcher.match(caption, reference) for caption, reference in pairs])
-    rows = _unbroken(np.array([_count(*pair, matches) for pair, matches in zip(pairs, aligned, strict=True)]))
+    rows = _unbroken(
+        np.array(
+            [_count(*pair, matches) for some in _portions(pairs, matcher) for pair, matches in _aligned(some, matcher)]
+        )
+    )
     scores, best, first = score(rows), [], 0
     for n in counts:
         best.append(first + int(np.argmax(scores[first : first + n])))
         first += n
     return np.asarray(rows[best])
+
+
+Pair = tuple[Sentence, Sentence]
+
+
+def _portions(pairs: Sequence[Pair], matcher: Matcher) -> Iterator[list[Pair]]:
+    """The pairs in order, so many together that their matches fit into memory; DataError for a pair of too many."""
+    portion: list[Pair] = []
+    total = 0
+    for caption, reference in pairs:
+        count = matcher.count(caption, reference)
+        if count > MOST_MATCHES:
+            raise DataError(
+                f"a caption of {len(caption.words)} words, {' '.join(caption.words[:8])!r}…, can be matched to its "
+                f"reference in {count:,} ways: METEOR takes up to {MOST_MATCHES:,}; does a word repeat without end?"
+            )
+        if portion and total + count > TOGETHER:
+            yield portion
+            portion, total = [], 0
+        portion.append((caption, reference))
+        total += count
+    if portion:
+        yield portion
+
+
+def _aligned(pairs: Sequence[Pair], matcher: Matcher) -> Iterator[tuple[Pair, list[Match]]]:
+    return zip(pairs, align([matcher.match(caption, reference) for caption, reference in pairs]), strict=True)
 
 
 def _unbroken(rows: Array) -> Array:

@@ -49,6 +49,15 @@ class Matcher:
             for words, of_sentence in zip(sentences, spans, strict=True)
         ]
 
+    def count(self, caption: Sentence, reference: Sentence) -> int:
+        """How many matches of single words there are, before any is made."""
+        return sum(
+            len(places) * len(caption.places[other]) * len(kinds)
+            for word, places in reference.places.items()
+            for other, kinds in self.related[word].items()
+            if other in caption.places
+        )
+
     def match(self, caption: Sentence, reference: Sentence) -> list[list[Match]]:
         """The matches that begin at each word of the reference, kind by kind; of equal sentences the exact ones."""
         equal = caption.words == reference.words

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import DataError
-from groundling.files import atomic
+from groundling.files import atomic, read_text
 from groundling.metrics.jars import cache_folder
 from groundling.progress import track
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 LONGEST = 7  # words of a phrase in the table
 PAIRS = 5_274_084  # of the table, for the progress bar
 BASE = np.uint64(0x9E3779B97F4A7C15)
-LAYOUT = 2  # of the files
+LAYOUT = 3  # of the files
 BLOCK = 1 << 17  # pairs read at a time
 
 Hashes = NDArray[np.uint64]
@@ -103,13 +103,18 @@ def _hash(word: bytes) -> int:
 
 def open_table(path: Path) -> Table:
     """The table, memory-mapped; its files are made on first use, and made again if they are damaged."""
-    paths = [cache_folder() / f"meteor-{_stamp(path)}-{part}.npy" for part in Table._fields]
-    table = _opened(paths)
+    stamp = _stamp(path)
+    paths = [cache_folder() / f"meteor-{stamp}-{part}.npy" for part in Table._fields]
+    sums = cache_folder() / f"meteor-{stamp}-sums.txt"
+    table = _opened(paths, sums)
     if table is None:
         log.info("METEOR: reading the paraphrase table, once")
-        for file, array in zip(paths, _read(path), strict=True):
+        made = _read(path)
+        for file, array in zip(paths, made, strict=True):
             _write(file, array)
-        table = _opened(paths)
+        with atomic(sums) as out:
+            out.write(_checksum(made).encode())
+        table = _opened(paths, sums)
     if table is None:
         raise DataError(f"{paths[0].parent} does not keep what is written there; set XDG_CACHE_HOME to another folder")
     return table
@@ -125,14 +130,22 @@ def _stamp(path: Path) -> str:
         raise DataError(f"{path}: {error.strerror}; pip install --force-reinstall pycocoevalcap") from error
 
 
-def _opened(paths: list[Path]) -> Table | None:
+def _opened(paths: list[Path], sums: Path) -> Table | None:
+    """The table of these files; None unless all are there and have the checksum that they were written with."""
     try:
-        phrases, starts, paraphrases = (np.load(path, mmap_mode="r", allow_pickle=False) for path in paths)
-        if len(starts) == len(phrases) + 1 and int(starts[-1]) == len(paraphrases) > 0:
-            return Table(phrases, starts, paraphrases)
-    except (OSError, ValueError, EOFError):
+        table = Table(*(np.load(path, mmap_mode="r", allow_pickle=False) for path in paths))
+        if _checksum(table) == read_text(sums, 100):
+            return table
+    except (OSError, ValueError, EOFError, TypeError, DataError):
         pass
     return None
+
+
+def _checksum(table: Table) -> str:
+    crc = 0
+    for array in table:
+        crc = zlib.crc32(np.ascontiguousarray(array), zlib.crc32(f"{array.dtype} {array.shape}".encode(), crc))
+    return f"{crc:08x}"
 
 
 def _write(path: Path, array: Any) -> None:

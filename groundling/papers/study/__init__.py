@@ -20,7 +20,7 @@ from typing import Any
 from PIL import Image
 
 from groundling.errors import DataError
-from groundling.files import atomic
+from groundling.files import saved
 from groundling.report import embed
 from groundling.types import GroundedCaption, Link
 
@@ -116,7 +116,7 @@ def write(
         "DATA": json.dumps(page, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
     text = (here / "page.html").read_text(encoding="utf-8")
-    with atomic(path) as file:
+    with saved(path) as file:
         file.write(re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], text).encode())
 
 
