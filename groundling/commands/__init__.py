@@ -18,6 +18,7 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
     "doctor": "check a data set, its regions and this machine before training",
     "regions": "make or import the regions that models look at",
     "train": "train a recipe",
+    "adapt": "adapt the trained weights to your own captioned photos",
     "seeds": "train, caption and score with several seeds: mean and deviation of every score",
     "caption": "caption images and videos, each noun with its box",
     "ground": "find the phrases of a sentence in an image, each with its box",
