@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Sequence
 
 from groundling import __version__
+from groundling.commands.mistakes import teach
 
 COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs them
     "demo": "the whole path on drawn scenes: data, regions, training, captions, scores, a page",
@@ -36,7 +37,9 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
 
 def call(argv: Sequence[str]) -> int:
     """Run one command, given as its words. Errors are the caller's: `groundling.cli.main` tells them in one line."""
-    args = _parser(argv).parse_args(argv)
+    parser = _parser(argv)
+    teach(parser)
+    args = parser.parse_args(argv)
     return args.run(args) or 0
 
 

@@ -44,6 +44,7 @@ EXTRAS = (  # module, package on the index, extra, what it is for
     ("torchvision", "torchvision", "torchvision", "detectors of torchvision"),
     ("transformers", "transformers", "transformers", "detectors of transformers"),
     ("av", "av", "video", "frames of videos"),
+    ("pillow_heif", "pillow-heif", "heic", "HEIC photos of phones"),
     ("h5py", "h5py", "hdf5", "regions from HDF5 files"),
     ("tensorboard", "tensorboard", "tensorboard", "training logs"),
     ("pycocoevalcap", "pycocoevalcap", "score", "data of METEOR, jars of SPICE"),

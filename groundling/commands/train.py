@@ -194,6 +194,8 @@ def _make_way(out: Path, restart: bool) -> None:
 def _device(name: str) -> torch.device:
     import torch
 
+    if name.lower() in ("gpu", "nvidia", "metal"):
+        raise GroundlingError(f"cannot use --device {name}: say cuda (NVIDIA), mps (Apple) or cpu")
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
         torch.empty(0, device=device)
