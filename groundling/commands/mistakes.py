@@ -21,13 +21,15 @@ def teach(parser: argparse.ArgumentParser) -> None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """ " Did you mean caption?", or nothing where no known word is like it."""
+    """Such as "; did you mean caption?", or nothing where no known word is like it."""
     near = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def _refuse(root: argparse.ArgumentParser, parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    print(f"groundling: {_told(root, message)}. `{parser.prog} --help` shows examples", file=sys.stderr)
+    told = _told(root, message)
+    stop = "" if told.endswith("?") else "."
+    print(f"groundling: {told}{stop} `{parser.prog} --help` shows examples", file=sys.stderr)
     raise SystemExit(2)
 
 
@@ -35,12 +37,12 @@ def _told(root: argparse.ArgumentParser, message: str) -> str:
     if found := CHOICE.fullmatch(message):
         what, word, choices = found.groups()
         known = re.findall(r"[\w-]+", choices)
-        near = did_you_mean(word, known).removesuffix("?")
-        return f"unknown {what.lower()} {word!r}{near or '; there are ' + ', '.join(known)}"
+        near = did_you_mean(word, known) or f"; there are {', '.join(known)}"
+        return f"unknown {what.lower()} {word!r}{near}"
     if message.startswith(UNKNOWN):
         words = message.removeprefix(UNKNOWN).split()
         flag = next((word.partition("=")[0] for word in words if word.startswith("-")), words[0])
-        return f"unknown argument {flag}{did_you_mean(flag, _flags(root)).removesuffix('?')}"
+        return f"unknown argument {flag}{did_you_mean(flag, _flags(root))}"
     return message
 
 
