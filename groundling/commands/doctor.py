@@ -132,8 +132,8 @@ def _absent_files(dataset: Dataset) -> Iterator[str]:
 
     if dataset.format == FORMAT and not any(example.media for example in dataset):
         yield (
-            f"not one of the {len(dataset)} images is there, such as {dataset[0].id!r}: put them beside the table or in "
-            "a folder named images, or correct the column image"
+            f"not one of the {len(dataset)} images is there, such as {dataset[0].id!r}: put them beside the table "
+            "or in a folder named images, or correct the column image"
         )
 
 
