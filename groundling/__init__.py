@@ -65,6 +65,11 @@ _HOME = {
 }
 
 
+def __dir__() -> list[str]:
+    """The public names, for completion in notebooks, though none is loaded yet."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Public names are found on first use, so that `import groundling` costs nothing."""
     from importlib import import_module

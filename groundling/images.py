@@ -12,7 +12,7 @@ import mmap
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -25,8 +25,21 @@ from groundling.errors import DataError
 
 log = logging.getLogger(__name__)
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif"}  # of FORMATS
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
+HEIC = {".heic", ".heif"}  # photos of phones; read where pillow-heif is installed, else named with the cure
+SUFFIXES = HEIC | {
+    ".jpg",
+    ".jpeg",
+    ".png",
+    ".webp",
+    ".gif",
+    ".bmp",
+    ".tif",
+    ".tiff",
+    ".ppm",
+    ".pgm",
+    ".avif",
+}  # of FORMATS
 MAX_PIXELS = 89_478_485  # of the first frame: 256 MB as RGB, the size at which Pillow itself starts to warn
 MAX_SCANS = 100  # a progressive JPEG has about ten; a few bytes each can ask for thousands of passes over all pixels
 
@@ -82,6 +95,8 @@ def _header(path: Path) -> Iterator[Image.Image]:
         raise DataError(f"{path}: not a file; give the path of an image")
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty; fetch it again")
+    if path.suffix.lower() in HEIC and "HEIF" not in _readable():
+        raise DataError(f"{path}: HEIC photos need pillow-heif: pip install 'groundling[heic]', or convert it to JPEG")
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="PIL")  # odd metadata is no reason to refuse or to print
@@ -103,8 +118,12 @@ def _header(path: Path) -> Iterator[Image.Image]:
 
 @cache
 def _readable() -> tuple[str, ...]:
-    """FORMATS that this Pillow was built with."""
+    """FORMATS that this Pillow was built with, or has by pillow-heif."""
     Image.init()
+    with suppress(ImportError):
+        import pillow_heif
+
+        pillow_heif.register_heif_opener(thumbnails=False)
     return tuple(f for f in FORMATS if f in Image.OPEN)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from PIL import Image
 
 from groundling import images
-from groundling.errors import DataError, MissingExtra
+from groundling.errors import DataError
 
 FRAMES = 10  # of a clip, unless somebody wishes otherwise
 MOST = 100  # frames of a clip
@@ -101,7 +101,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
     try:
         import av
     except ImportError as error:
-        raise MissingExtra('videos need PyAV: pip install "groundling[video]"') from error
+        raise DataError(f"{path}: videos need PyAV: pip install 'groundling[video]'") from error
     if not path.is_file():
         raise DataError(f"{path}: no such video file; check the path")
     if path.stat().st_size == 0:

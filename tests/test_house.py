@@ -45,6 +45,8 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
     "decoding": TENSOR,
     "training": TENSOR | {"decoding", "metrics"},
     "training.run": BRICKS | {"recipes"},
+    "training.extend": BRICKS | {"recipes"},
+    "training.adapt": BRICKS | {"recipes", "inference", "evaluation"},
     "recipes": BRICKS | {"training"},
     "inference": USE,
     "evaluation": USE | {"inference", "formats"},

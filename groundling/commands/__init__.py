@@ -12,6 +12,7 @@ import importlib
 from collections.abc import Sequence
 
 from groundling import __version__
+from groundling.commands.mistakes import teach
 
 COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs them
     "demo": "the whole path on drawn scenes: data, regions, training, captions, scores, a page",
@@ -19,6 +20,7 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
     "doctor": "check a data set, its regions and this machine before training",
     "regions": "make or import the regions that models look at",
     "train": "train a recipe",
+    "adapt": "adapt the trained weights to your own captioned photos",
     "seeds": "train, caption and score with several seeds: mean and deviation of every score",
     "caption": "caption images and videos, each noun with its box",
     "ground": "find the phrases of a sentence in an image, each with its box",
@@ -42,7 +44,9 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
 
 def call(argv: Sequence[str]) -> int:
     """Run one command, given as its words. Errors are the caller's: `groundling.cli.main` tells them in one line."""
-    args = _parser(argv).parse_args(argv)
+    parser = _parser(argv)
+    teach(parser)
+    args = parser.parse_args(argv)
     return args.run(args) or 0
 
 

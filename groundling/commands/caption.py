@@ -40,6 +40,7 @@ examples:
   groundling caption photo.jpg
   groundling caption photos/ --beam 3 --html photos.html --png pointed/
   groundling caption photo.jpg --json | jq .caption
+  groundling caption photos/ --plain | sort > captions.txt
   groundling caption photo.jpg --model runs/photos --grounder runs/grounder --png pointed/
   groundling caption clip.mp4 --model runs/photos --frames 8 --png pointed/
   groundling caption photo.jpg --model runs/scenes --sample --temperature 0.7 --seed 3
@@ -84,6 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=int, metavar="S", help="with --sample: same seed, same words (0)")
     group = parser.add_argument_group("what is written")
     group.add_argument("--json", action="store_true", help="print JSON lines in a terminal too, as in a pipe")
+    group.add_argument("--plain", action="store_true", help="print one line each: the file, a tab, the caption")
+    group.add_argument("--attention", action="store_true", help="JSON also tells what was attended for each word")
     group.add_argument("--out", metavar="FILE", help="write JSON lines here and print nothing")
     group.add_argument("--html", metavar="FILE", help="also write one page to look at all of it")
     group.add_argument("--coco", metavar="FILE", help="also write COCO results JSON (image_id, caption)")
@@ -102,13 +105,15 @@ def run(args: argparse.Namespace) -> int:
     pngs = new_folder(args.png) if args.png else None
     captioner = _captioner(args)
     examples = _unique(_examples(args.images, args.split, args.skip_bad))
+    if not examples:
+        raise GroundlingError(f"none of {', '.join(args.images)} can be read: nothing to caption")
     unread: list[str] = []  # ids of what has no caption
     unseen: set[str] = set()  # ids of what has one, but no picture
     captions = _captions(captioner, examples, decoding, args, unread)
     kept: list[GroundedCaption] = []
     with ExitStack() as stack:
         lines = stack.enter_context(out.open("w", encoding="utf-8")) if out else None
-        tell = _teller(lines, args.json)
+        tell = _teller(lines, args)
         for caption in track(captions, "captions", len(examples), quiet=len(examples) == 1 or not out):
             if pngs and not _png(pngs, caption):
                 unseen.add(caption.id)
@@ -166,7 +171,10 @@ def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterat
     known = SUFFIXES | VIDEOS
     for path in map(Path, names):
         if not path.exists():
-            raise DataError(f"{path} does not exist")
+            if not skip_bad:
+                raise DataError(_absent(str(path)))
+            print(f"groundling: {_absent(str(path))}", file=sys.stderr)
+            continue
         pictures = path.is_dir() and any(file.suffix.lower() in known for file in path.iterdir())
         if path.is_file() and path.suffix.lower() in known:
             yield Example(path.stem, str(path), (0, 0))
@@ -174,6 +182,12 @@ def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterat
             yield from (Example(job.id, str(job.path), (0, 0)) for job in images_below(path))
         else:
             yield from load(path, split, annotated=False, skip_bad=skip_bad)
+
+
+def _absent(name: str) -> str:
+    if name.startswith(("http:/", "https:/", "ftp:/")):
+        return f"{name} is an address, and nothing is fetched: download the picture and name its file"
+    return f"{name} does not exist: check the path"
 
 
 def _unique(examples: Iterable[Example]) -> list[Example]:
@@ -227,16 +241,26 @@ def _captions(
 # ---------------------------------------------------------------- what is written
 
 
-def _teller(file: TextIO | None, as_json: bool) -> Callable[[GroundedCaption], None]:
+def _teller(file: TextIO | None, args: argparse.Namespace) -> Callable[[GroundedCaption], None]:
     """What tells a caption: JSON lines into a file or a pipe, or where they were asked for, else for a person."""
-    if file or as_json or not sys.stdout.isatty():
-        return lambda caption: print(json.dumps(caption.to_dict()), file=file or sys.stdout, flush=not file)
+    if args.plain and not file:
+        return lambda caption: print(caption.media or caption.id, caption.text, sep="\t", flush=True)
+    if file or args.json or not sys.stdout.isatty():
+        return lambda caption: print(_json(caption, args.attention), file=file or sys.stdout, flush=not file)
     from rich.console import Console
 
     from groundling.report.terminal import readable
 
     console = Console(highlight=False, markup=False)
     return lambda caption: console.print(readable(caption))
+
+
+def _json(caption: GroundedCaption, attention: bool) -> str:
+    """One line. What was attended is most of it, and few ask for it."""
+    row = caption.to_dict()
+    if not attention:
+        del row["looks"]
+    return json.dumps(row)
 
 
 def _written(kind: str, captions: Sequence[GroundedCaption], captioner: GroundedCaptioner) -> Any:

@@ -78,9 +78,21 @@ def steps(folder: Path, images: int, epochs: int, photos: Sequence[Path] = ()) -
         ["regions", "extract", scenes, "--source", "scenes", "--out", regions],
         ["doctor", scenes, "--regions", regions],
         ["train", "updown", "--data", scenes, "--regions", regions, "--out", model, *small],
-        ["caption", scenes, "--split", "test", "--regions", regions, "--model", model, "--out", captions],
+        [
+            "caption",
+            scenes,
+            "--split",
+            "test",
+            "--regions",
+            regions,
+            "--model",
+            model,
+            "--attention",
+            "--out",
+            captions,
+        ],
         ["score", captions, *test],
-        *([["caption", *map(str, photos), "--beam", "3", "--out", real]] if photos else []),
+        *([["caption", *map(str, photos), "--beam", "3", "--attention", "--out", real]] if photos else []),
         ["report", captions, *test, "-o", page, "--title", "What the captions point at", *_also(real, photos)],
     ]
 

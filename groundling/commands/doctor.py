@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from groundling.commands import doctor_photos
+
 if TYPE_CHECKING:
     from groundling.data.dataset import Dataset
     from groundling.regions.store import Store
@@ -27,6 +29,8 @@ Every file of the data set is read and every bad item listed; every image must h
 boxes inside the image; and the upper bound is told: the share of annotated phrases for which some region is right
 (IoU > 0.5 with any of their boxes), which no grounding on these regions can exceed.
 
+Pictures that are in the data set twice are told; one that is in two splits is a problem, as scores would be too good.
+
 Exit code 0: all is well. 1: problems were found, and each is printed with what to do about it."""
 
 EPILOG = """\
@@ -36,6 +40,11 @@ examples:
   groundling doctor flickr30k --regions flickr30k.regions
   groundling doctor my-captions.csv --skip-bad --json"""
 
+CPU_TORCH = {  # elsewhere than on macOS, plain `pip install torch` may bring gigabytes of CUDA
+    "Linux": "pip install torch --index-url https://download.pytorch.org/whl/cpu",
+    "Windows": "pip install torch",
+    "Darwin": "pip install torch",
+}
 SHOWN = 10  # problems of one kind that are printed; --json has them all
 BATCH = 64
 EXTRAS = (  # module, package on the index, extra, what it is for
@@ -44,6 +53,7 @@ EXTRAS = (  # module, package on the index, extra, what it is for
     ("torchvision", "torchvision", "torchvision", "detectors of torchvision"),
     ("transformers", "transformers", "transformers", "detectors of transformers"),
     ("av", "av", "video", "frames of videos"),
+    ("pillow_heif", "pillow-heif", "heic", "HEIC photos of phones"),
     ("h5py", "h5py", "hdf5", "regions from HDF5 files"),
     ("tensorboard", "tensorboard", "tensorboard", "training logs"),
     ("pycocoevalcap", "pycocoevalcap", "score", "data of METEOR, jars of SPICE"),
@@ -109,8 +119,22 @@ def check_data(path: Path, skip_bad: bool) -> tuple[Section, Dataset | None]:
     else:
         section.problems.extend(dataset.problems)
     section.problems.extend(_bad_files(dataset))
+    section.problems.extend(_absent_files(dataset))
+    section.problems.extend(doctor_photos.leaks(dataset))
+    section.facts |= doctor_photos.advice(dataset)
     section.rows = [_split_row(name, dataset.split(name).examples) for name in dataset.splits]
     return section, dataset
+
+
+def _absent_files(dataset: Dataset) -> Iterator[str]:
+    """A table of captions names its pictures; where not one is there, the path is wrong."""
+    from groundling.data.folder import FORMAT
+
+    if dataset.format == FORMAT and not any(example.media for example in dataset):
+        yield (
+            f"not one of the {len(dataset)} images is there, such as {dataset[0].id!r}: put them beside the table "
+            "or in a folder named images, or correct the column image"
+        )
 
 
 def _bad_files(dataset: Dataset) -> Iterator[str]:
@@ -244,6 +268,7 @@ def check_environment() -> Section:
 
     cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else "no"
     section = Section({"groundling": __version__, "python": f"{platform.python_version()} on {platform.platform()}"})
+    section.facts["to install torch for CPU alone"] = CPU_TORCH.get(platform.system(), CPU_TORCH["Linux"])
     section.facts |= {"torch": f"{torch.__version__}, {torch.get_num_threads()} threads, CUDA: {cuda}"}
     try:
         tagger = installed()

@@ -18,6 +18,7 @@ from groundling.errors import GroundlingError
 if TYPE_CHECKING:
     import torch
 
+    from groundling.data.dataset import Dataset
     from groundling.recipes import Recipe
     from groundling.recipes._config import ConfigField
     from groundling.regions.store import Store
@@ -41,6 +42,7 @@ examples:
 what is written:
   RUN/model.safetensors, model.json   the weights with the best score, and all that is needed to use them
   RUN/last.safetensors                where training stands; may be deleted when it is done
+  RUN/calibration.json                of a grounder: its evidence, fitted on the captions of the validation split
   RUN/log.csv, tensorboard/           every loss at every step, every score after every epoch"""
 
 
@@ -205,7 +207,7 @@ def _train_alone(args: argparse.Namespace, recipe: Recipe, device: torch.device,
     examples, held_out = dataset.split(args.train_split), dataset.split(args.val_split)
     if args.limit:
         examples = replace(examples, examples=examples.examples[: args.limit])
-    return train(
+    state = train(
         recipe,
         examples,
         held_out,
@@ -216,6 +218,19 @@ def _train_alone(args: argparse.Namespace, recipe: Recipe, device: torch.device,
         device=device,
         save_seconds=args.save_seconds,
     )
+    if args.recipe == "two_branch":
+        _calibrate(args.out, held_out, store)
+    return state
+
+
+def _calibrate(out: Path, held_out: Dataset, store: Store) -> None:
+    """A grounder's evidence, from the captions of the validation images alone."""
+    from groundling.inference.self_calibration import calibrate_run
+    from groundling.training.parallel import one_by_one, rank
+
+    with one_by_one():
+        if rank() == 0 and (fitted := calibrate_run(out, held_out, store)):
+            print(f"evidence: right for {fitted.accuracy:.2f} of {fitted.judged_on} phrases of validation images")
 
 
 @contextmanager
@@ -252,6 +267,8 @@ def _make_way(out: Path, restart: bool) -> None:
 def _device(name: str) -> torch.device:
     import torch
 
+    if name.lower() in ("gpu", "nvidia", "metal"):
+        raise GroundlingError(f"cannot use --device {name}: say cuda (NVIDIA), mps (Apple) or cpu")
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
         torch.empty(0, device=device)

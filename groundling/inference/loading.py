@@ -38,6 +38,8 @@ def shipped(weights: str, part: str) -> Path:
 
 def device_of(name: str) -> torch.device:
     """cpu, cuda, mps; GroundlingError where it cannot be used."""
+    if name.lower() in ("gpu", "nvidia", "metal"):
+        raise GroundlingError(f"cannot use the device {name}: say cuda (NVIDIA), mps (Apple) or cpu")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

@@ -1,5 +1,5 @@
 "use strict";
-const PALETTE = ["#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008f8f", "#c71585", "#9a6324"];
+const PALETTE = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d00", "#000000"];
 const CHUNK = 48;
 const page = JSON.parse(document.getElementById("data").textContent);
 const byId = new Map(page.items.map((item) => [item.id, item]));

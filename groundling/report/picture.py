@@ -1,4 +1,8 @@
-"""A caption and its boxes as one picture: coloured boxes on the image, the same colours under the words."""
+"""A caption and its boxes as one picture: coloured boxes on the image, the same colours under the words.
+
+Lines and letters grow with the picture, which is drawn at most LARGEST pixels wide or high. The colours are those of
+Okabe and Ito, told apart by the colour-blind too. Of boxes that are nearly equal, each later one is drawn inside.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,10 @@ from groundling.images import Picture, opened
 from groundling.types import Box, GroundedCaption
 from groundling.video import FRAMES, frames, is_clip
 
-PALETTE = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008f8f", "#c71585", "#9a6324")
+PALETTE = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d00", "#000000")
+LARGEST = 2048  # pixels of the longer side of a drawn image
+PLAIN = 640  # pixels of the longer side for which lines and letters have their plain size; smaller ones are enlarged
 FRAME, GAP = 320, 6  # pixels: how wide a frame of a clip is drawn, and how far from the next
-LEAST, MOST = 640, 8192  # pixels of the longer side of a drawn image
 NARROWEST = 320  # pixels of the caption's lines
 
 
@@ -40,7 +45,8 @@ def draw_image(image: Image.Image, caption: GroundedCaption, frame: int = 0) -> 
     What may be made up has a dashed box and a question mark. Boxes are scaled from `caption.size` to the image, so a
     larger or smaller copy of the picture will do.
     """
-    scale = min(max(1.0, LEAST / max(image.size)), MOST / max(image.size))
+    longer = max(image.size)
+    scale = min(max(longer, PLAIN), LARGEST) / longer
     return _captioned(_boxed(image, caption, frame, round(image.width * scale)), caption)
 
 
@@ -57,15 +63,18 @@ def draw_clip(shots: Sequence[Image.Image], caption: GroundedCaption) -> Image.I
 
 def _boxed(image: Image.Image, caption: GroundedCaption, frame: int, width: int) -> Image.Image:
     """A copy of this width with the boxes of one frame, not higher than can be drawn."""
-    shape = max(1, width), min(MOST, max(1, round(image.height * width / image.width)))
+    shape = max(1, width), min(LARGEST, max(1, round(image.height * width / image.width)))
     picture = image.resize(shape) if image.mode == "RGB" else image.convert("RGB").resize(shape)
     across, down = caption.size if all(caption.size) else image.size
     sx, sy = picture.width / across, picture.height / down
     colour, pen = colours(caption), ImageDraw.Draw(picture)
+    unit, drawn = _unit(picture), list[Box]()
     for link in caption.links:
         if link.frame == frame:
-            box = _inside((link.box[0] * sx, link.box[1] * sy, link.box[2] * sx, link.box[3] * sy), picture.size)
-            _rectangle(pen, box, colour[link.token], caption.weak(link))
+            left, top, right, bottom = link.box
+            box = _inside((left * sx, top * sy, right * sx, bottom * sy), picture.size)
+            drawn.append(_apart(box, drawn, 5 * unit))
+            _rectangle(pen, drawn[-1], colour[link.token], caption.weak(link), unit)
     return picture
 
 
@@ -76,31 +85,47 @@ def _inside(box: Box, size: tuple[int, int]) -> Box:
     return left, top, right, bottom
 
 
+def _unit(picture: Image.Image) -> float:
+    """How many pixels of the picture are one of a picture of PLAIN pixels."""
+    return max(1.0, max(picture.size) / PLAIN)
+
+
+def _apart(box: Box, drawn: Sequence[Box], step: float) -> Box:
+    """The box, drawn inside of those before it that it would cover."""
+    left, top, right, bottom = box
+    while any(max(abs(a - b) for a, b in zip(box, other, strict=True)) < step for other in drawn):
+        if right - left < 4 * step or bottom - top < 4 * step:
+            break
+        left, top, right, bottom = box = left + step, top + step, right - step, bottom - step
+    return box
+
+
 def _captioned(picture: Image.Image, caption: GroundedCaption) -> Image.Image:
-    strip = _strip(caption, max(NARROWEST, picture.width), colours(caption))
+    strip = _strip(caption, max(NARROWEST, picture.width), colours(caption), _unit(picture))
     whole = Image.new("RGB", (strip.width, picture.height + strip.height), "white")
     whole.paste(picture, (0, 0))
     whole.paste(strip, (0, picture.height))
     return whole
 
 
-def _rectangle(pen: ImageDraw.ImageDraw, box: tuple[float, float, float, float], colour: str, weak: bool) -> None:
+def _rectangle(pen: ImageDraw.ImageDraw, box: Box, colour: str, weak: bool, unit: float) -> None:
     left, top, right, bottom = box
     if not weak:
-        pen.rectangle((left, top, max(left, right), max(top, bottom)), outline=colour, width=4)
+        pen.rectangle((left, top, max(left, right), max(top, bottom)), outline=colour, width=round(4 * unit))
         return
+    dash, width = round(6 * unit), round(3 * unit)
     for x0, y0, x1, y1 in ((left, top, right, top), (left, bottom, right, bottom)):
-        for x in range(int(x0), int(x1), 12):
-            pen.line((x, y0, min(x + 6, x1), y1), fill=colour, width=3)
+        for x in range(int(x0), int(x1), 2 * dash):
+            pen.line((x, y0, min(x + dash, x1), y1), fill=colour, width=width)
     for x0, y0, x1, y1 in ((left, top, left, bottom), (right, top, right, bottom)):
-        for y in range(int(y0), int(y1), 12):
-            pen.line((x0, y, x1, min(y + 6, y1)), fill=colour, width=3)
+        for y in range(int(y0), int(y1), 2 * dash):
+            pen.line((x0, y, x1, min(y + dash, y1)), fill=colour, width=width)
 
 
-def _strip(caption: GroundedCaption, width: int, colour: dict[int, str]) -> Image.Image:
+def _strip(caption: GroundedCaption, width: int, colour: dict[int, str], unit: float) -> Image.Image:
     """The caption, wrapped to `width`, each grounded word underlined."""
-    font = ImageFont.load_default(size=22)
-    margin, line, gap = 12, 34, font.getlength(" ")
+    font = ImageFont.load_default(size=22 * unit)
+    margin, line, gap = round(12 * unit), round(34 * unit), font.getlength(" ")
     places, x, y = [], float(margin), margin
     doubtful = weak_words(caption)
     for token, (start, end) in enumerate(caption.spans):
@@ -115,5 +140,6 @@ def _strip(caption: GroundedCaption, width: int, colour: dict[int, str]) -> Imag
     for token, word, x, y, length in places:
         pen.text((x, y), word, font=font, fill=colour.get(token, "#222222"))
         if token in colour:
-            pen.line((x, y + 27, x + length, y + 27), fill=colour[token], width=3)
+            under = y + round(27 * unit)
+            pen.line((x, under, x + length, under), fill=colour[token], width=round(3 * unit))
     return strip

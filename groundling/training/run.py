@@ -50,18 +50,20 @@ def train(
     out: Path,
     *,
     start: Path | None = None,
+    model: Model | None = None,
     seed: int = 0,
     device: torch.device | None = None,
     save_seconds: float = 300.0,
 ) -> State:
     """Train `recipe` on `examples`, scoring it on `held_out` after each epoch; a run in `out` is resumed.
 
-    `start`: the run of a trained model to begin with, see `begin`. The best model is left in `out` for `recipes.load`.
+    `start`: the run of a trained model to begin with, see `begin`; `model`: this one as it is,
+    made of that run. The best model is left in `out` for `recipes.load`.
     Inside `train.distributed.processes` all of them take part.
     """
     device = device or torch.device("cpu")
     seed_everything(seed)
-    model = begin(recipe, examples, store, start)
+    model = begin(recipe, examples, store, start) if model is None else model
     trained = None if builds_model(recipe) else model
     context = TrainingContext(
         examples,

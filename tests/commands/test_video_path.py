@@ -37,7 +37,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run("regions", "extract", clips, "--source", "scenes", "--out", regions, "--workers", 1) == 0
     shown = ["--regions-per-image", 60, "--device", "cpu"]
     assert run("train", "updown", "--data", clips, "--regions", regions, "--out", model, *shown, *TINY) == 0
-    written: list[object] = ["--out", place / "val.jsonl", "--submission", place / "val.json", "--png", place / "png"]
+    written: list[object] = [
+        "--attention",
+        "--out",
+        place / "val.jsonl",
+        "--submission",
+        place / "val.json",
+        "--png",
+        place / "png",
+    ]
     assert run("caption", clips, "--split", "val", "--regions", regions, "--model", model, *written) == 0
     return place
 

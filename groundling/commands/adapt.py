@@ -1,0 +1,134 @@
+"""`groundling adapt`: the trained weights, adapted to one's own photos."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from groundling.data.dataset import Dataset
+    from groundling.regions.store import Store
+    from groundling.training.adapt import Change
+    from groundling.types import Fingerprint
+
+DESCRIPTION = """\
+Adapt the weights that come with the package, or those of a model that you trained, to your own captioned photos. This
+is the way for some hundred photos: training from nothing needs thousands.
+
+Every weight is kept and learns on; words that your captions have twice or more and the model never saw are added. The
+grounder comes first, with the calibration of its evidence, then the captioner, which stops when it no longer becomes
+better. Both are judged on your validation photos (the split val; without splits, a tenth of the photos is held out).
+Neither ends below what it began with: where training does not help, the model is left as it was. Both numbers are told.
+Boxes are not needed; where your validation photos have them, the grounder is judged by them.
+
+Regions are made in OUT/regions, or taken from --regions. A run that was stopped goes on when the same command is given
+again."""
+
+EPILOG = """\
+examples:
+  groundling adapt --data my/data
+  groundling adapt --data my/data --out runs/mine
+  groundling adapt --data my/data --regions my.regions --out runs/mine --epochs 12
+  groundling caption photo.jpg --model runs/mine/captioner --grounder runs/mine/grounder
+  groundling ground photo.jpg "a dog on the grass" --model runs/mine/grounder
+
+what my/data may be: a folder with captions.csv (columns image, caption) and the pictures; `groundling doctor my/data`
+checks it.
+
+what is written:
+  OUT/captioner, OUT/grounder   the adapted models, for --model and --grounder
+  OUT/regions                   the regions of your photos"""
+FEW = 20  # validation photos below which the numbers say little
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("--data", required=True, type=Path, metavar="DATA", help="your captioned photos")
+    parser.add_argument("--out", type=Path, default=Path("adapted"), metavar="OUT", help="folder (default adapted)")
+    parser.add_argument("--regions", type=Path, metavar="STORE", help="their regions; made without it")
+    parser.add_argument("--model", default="", metavar="RUN", help="captioner to begin with (default: ours)")
+    parser.add_argument("--grounder", default="", metavar="RUN", help="grounder to begin with (default: ours)")
+    parser.add_argument("--epochs", type=int, metavar="N", help="at most so many for the captioner (default 8)")
+    parser.add_argument("--train-split", default="train", metavar="NAME", help="split to learn from (default train)")
+    parser.add_argument("--val-split", default="val", metavar="NAME", help="split to judge on (default val)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="same seed, same weights (default 0)")
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="to make regions")
+    parser.add_argument("--skip-bad", action="store_true", help="leave out photos and captions that cannot be read")
+
+
+def run(args: argparse.Namespace) -> int:
+    from groundling.errors import GroundlingError
+    from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, shipped
+    from groundling.recipes import load
+    from groundling.training.adapt import Photos, adapt_captioner, adapt_grounder
+    from groundling.training.interrupt import Stopped
+
+    if args.epochs is not None and args.epochs < 1:
+        raise GroundlingError(f"--epochs must be 1 or more, got {args.epochs}")
+    captioner, grounder = Path(args.model or shipped(CAPTIONER)), Path(args.grounder or shipped(GROUNDER))
+    examples, held_out = _data(args)
+    store = _regions(args, load(captioner).fingerprint)
+    photos = Photos(_of_store(examples, store), _of_store(held_out, store), store, args.seed, device_of(args.device))
+    epochs = {} if args.epochs is None else {"epochs": args.epochs}
+    try:
+        changes = [adapt_grounder(grounder, photos, args.out / GROUNDER)]
+        guide = args.out / GROUNDER
+        changes.append(adapt_captioner(captioner, guide, photos, args.out / CAPTIONER, **epochs))
+    except Stopped as stopped:
+        print(f"groundling: {stopped}", file=sys.stderr)
+        return 128 + stopped.signum
+    _tell(changes, len(photos.held_out), args.out)
+    return 0
+
+
+def _data(args: argparse.Namespace) -> tuple[Dataset, Dataset]:
+    from groundling.data.dataset import load
+    from groundling.errors import DataError
+
+    dataset = load(args.data, skip_bad=args.skip_bad)
+    examples, held_out = dataset.split(args.train_split), dataset.split(args.val_split)
+    if len(held_out) < 2:
+        raise DataError(f"{args.data} has {len(held_out)} validation photo: adapting needs 2 or more, better {FEW}")
+    return examples, held_out
+
+
+def _regions(args: argparse.Namespace, wanted: Fingerprint) -> Store:
+    """The store that was named, or one of the regions that the model needs, made now."""
+    from groundling.commands import call
+    from groundling.errors import DataError
+    from groundling.regions.fingerprints import require
+    from groundling.regions.store import Store
+
+    if args.regions is None:
+        out = str(args.out / "regions")
+        chosen = [word for key, value in wanted.parameters.items() for word in ("--set", f"{key}={value}")]
+        skip = ["--skip-bad"] if args.skip_bad else []
+        words = ["regions", "extract", str(args.data), "--source", wanted.name, "--out", out, *chosen, *skip]
+        if call([*words, "--workers", str(args.workers)]):
+            raise DataError(f"some photos of {args.data} cannot be read, see above; --skip-bad leaves them out")
+    store = Store.open(args.regions or args.out / "regions")
+    require(store.fingerprint, wanted)
+    return store
+
+
+def _of_store(examples: Dataset, store: Store) -> Dataset:
+    """Those whose regions could be made."""
+    from dataclasses import replace
+
+    return replace(examples, examples=tuple(example for example in examples if example.id in store))
+
+
+def _tell(changes: Sequence[Change], n: int, out: Path) -> None:
+    for change in changes:
+        name, before, after = change.before.name, change.before.value, change.after.value
+        what = f"{change.what}: {name} {before:.4f} -> {after:.4f} on {n} validation photos"
+        left = "" if change.helped else f"; training gave {change.tried:.4f}, so it was left as it was"
+        print(f"{what}, {change.new_words} new words{left}" if change.helped else f"{what}{left}")
+    if n < FEW:
+        print(f"{n} validation photos are few: differences of this size may be chance")
+    print(f"groundling caption photo.jpg --model {out / 'captioner'} --grounder {out / 'grounder'}")

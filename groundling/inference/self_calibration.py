@@ -1,0 +1,60 @@
+"""What captions alone tell of a grounder: how well it parts true phrases from those of other images, and its evidence.
+
+No boxes are needed. `calibration` says which phrases are asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from groundling.data.dataset import Dataset
+from groundling.errors import DataError
+from groundling.files import saved
+from groundling.inference.calibration import CALIBRATION, Calibration, calibrate, similarities
+from groundling.inference.grounder import PhraseGrounder, load_grounder
+from groundling.metrics.statistics import Array, signature
+from groundling.regions.store import Store
+from groundling.types import Score
+
+log = logging.getLogger(__name__)
+SEPARATION = "separation"  # the name of the score
+
+
+def calibrate_run(folder: Path, held_out: Dataset, store: Store, device: str = "cpu") -> Calibration | None:
+    """Fit the evidence of the grounder in a run folder on images that it was not trained on, and keep it there.
+
+    None, and the reason is logged, where they are too few; its evidence is then unknown.
+    """
+    try:
+        fitted = calibrate(load_grounder(folder, device), held_out, store)
+    except DataError as error:
+        log.warning("evidence is not calibrated: %s; `groundling ground --calibrate` fits it on more", error)
+        return None
+    with saved(folder / CALIBRATION) as file:
+        file.write(json.dumps(fitted.to_json(), indent=1).encode())
+    return fitted
+
+
+def separation(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int = 0) -> Score:
+    """How often a phrase of an image's captions fits the image better than a phrase of other images does.
+
+    Of all pairs of one present and one absent phrase (area under the ROC curve); 0.5 is chance.
+    """
+    scores, truth, _ = similarities(grounder, examples, store, seed)
+    if not 0 < truth.sum() < len(truth):
+        raise DataError(f"{len(examples)} images are too few to compare their phrases with those of others")
+    about = signature(SEPARATION, phrases="captions", split=examples[0].split)
+    return Score(SEPARATION, area_under_curve(scores, truth), len(truth), about)
+
+
+def area_under_curve(scores: Array, truth: Array) -> float:
+    """Share of the pairs of a true and a false item in which the true one scores higher; an equal score is half."""
+    _, group, count = np.unique(scores, return_inverse=True, return_counts=True)
+    rank = (count.cumsum() - (count - 1) / 2)[group]  # from 1; the mean of equal ones
+    positive = float(truth.sum())
+    above = float(rank[truth > 0].sum()) - positive * (positive + 1) / 2
+    return above / (positive * (len(truth) - positive))

@@ -1,0 +1,74 @@
+"""A trained model with more words: every weight is kept, new words get rows of their own.
+
+The row of a new word is that of the nearest known word, by WordNet ("labrador" begins as "dog"), else the mean of all.
+What decides how readily a word is said begins low, so that a new word is said only once it was learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from groundling.errors import GroundlingError
+from groundling.recipes import Model, recipe_name
+from groundling.text.classes import Classes
+from groundling.text.vocab import SPECIAL, Vocabulary
+from groundling.text.wordnet import wordnet
+from groundling.training.meta_init import MetaInit, fill
+from groundling.types import Caption
+
+MIN_COUNT = 2  # a new word that occurs less often in the training captions stays unknown
+RARE = 0.1  # quantile of the known biases at which a new word begins
+
+
+def extended(model: Model, captions: Iterable[Caption], min_count: int = MIN_COUNT) -> Model:
+    """The same model, able to learn the words of these captions; known words keep their ids."""
+    seen = Vocabulary.of(captions, min_count)
+    noun_of = dict(zip(seen.words, seen.nouns, strict=True))
+    new = [word for word in seen.words if word not in model.vocab]
+    vocab = Vocabulary(model.vocab.words + tuple(new), model.vocab.nouns + tuple(noun_of[word] for word in new))
+    nearest = {word: near for word in new if noun_of[word] and (near := _nearest(word, model.vocab.words))}
+    classes = _classes(model.groundable, nearest)
+    with MetaInit():
+        parts = model.recipe.parts(vocab, model.layout, classes)
+    names = {name for name, _ in parts.named_children()}
+    if names != set(model.recipe.saved_modules):
+        raise GroundlingError(
+            f"{recipe_name(model.recipe)} keeps only some of its parts when training is over, so that it cannot be "
+            "adapted; adapt the weights of this package, or a model of groundling, updown or two_branch"
+        )
+    copied = [model.vocab.encode([nearest[word]])[0] if word in nearest else -1 for word in new]
+    sizes = {name: tuple(value.shape) for name, value in parts.state_dict().items()}
+    fill(parts, {name: _grown(value, sizes[name], copied) for name, value in model.parts.state_dict().items()})
+    return replace(model, parts=parts, vocab=vocab, groundable=classes)
+
+
+def _grown(old: Tensor, size: Sequence[int], copied: Sequence[int]) -> Tensor:
+    """The same tensor with a row for each new word: that of the word at `copied`, or, for -1, the mean."""
+    if tuple(old.shape) == tuple(size):
+        return old
+    if tuple(size) != (len(old) + len(copied), *old.shape[1:]):
+        raise GroundlingError(f"a tensor of {tuple(old.shape)} cannot become one of {tuple(size)}")
+    if old.ndim == 1:  # biases
+        return torch.cat([old, old.float().quantile(RARE).to(old.dtype).expand(len(copied))])
+    mean = old[len(SPECIAL) :].mean(0, dtype=torch.float32).to(old.dtype)
+    return torch.cat([old, torch.stack([mean if at < 0 else old[at] for at in copied])])
+
+
+def _nearest(word: str, known: Sequence[str]) -> str | None:
+    """Its singular, another word for it, or what it is a kind of: the first that is known."""
+    net, words = wordnet(), set(known)
+    synset = net.synset(word)
+    if synset is None:
+        return None
+    names = [net.base(word) or "", *(lemma for kind in net.kinds(synset) for lemma in net.lemmas(kind))]
+    return next((name for name in names if name in words), None)
+
+
+def _classes(classes: Classes, nearest: Mapping[str, str]) -> Classes:
+    """A new noun gets a box where the known word nearest to it does."""
+    more = {word: classes.class_of[near] for word, near in nearest.items() if near in classes}
+    return Classes(classes.names, {**classes.class_of, **more})

@@ -1,0 +1,92 @@
+"""Mistakes of a first hour: each is answered with one line that names the cure, a code other than 0, no traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from groundling.cli import main
+from groundling.commands.mistakes import did_you_mean
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what a newcomer may have in it."""
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (64, 48), "white").save("photo.png")
+    Path("empty.jpg").touch()
+    Path("notes.txt").write_text("a dog")
+    Path("photo.heic").write_bytes(b"not a photo")
+    Path("nothing").mkdir()
+    Path("absent.csv").write_text("image,caption\na.jpg,A dog runs.\nb.jpg,A cat sleeps.\n")
+    Path("columns.csv").write_text("picture_of,words\na.jpg,A dog.\n")
+    Path("said.jsonl").write_text('{"id": "a"\n')
+    return tmp_path
+
+
+MISTAKES = [
+    ("captoin photo.png", "did you mean caption?"),
+    ("caption photo.png --jsn", "did you mean --json?"),
+    ("caption", "required: IMAGES"),
+    ("caption photo.png --beam wide", "--beam: invalid int value"),
+    ("caption photo.png --beam 0", "the beam must be 1 or more"),
+    ("caption photo.png --temperature 0.5", "--temperature needs --sample"),
+    ("caption missing.png", "missing.png does not exist: check the path"),
+    ("caption https://example.org/a.jpg", "nothing is fetched: download the picture"),
+    ("caption photo.png --device gpu", "say cuda (NVIDIA), mps (Apple) or cpu"),
+    ("caption photo.png --model nowhere", "no model in nowhere"),
+    ("caption photo.png --model nothing", "train one with `groundling train`"),
+    ("caption nothing", "no image files"),
+    ("caption notes.txt", "no known data set is here"),
+    ("caption photo.png --out nothing", "is a folder: give the name of a file"),
+    ("ground photo.png", "say what to look for"),
+    ("train updwn --data d --regions r --out o", "did you mean updown?"),
+    ("train updown --data missing --regions r --out o", "r"),
+    ("adapt", "required: --data"),
+    ("adapt --data missing", "missing: no such file or folder"),
+    ("adapt --data columns.csv", "columns.csv"),
+    ("regions extract nothing --source photo --out s", "there are"),
+    ("score said.jsonl --data missing", "missing"),
+    ("doctor --regions s", "--regions needs DATA"),
+    ("scenes", "required: "),
+]
+
+
+@pytest.mark.parametrize(("line", "cure"), MISTAKES, ids=[line for line, _ in MISTAKES])
+def test_a_mistake_is_answered_with_its_cure(
+    here: Path, line: str, cure: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main(line.split())
+    except SystemExit as stopped:  # of the parser
+        code = int(stopped.code or 0)
+    told = capsys.readouterr().err.strip().splitlines()
+    assert code != 0
+    assert told[-1].startswith("groundling: ") or told[-1].startswith("  ")  # what was looked for is a list
+    assert cure in "\n".join(told)
+    assert not any("Traceback" in one for one in told)
+
+
+def test_a_table_whose_pictures_are_all_missing_is_a_problem(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "absent.csv", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)["data"]["problems"]
+    assert any("not one of the 2 images is there" in one for one in told)
+
+
+def test_a_picture_in_two_splits_is_a_problem_and_few_photos_are_told_to_adapt(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("b.png").write_bytes(Path("photo.png").read_bytes())
+    Path("own.csv").write_text("image,caption,split\nphoto.png,A dog.,train\nb.png,A cat.,val\n")
+    assert main(["doctor", "own.csv", "--json"]) == 1
+    data = json.loads(capsys.readouterr().out)["data"]
+    assert any("the same picture is in 2 splits" in one for one in data["problems"])
+    assert "groundling adapt" in data["facts"]["training"]
+
+
+def test_what_is_like_nothing_is_not_guessed() -> None:
+    assert did_you_mean("captoin", ["caption", "score"]) == "; did you mean caption?"
+    assert did_you_mean("xyz", ["caption", "score"]) == ""
