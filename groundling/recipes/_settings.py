@@ -149,3 +149,15 @@ class MatcherTraining(CaptionData, SteppedAdam):
     batch: int = 128
     length: int = 50
     regions_per_image: int = 36
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxSupervision:
+    """Weights of the forms in which boxes teach the attention; see `supervised`."""
+
+    nll: float = 0.1  # weight of −log of the attention on the true region that fits best, as released
+    kl: float = 0.0  # weight of the divergence from softmax(IoU / 0.5), as released
+    ce: float = 0.0  # weight of −log of the attention on each true region, as printed in eq. 16
+    nll_any: float = 0.0  # ours: weight of −log of the attention on all true regions together
+    kl_any: float = 0.0  # ours: weight of the divergence from equal attention on the true regions
+    merge_boxes: bool = True  # the box of a word with several is the one around them, as it is judged; 0: any of them

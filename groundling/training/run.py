@@ -84,6 +84,7 @@ def train(
         regions=model.recipe.regions_per_image,
         seed=seed,
         uses_boxes=recipe.uses_boxes,
+        merge_boxes=recipe.merge_boxes,
         rank=rank(),
         world=world(),
     )
