@@ -144,9 +144,11 @@ class MatcherTraining(CaptionData, SteppedAdam):
     margin: float = 0.2  # m of eq. 7
     lr: float = 2e-4
     decay: float = 0.1
-    decay_every: int = 15
+    decay_every: int = 75
     clip: float = 2.0
+    epochs: int = 150
     batch: int = 128
+    captions_per_image: int = 1
     length: int = 50
     regions_per_image: int = 36
 
@@ -161,3 +163,13 @@ class BoxSupervision:
     nll_any: float = 0.0  # ours: weight of −log of the attention on all true regions together
     kl_any: float = 0.0  # ours: weight of the divergence from equal attention on the true regions
     merge_boxes: bool = True  # the box of a word with several is the one around them, as it is judged; 0: any of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchTraining(AwareSize, CaptionData, SteppedAdam):
+    """Captioner, data and training of Chen et al. (MM 2021), after Zhou et al. (GVD, CVPR 2019)."""
+
+    coupled: bool = False  # LSTM_1 also hears h2 of the word before, as in Up-Down; the paper's eq. 1 does not
+    batch: int = 64
+    length: int = 20
+    min_count: int = 3
