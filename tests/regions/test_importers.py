@@ -147,6 +147,17 @@ def test_class_probabilities_become_the_likeliest_class_after_the_background(tmp
     found = read(tmp_path, tmp_path / "s")["a"]
     assert found.labels[0, :, 0].tolist() == [1, 0]
     torch.testing.assert_close(found.scores[0, :, 0], torch.tensor([0.2, 0.9]))
+    assert found.labels[0].tolist() == [[1, 0], [0, 1]]  # the others are kept too, the likeliest first
+    torch.testing.assert_close(found.scores[0, :, 1], torch.tensor([0.1, 0.1]))
+
+
+def test_a_feature_map_and_the_vector_of_the_image_are_kept(tmp_path: Path) -> None:
+    image, grid = Image(0, 2), np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    arrays = {"x": image.feats, "bbox": image.boxes, "image_w": 320, "image_h": 310}
+    np.savez(tmp_path / "a.npz", **arrays, conv=grid, fc=np.ones(5, np.float32))
+    store = read(tmp_path, tmp_path / "s")
+    assert (store.layout.whole, store.layout.grid) == (5, (6, 4))
+    torch.testing.assert_close(store["a"].grid, torch.from_numpy(grid.reshape(1, 6, 4)))
 
 
 @pytest.mark.parametrize("given", ["cocobu_att", "."])
@@ -232,6 +243,21 @@ def test_gvd_images(tmp_path: Path) -> None:
     store = read(write_gvd_images(tmp_path / "in"), tmp_path / "s", size_of=lambda id: (320.0, 310.0))
     for id, image in IMAGES.items():
         assert image.is_in(store[id]) and store[id].labels[0, :, 0].tolist() == image.labels.tolist()
+
+
+def test_gvd_features_of_frames_are_the_map_and_their_mean_the_vector(tmp_path: Path) -> None:
+    """Twenty frames of two kinds of features, in a folder beside: ten stretches of two frames."""
+    folder = write_gvd_images(tmp_path / "in")
+    (folder / "rgb").mkdir()
+    rows = np.arange(20, dtype=np.float32)[:, None]
+    for id in IMAGES:
+        np.save(folder / "rgb" / f"{id}_resnet", rows.repeat(3, 1))
+        np.save(folder / "rgb" / f"{id}_bn", -rows)
+    store = read(folder, tmp_path / "s", size_of=lambda id: (320.0, 310.0))
+    assert (store.layout.whole, store.layout.grid) == (4, (10, 4))
+    found = store[next(iter(IMAGES))]
+    assert found.grid is not None and found.grid[0, :, 0].tolist() == [2 * i + 0.5 for i in range(10)]
+    assert found.whole is not None and found.whole[0].tolist() == [9.5, 9.5, 9.5, -9.5]
 
 
 def test_gvd_video_keeps_the_frames(tmp_path: Path) -> None:
