@@ -110,7 +110,7 @@ def overlap_with(phrase: Phrase, example: Example, regions: Regions, b: int, mer
 
     Boxes follow the size that the regions were made at, where that is another one.
     """
-    boxes, frames = torch.tensor(phrase.boxes), torch.tensor(phrase.frames or [0] * len(phrase.boxes))
+    boxes, frames = torch.tensor(phrase.boxes).float(), torch.tensor(phrase.frames or [0] * len(phrase.boxes))
     if merge:
         kept = torch.tensor(sorted(set(frames.tolist())))
         boxes, frames = union(boxes.expand(len(kept), *boxes.shape), kept[:, None] == frames), kept

@@ -50,7 +50,7 @@ OLD_FIELDS = {  # recipe -> its fields that had another name in version 0.1
     "multi_branch": {"alone": "warmup_epochs"},
     "scst": {"judge": "reward_model"},
 }
-ABSENT = {  # recipe -> fields that came later, and what models without them did
+ABSENT: dict[str, dict[str, Any]] = {  # recipe -> fields that came later, and what models without them did
     "cyclical": {"image_map": True},
     "groundling": {"coupled": True, "image_map": True},
     "multi_branch": {"coupled": True, "image_map": True},

@@ -44,6 +44,7 @@ class Adam:
     lr: float = 5e-4  # learning rate of Adam
     clip: float = 5.0  # largest norm of the gradient
     epochs: int = 30  # how often each image is seen
+    keep_last: bool = False  # the last weights are the model, not those with the best score on the held-out images
 
     def schedule(self) -> Schedule:
         """The factor of `lr` in each epoch."""
@@ -65,7 +66,7 @@ class Adam:
             trains=trains or ("captioner",),
             clip=self.clip,
             schedule=self.schedule(),
-            watch=watch,
+            watch="" if self.keep_last else watch,
             patience=getattr(self, "patience", 0),
         )
 

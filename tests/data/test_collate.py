@@ -63,12 +63,12 @@ def test_captions_are_grouped_by_image_and_padded() -> None:
     assert batch.gold is None
 
 
-def test_the_truth_is_where_a_region_covers_any_box_of_the_phrase_at_its_head() -> None:
+def test_unless_boxes_are_merged_the_truth_is_where_a_region_covers_any_box_of_the_phrase_at_its_head() -> None:
     """IoU of (0, 0, 10, 10) and (0, 0, 10, 6) is 0.6; with (0, 0, 10, 5) it is 0.5, which is not above 0.5."""
     phrase = Phrase(0, (0, 2), boxes=((0, 0, 10, 10), (50, 50, 60, 60)), head=1)
     example = Example("one", "", (100, 100), (RUNS, BALL), gold=(phrase, Phrase(1, (0, 4))))
     seen = regions((0, 0, 10, 6), (0, 0, 10, 5), (50, 50, 60, 60), (20, 20, 30, 30))
-    gold = overlap([example], [[1, 0]], seen, 6) > 0.5
+    gold = overlap([example], [[1, 0]], seen, 6, merge=False) > 0.5
     assert gold.shape == (2, 6, 4)
     assert not gold[0].any()  # nothing was drawn for the second caption
     assert gold[1, 2].tolist() == [True, False, True, False]  # "dog", after BOS and "a"

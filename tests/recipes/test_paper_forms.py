@@ -18,6 +18,7 @@ from groundling.evaluation.attention_accuracy import _voted
 from groundling.models.grounder import Grounder
 from groundling.models.updown import Cells, attention_lstm
 from groundling.objectives.distill import soft_labels
+from groundling.papers.tables import table
 from groundling.recipes import RECIPES, _config, recipe_class
 from groundling.recipes._model import _described
 from groundling.recipes._pseudo_labels import UNUSED, PseudoLabels
@@ -88,7 +89,7 @@ def test_models_of_before_are_what_they_were(name: str) -> None:
 
 
 def test_given_words_are_judged_by_the_branches_that_would_say_them() -> None:
-    """Three branches look at regions 0, 1, 2; the word is 7. Two say 7: regions 0 and 2. Nobody: the mean's, region 1."""
+    """Branches look at regions 0, 1, 2; the word is 7. Two say 7: regions 0 and 2. Nobody: the mean's, region 1."""
     attn = torch.eye(3)[:, None, None].expand(3, 1, 2, 3)
     branches = tuple(
         Decoding(torch.tensor([[7, 7]]), torch.zeros(1, 2), attn[k], torch.tensor([[7 if k != 1 else 4, 4]]))
@@ -118,6 +119,17 @@ def test_scheduled_sampling_is_that_of_the_released_code(recipe: Any, tmp_path: 
         with pytest.raises(StopIteration):
             recipe.xe(Parts(captioner=Spy()), batch, Clock(epoch, 0))
     assert seen == [0, 0.05, 0.1, 0.25]
+
+
+def test_all_methods_of_a_contrastive_table_keep_their_last_weights() -> None:
+    """Also those that would keep the best CIDEr-D: one rule for all rows."""
+    for name in ("contrastive-table-4", "contrastive-table-5", "contrastive-table-6"):
+        jobs = {job.name: job for job in table(name).jobs}
+        for job in (jobs[row.job] for row in table(name).rows if jobs[row.job].start):
+            assert job.config["keep_last"] is True
+    losses: Any = None
+    assert recipe_class("contrastive")(keep_last=True).stage("cl", losses).watch == ""  # type: ignore[attr-defined]
+    assert recipe_class("contrastive")().stage("cl", losses).watch == "cider-d"  # type: ignore[attr-defined]
 
 
 def test_matchers_are_as_released() -> None:

@@ -260,8 +260,8 @@ def test_gvd_features_of_frames_are_the_map_and_their_mean_the_vector(tmp_path: 
     assert found.whole is not None and found.whole[0].tolist() == [9.5, 9.5, 9.5, -9.5]
 
 
-def test_gvd_video_keeps_the_frames(tmp_path: Path) -> None:
-    """Two frames of three regions; the second segment has one frame only."""
+def test_gvd_video_keeps_the_frames_and_takes_their_regions_in_turn(tmp_path: Path) -> None:
+    """Two frames of three regions, the first of each, then the second; the other segment has one frame only."""
     path = tmp_path / "in"
     (path / "fc6_feat_100rois").mkdir(parents=True)
     ids = ["v_a_segment_00", "v_a_segment_01"]
@@ -276,9 +276,12 @@ def test_gvd_video_keeps_the_frames(tmp_path: Path) -> None:
     with h5py.File(path / "anet_detection.h5", "w") as file:
         file["dets_labels"], file["dets_num"], file["nms_num"] = dets, [6.0, 3.0], [6.0, 3.0]
     store = read(path, tmp_path / "s")
-    assert store[ids[0]].frame.tolist() == [[0, 0, 0, 1, 1, 1]] and store[ids[1]].frame.tolist() == [[0, 0, 0]]
-    assert clips[0].is_in(store[ids[0]]) and clips[1].is_in(store[ids[1]])
-    assert store[ids[0]].labels[0, :, 0].tolist() == [-1, *clips[0].labels[1:].tolist()]
+    turns = [0, 3, 1, 4, 2, 5]
+    assert store[ids[0]].frame.tolist() == [[0, 1, 0, 1, 0, 1]] and store[ids[1]].frame.tolist() == [[0, 0, 0]]
+    assert np.array_equal(store[ids[0]].feats[0].numpy(), clips[0].feats[turns]) and clips[1].is_in(store[ids[1]])
+    assert np.array_equal(store[ids[0]].boxes[0].numpy(), clips[0].boxes[turns])
+    assert store[ids[0]].labels[0, :, 0].tolist() == [-1, *clips[0].labels[turns[1:]].tolist()]
+    assert store.batch(ids[:1], 2).frame.tolist() == [[0, 1]]  # a model that sees two regions sees both frames
     assert store[ids[0]].size.tolist() == [[720, 720]]
 
 
@@ -292,8 +295,8 @@ def test_gvd_video_with_a_table_per_frame_and_sizes(tmp_path: Path) -> None:
     with h5py.File(path / "d.h5", "w") as file:
         file["dets_labels"], file["dets_num"], file["hw"] = rows, [[2, 3]], [[405.0, 720.0]]
     found = read(path, tmp_path / "s")["v_b_segment_00"]
-    assert found.frame.tolist() == [[0, 0, 1, 1, 1]] and found.size.tolist() == [[720, 405]]
-    assert np.array_equal(found.feats[0].numpy(), clip.feats[[0, 1, 3, 4, 5]])
+    assert found.frame.tolist() == [[0, 1, 0, 1, 1]] and found.size.tolist() == [[720, 405]]
+    assert np.array_equal(found.feats[0].numpy(), clip.feats[[0, 3, 1, 4, 5]])
 
 
 # ---------------------------------------------------------------- going on, leaving out
