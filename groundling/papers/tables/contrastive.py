@@ -1,9 +1,9 @@
 """Tables of Dai and Lin, Contrastive Learning for Image Captioning, NeurIPS 2017.
 
 Every learning method goes on from the same captioner, trained with cross-entropy, and its last weights are scored:
-weights chosen by CIDEr-D would be those of a method that had learned the least, where it lowers CIDEr-D. Self-retrieval, of which the paper
-speaks in table 1 alone, is told in all tables: how many captions find their own image again among the first k of all
-that are scored. There are 5,000 in the paper; among fewer it is easier.
+where a method lowers CIDEr-D, weights chosen by it would be those that had learned the least. Self-retrieval, of which
+the paper speaks in table 1 alone, is told in all tables: how many captions find their own image again among the first k
+of all that are scored. There are 5,000 in the paper; among fewer it is easier.
 """
 
 from __future__ import annotations
