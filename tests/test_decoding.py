@@ -497,7 +497,7 @@ def told(trust: float, alpha: list[float], places: list[list[float]]) -> Decodin
     picks = torch.tensor([[[True, False, False]] * 2])
     tokens = torch.tensor([[A, B]])
     said = Decoding(tokens, torch.zeros(1, 2), attn, tokens, picks)
-    return links.rerank(said, seen, Witness(alpha), trust)  # type: ignore[arg-type]
+    return links.rerank(said, seen, Witness(alpha).point, trust)
 
 
 APART = [[0.0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]]

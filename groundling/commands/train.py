@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from groundling.commands.flag_types import Renamed
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def _add_recipe(parser: argparse.ArgumentParser, name: str, fields: Sequence[Con
         _config_argument(group, _flag(field.name), field, default=field.default, help=line)
     new = {field.name: field for field in fields}
     for old, now in OLD_FIELDS.get(name, {}).items():
-        _config_argument(group, _flag(old), new[now], default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        kind = _switch if new[now].type is bool else new[now].type
+        group.add_argument(_flag(old), dest=f"config_{now}", type=kind, action=Renamed, now=_flag(now))
 
 
 def _config_argument(group: argparse._ArgumentGroup, flag: str, field: ConfigField, **more: Any) -> None:
@@ -159,11 +161,13 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import torch
 
-    from groundling.recipes import recipe_class
+    from groundling.recipes import OLD_RECIPES, recipe_class
     from groundling.recipes._registry import files
     from groundling.training.interrupt import Stopped
     from groundling.training.parallel import processes, rank
 
+    if args.recipe in OLD_RECIPES:
+        print(f"groundling: the recipe {args.recipe} is now {OLD_RECIPES[args.recipe]}", file=sys.stderr)
     config = {name.removeprefix("config_"): value for name, value in vars(args).items() if name.startswith("config_")}
     recipe = recipe_class(files.get(args.recipe, args.recipe))(**config)
     if args.threads:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from groundling.text import words
 from groundling.text.annotate import annotate
 from groundling.types import Caption, Span
@@ -9,9 +11,13 @@ from groundling.types import Caption, Span
 JOINER = "of"  # makes one phrase of two: "a group of people"
 
 
-def noun_phrases(sentence: str) -> list[tuple[str, Span, tuple[str, ...]]]:
-    """Text, characters and words of the noun phrases of a sentence; two with "of" between them are one."""
-    caption = annotate([words.caption(sentence)])[0]
+def noun_phrases(sentences: Sequence[str]) -> list[list[tuple[str, Span, tuple[str, ...]]]]:
+    """Text, characters and words of the noun phrases of each sentence; two with "of" between them are one."""
+    captions = annotate([words.caption(sentence) for sentence in sentences])
+    return [_phrases(sentence, caption) for sentence, caption in zip(sentences, captions, strict=True)]
+
+
+def _phrases(sentence: str, caption: Caption) -> list[tuple[str, Span, tuple[str, ...]]]:
     return [
         (sentence[first:last], (first, last), caption.tokens[start:end])
         for start, end in joined(caption)
