@@ -106,6 +106,7 @@ class Batch:
     refs: tuple[tuple[tuple[str, ...], ...], ...]  # B tuples of all reference captions, each a tuple of words
     vocab: Vocab
     gold: Tensor | None = None  # (N, T + 1, R) bool, regions with IoU > 0.5 to the box of an annotated word
+    gold_iou: Tensor | None = None  # (N, T + 1, R) float, that IoU; 0 for words without a box
 
     @property
     def inputs(self) -> Tensor:

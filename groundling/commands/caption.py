@@ -97,6 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from groundling.commands.outputs import new_file, new_folder
+    from groundling.errors import GroundlingError
     from groundling.progress import track
 
     decoding = _decoding(args)

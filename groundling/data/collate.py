@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from groundling.boxes import iou
+from groundling.boxes import iou, union
 from groundling.tensors import Batch, Regions
 from groundling.types import BOS, EOS, PAD, Caption, Example, Phrase, Vocab
 
@@ -68,21 +68,29 @@ def collate(examples: Sequence[Example], lines: Sequence[Sequence[Line]], region
     )
 
 
-def overlap(examples: Sequence[Example], captions: Sequence[Sequence[int]], regions: Regions, size: int) -> Tensor:
-    """The truth, for recipes that declare `uses_boxes`: (N, size, R) bool, where a region has an IoU above 0.5 with
-    any box of the phrase (in the box's frame) that the word carries: its head, or each of its nouns if none is named.
+def overlap(
+    examples: Sequence[Example],
+    captions: Sequence[Sequence[int]],
+    regions: Regions,
+    size: int,
+    merge: bool = True,
+) -> Tensor:
+    """The truth, for recipes that declare `uses_boxes`: (N, size, R), the IoU of each region with the place of a word.
 
+    The word carries the boxes of its phrase, in their frames: the head of the phrase, or each of its nouns if none is
+    named. Its place is the box around them all, as it is judged; without `merge` any one of them. 0 for other words.
     `captions` are those of each example that take part, in the order of the batch; `size` is that of the longest line,
     whose last token is EOS: the word that was cut there is not in it.
     """
-    found = torch.zeros(sum(map(len, captions)), size, regions.boxes.shape[1], dtype=torch.bool)
+    found = torch.zeros(sum(map(len, captions)), size, regions.boxes.shape[1])
     row = 0
     for b, (example, chosen) in enumerate(zip(examples, captions, strict=True)):
         for caption in chosen:
             for phrase in example.gold:
                 if phrase.caption == caption and phrase.boxes:
                     words = [t + 1 for t in _carriers(phrase, example.captions[caption]) if t + 1 < size - 1]
-                    found[row, words] |= covers(phrase, example, regions, b)
+                    place = overlap_with(phrase, example, regions, b, merge)
+                    found[row, words] = torch.maximum(found[row, words], place)
             row += 1
     return found
 
@@ -93,14 +101,22 @@ def _carriers(phrase: Phrase, caption: Caption) -> list[int]:
 
 
 def covers(phrase: Phrase, example: Example, regions: Regions, b: int) -> Tensor:
-    """(R,) bool: the regions of image `b` that have an IoU above 0.5 with a box of the phrase, in the box's frame.
+    """(R,) bool: the regions of image `b` that have an IoU above 0.5 with a box of the phrase, in the box's frame."""
+    return overlap_with(phrase, example, regions, b, merge=False) > 0.5
+
+
+def overlap_with(phrase: Phrase, example: Example, regions: Regions, b: int, merge: bool) -> Tensor:
+    """(R,): IoU of the regions of image `b` with the box around those of the phrase in its frame, or the best of them.
 
     Boxes follow the size that the regions were made at, where that is another one.
     """
-    boxes = torch.tensor(phrase.boxes)
+    boxes, frames = torch.tensor(phrase.boxes).float(), torch.tensor(phrase.frames or [0] * len(phrase.boxes))
+    if merge:
+        kept = torch.tensor(sorted(set(frames.tolist())))
+        boxes, frames = union(boxes.expand(len(kept), *boxes.shape), kept[:, None] == frames), kept
     if all(example.size):
         boxes = boxes * (regions.size[b] / torch.tensor(example.size)).repeat(2)
-    hit = iou(regions.boxes[b], boxes) > 0.5  # (R, boxes)
+    shared = iou(regions.boxes[b], boxes)  # (R, boxes)
     if phrase.frames:
-        hit &= regions.frame[b][:, None] == torch.tensor(phrase.frames)
-    return hit.any(1) & regions.valid[b]
+        shared = shared * (regions.frame[b][:, None] == frames)
+    return shared.amax(1) * regions.valid[b]

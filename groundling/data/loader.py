@@ -54,17 +54,19 @@ class Loader:
         regions: int | None = None,
         seed: int = 0,
         uses_boxes: bool = False,
+        merge_boxes: bool = True,
         rank: int = 0,
         world: int = 1,
     ) -> None:
         """`batch_size`: images, of all processes together. `length`: words of a caption at most; `regions`: of an
-        image at most (None: all). `uses_boxes`: give the truth to a recipe that declares that it uses it."""
+        image at most (None: all). `uses_boxes`: give the truth to a recipe that declares that it uses it;
+        `merge_boxes`: of a word with several boxes, the box around them, not any one."""
         self.examples = [example for example in dataset if any(caption.tokens for caption in example.captions)]
         if len(self.examples) < len(dataset):
             logger.info("%d images without a caption are left out", len(dataset) - len(self.examples))
         _require_regions(self.examples, store)
         self.store, self.vocab, self.seed, self.regions = store, vocab, seed, regions
-        self.uses_boxes, self.rank, self.world = uses_boxes, rank, world
+        self.uses_boxes, self.merge_boxes, self.rank, self.world = uses_boxes, merge_boxes, rank, world
         self.steps = -(-len(self.examples) // batch_size)
         if not self.steps or len(self.examples) // self.steps < world:
             raise DataError(f"{len(self.examples)} images in batches of {batch_size} are too few for {world} processes")
@@ -104,7 +106,9 @@ class Loader:
         batch = collate(examples, [[self.lines[i][c] for c in chosen[i]] for i in own], regions, self.vocab)
         if not self.uses_boxes:
             return batch
-        return replace(batch, gold=overlap(examples, [chosen[i] for i in own], regions, batch.tokens.shape[1]))
+        size, captions = batch.tokens.shape[1], [chosen[i] for i in own]
+        shared = overlap(examples, captions, regions, size, self.merge_boxes)
+        return replace(batch, gold=shared > 0.5, gold_iou=shared)
 
 
 def _require_regions(examples: Sequence[Example], store: Store) -> None:

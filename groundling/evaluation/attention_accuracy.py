@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -19,7 +20,7 @@ from groundling.progress import track
 from groundling.recipes import Model
 from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
-from groundling.tensors import Batch, Decoding
+from groundling.tensors import Batch, Decoding, Glimpse
 from groundling.text import classes
 from groundling.text.classes import groundable_words
 from groundling.types import Example
@@ -38,8 +39,9 @@ def attention_accuracy(
     """Is the most attended region of each annotated word, while the model reads the captions of people, the right one?
 
     The accuracy is averaged over classes, by the rules of Flickr30k-Entities (images) or ActivityNet-Entities (videos,
-    one region in each frame) for given sentences. A captioner is judged by where it looks when the word is next, a
-    matcher by its alignment of the word. Captions are read whole, however long; a word that the model does not place
+    one region in each frame) for given sentences. A captioner is judged by where it looks when the word is next, one of
+    several branches by the box around what the branches that would say the word chose, a matcher by its alignment of
+    the word. Captions are read whole, however long; a word that the model does not place
     is a miss. `data` must be annotated (`data.dataset.load` does it), for matchers may look at its nouns alone.
     """
     require(store.fingerprint, model.fingerprint)
@@ -63,12 +65,26 @@ def labelled(data: Dataset, split: str | None) -> tuple[Example, ...]:
 
 def looks(model: Model, batch: Batch) -> Tensor:
     """(N, T, R): what the model attends to for each word of `batch.targets`; all 0 where it places none."""
-    if "captioner" in model.recipe.saved_modules:
-        captioner = model.parts.captioner
-        said: Decoding = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
-        return said.attn
-    attn: Tensor = model.parts.matcher.look(batch)
-    return attn
+    return _decoding(model, batch).attn
+
+
+def _decoding(model: Model, batch: Batch) -> Decoding:
+    """Given captions as the model reads them; of a captioner of several branches with the regions that it points at."""
+    if "captioner" not in model.recipe.saved_modules:
+        attn = model.parts.matcher.look(batch)
+        return Decoding(batch.targets, torch.zeros_like(attn[..., 0]), attn, batch.targets)
+    captioner = model.parts.captioner
+    read = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    return replace(read, picks=_voted(read, batch.regions.frame[batch.image_of])) if len(read.branches) > 1 else read
+
+
+def _voted(read: Decoding, frame: Tensor) -> Tensor:
+    """(N, T, R) bool: for each word the union of the choices of the branches that would say it, as in captioning."""
+    attn = torch.stack([branch.attn for branch in read.branches], 2)  # (N, T, K, R)
+    words = torch.stack([branch.guess for branch in read.branches], 2)  # (N, T, K)
+    n, t, _, r = attn.shape
+    glimpse = Glimpse(read.attn.flatten(0, 1), attn.flatten(0, 1), words.flatten(0, 1))
+    return glimpse.picks(read.tokens.flatten(), frame[:, None].expand(n, t, r).flatten(0, 1)).view(n, t, r)
 
 
 def _places(
@@ -85,9 +101,7 @@ def _places(
         regions = store.batch([example.id for example in spoken], model.recipe.regions_per_image)
         read = collate(spoken, lines, regions, model.vocab).to(device)
         with torch.inference_mode():
-            attn = looks(model, read)
-            seen = Decoding(read.targets, torch.zeros_like(attn[..., 0]), attn, read.targets)
-            boxes = boxes_of(seen, read.regions[read.image_of])[0].double()  # (N, T, F, 4)
+            boxes = boxes_of(_decoding(model, read), read.regions[read.image_of])[0].double()  # (N, T, F, 4)
             boxes = boxes / _scale(spoken, read.regions.size)[read.image_of][:, None, None]
         found = iter(boxes.cpu().numpy())
         for example in spoken:

@@ -1,7 +1,7 @@
 """The two-branch grounder: how well a region fits a phrase (Wang et al. 2021, eq. 1 and 2).
 
     s(x_l, y_k) = f(x_l)ᵀ g(y_k)                          (1)
-    S(X, Y) = Σ_k max_l s(x_l, y_k)                       (2), the maximum being soft
+    S(X, Y) = Σ_k max_l s(x_l, y_k)                       (2), the maximum being soft unless `hard`
 
 f: features brought to mean 0 and deviation 1, two layers.  g: word vectors, an LSTM, the maximum over the words, two
 layers.  Both end on the unit sphere, so that s is a cosine.
@@ -57,14 +57,18 @@ class Grounder(nn.Module):
         layers: int = 2,
         dropout: float = 0.3,
         temperature: float = 0.05,
+        hard: bool = False,
         joiner: int = PAD,
         nouns: Sequence[bool] = (),
         vectors: Tensor | None = None,
     ) -> None:
-        """`temperature`: of the soft maximum over regions, and of `look`. `joiner`: the word ("of") that makes one
-        phrase of two; PAD: none. `nouns`: which words of the vocabulary are nouns, for captions without tags."""
+        """`temperature`: of the soft maximum over regions, and of `look`; `hard`: the maximum is not soft.
+
+        `joiner`: the word ("of") that makes one phrase of two; PAD: none. `nouns`: which words of the vocabulary are
+        nouns, for captions without tags.
+        """
         super().__init__()
-        self.temperature, self.joiner = temperature, joiner
+        self.temperature, self.hard, self.joiner = temperature, hard, joiner
         self.norm = Standard(dim)
         self.columns = nn.Dropout(dropout / 3)
         self.of_region = _branch(dim, joint, dropout)
@@ -112,6 +116,8 @@ class Grounder(nn.Module):
         count = valid.sum(-1)
         if not bool(valid.all()):
             scores = scores.masked_fill(~(valid | (count == 0)[..., None]), -torch.inf)
+        if self.hard:
+            return (scores.amax(-1) if scores.shape[-1] else scores.sum(-1)) * (count > 0)
         soft = self.temperature * ((scores / self.temperature).logsumexp(-1) - count.clamp(min=1).log())
         return soft * (count > 0)
 

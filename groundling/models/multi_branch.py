@@ -8,8 +8,9 @@ Chen et al., Distributed Attention for Grounded Image Captioning, MM 2021. With 
 
 The attentions have weights of their own; LSTM_2 and W_o are shared, and every branch has its own state. M^{k-1} are the
 regions with the greatest weight of the branches before k: one each, in a video one of each frame, since a word has a
-box in every frame. Where the paper is silent: LSTM_1, which hears h2 in Up-Down, hears the mean of the branches'; and a
-branch for which no region is left, because there are fewer regions than branches, begins anew with all of them.
+box in every frame. LSTM_1 hears the image and the word (eq. 1); if `coupled` also the mean of the branches' h2, as
+Up-Down hears its own. Where the paper is silent: a branch for which no region is left, because there are fewer regions
+than branches, begins anew with all of them.
 
 **What the branches say together.** Each votes for its likeliest word (among those that may be said: not PAD, BOS, UNK);
 the word with the most votes wins, of equals the one that is likelier on average. For sampling, beam search and policy
@@ -22,7 +23,8 @@ differentiable, its likeliest word is the vote (greedy decoding is the paper's),
 agree. `step` and teacher forcing give the same p; beam search adds up its logarithms, a beam carrying the states of all
 K branches. A word's regions are those that the branches which would say it chose (`Glimpse.picks`); a word of a beam or
 sample that no branch would have said has the region with the greatest mean weight. With `mask_special` each p_k is
-among the words that are said, before they are mixed. With one branch all of this is Up-Down, to the last bit.
+among the words that are said, before they are mixed. With one branch, `coupled`, all of this is Up-Down, to the last
+bit.
 """
 
 from __future__ import annotations
@@ -66,8 +68,9 @@ class MultiBranch(TwoLayerLSTM):
         attend_grid: Additive | None = None,
         *,
         eliminate: bool = True,
+        coupled: bool = True,
     ) -> None:
-        super().__init__(vocab_size, encoder, attends[0], hidden, embed, dropout, attend_grid)
+        super().__init__(vocab_size, encoder, attends[0], hidden, embed, dropout, attend_grid, coupled=coupled)
         self.others = nn.ModuleList(attends[1:])
         self.eliminate = eliminate
         self.register_buffer("used", torch.tensor(len(attends)))
@@ -97,7 +100,7 @@ class MultiBranch(TwoLayerLSTM):
     ) -> tuple[Tensor, Glimpse, State]:
         cells, still = state
         heard = self.embed_word(token) + still
-        cells = _attention_lstm(cells, lambda x: heard + self.attention_gates(x))
+        cells = _attention_lstm(cells, lambda x: heard + self.attention_gates(x), self.coupled)
         context, weights = self.look(cells.h1, encoded)
         cells = _language_lstm(cells, context, self.language_gates)
         logp, words = majority_vote(log_softmax(scores(self.logits, self.dropout(cells.h2), mask_special)))
@@ -141,7 +144,7 @@ class MultiBranch(TwoLayerLSTM):
         for rows, stays in zip(packing.rows, packing.stays, strict=True):
             if len(stays) < len(cells.h1):
                 cells = Cells(*(x[stays] for x in cells))
-            cells = _attention_lstm(cells, attention)
+            cells = _attention_lstm(cells, attention, self.coupled)
             context, weights = self.look(cells.h1, encoded[rows])
             cells = _language_lstm(cells, context, language)
             said.append(cells.h2)
@@ -167,8 +170,8 @@ def _initial_state(gates: Tensor, k: int) -> Cells:
     return cells._replace(h2=many, c2=many)
 
 
-def _attention_lstm(cells: Cells, gates: Gates) -> Cells:
-    heard = attention_lstm(cells._replace(h2=cells.h2.mean(1)), gates)
+def _attention_lstm(cells: Cells, gates: Gates, coupled: bool) -> Cells:
+    heard = attention_lstm(cells._replace(h2=cells.h2.mean(1)), gates, coupled)
     return cells._replace(h1=heard.h1, c1=heard.c1)
 
 

@@ -51,8 +51,12 @@ class TwoLayerLSTM(nn.Module):
         embed: int = 512,
         dropout: float = 0.5,
         attend_grid: Attention | None = None,
+        *,
+        coupled: bool = True,
     ) -> None:
+        """`coupled = False`: LSTM_1 hears the image and the word, not h2, as in the code of GVD (Zhou et al. 2019)."""
         super().__init__()
+        self.coupled = coupled
         self.encoder, self.attend, self.attend_grid = encoder, attend, attend_grid
         self.embed = nn.Embedding(vocab_size, embed, padding_idx=PAD)
         # The weights of LSTM_1 are kept apart by input, so that what does not change is multiplied once.
@@ -111,7 +115,7 @@ class UpDown(TwoLayerLSTM):
     ) -> tuple[Tensor, Glimpse, State]:
         cells, still = state
         heard = self.embed_word(token) + still
-        cells = attention_lstm(cells, lambda x: heard + self.attention_gates(x))
+        cells = attention_lstm(cells, lambda x: heard + self.attention_gates(x), self.coupled)
         context, weights = self.look(cells.h1, encoded)
         cells = language_lstm(cells, context, self.language_gates)
         logits = scores(self.logits, self.dropout(cells.h2), mask_special)
@@ -162,7 +166,7 @@ class UpDown(TwoLayerLSTM):
             if sampling:
                 word = self.scheduled_sampling(inputs[rows, t], cells.h2, sampling, generator) if t else inputs[rows, t]
                 heard = self.embed_word(word)
-            cells = attention_lstm(cells, gates)
+            cells = attention_lstm(cells, gates, self.coupled)
             here = encoded[rows]
             context, weights = self.look(cells.h1, here) if look is None else look(t, rows, cells.h1, here)
             cells = language_lstm(cells, context, language)
@@ -193,9 +197,10 @@ def initial_state(gates: Tensor) -> Cells:
     return Cells(zero, zero, zero, zero)
 
 
-def attention_lstm(cells: Cells, gates: Gates) -> Cells:
-    """Eq. 10. `gates` is a function of [h2; h1]."""
-    h1, c1 = cell(gates(torch.cat([cells.h2, cells.h1], 1)), cells.c1)
+def attention_lstm(cells: Cells, gates: Gates, coupled: bool = True) -> Cells:
+    """Eq. 10. `gates` is a function of [h2; h1]; unless `coupled` h2 is 0 there (eq. 1 of Chen et al. 2021)."""
+    h2 = cells.h2 if coupled else torch.zeros_like(cells.h2)
+    h1, c1 = cell(gates(torch.cat([h2, cells.h1], 1)), cells.c1)
     return cells._replace(h1=h1, c1=c1)
 
 

@@ -11,8 +11,13 @@ from groundling.objectives.mean import mean_over
 def soft_labels(evidence: Tensor, valid: Tensor, temperature: float) -> Tensor:
     """p̂ (P, R), eq. 3, of what the detector says: softmax over the valid regions of  Σ_z p(y, z) p(z | x) / T.
 
+    With T = 0 the sum itself, divided by its total over the regions.
+
     evidence: (P, R), the sum for each phrase and region; valid: (P, R) bool.
     """
+    if not temperature:
+        real = evidence * valid
+        return real / real.sum(-1, keepdim=True).clamp(min=1e-8)
     return (evidence / temperature).masked_fill(~valid, -torch.inf).softmax(-1).nan_to_num(0.0)
 
 

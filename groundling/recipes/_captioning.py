@@ -35,12 +35,18 @@ def updown(size: UpDownSize, vocab: Vocab, layout: Layout) -> UpDown:
 
 
 def aware_updown(
-    size: AwareSize, vocab: Vocab, layout: Layout, classes: Classes, attend: Attention | None = None
+    size: AwareSize,
+    vocab: Vocab,
+    layout: Layout,
+    classes: Classes,
+    attend: Attention | None = None,
+    *,
+    coupled: bool = True,
 ) -> UpDown:
     """Up-Down on the grounding-aware encoding, with another attention where one is given."""
     encoder, attend_grid = aware(size, layout, classes)
     attend = attend or Additive(size.hidden, size.attention)
-    return UpDown(len(vocab), encoder, attend, size.hidden, size.embed, size.dropout, attend_grid)
+    return UpDown(len(vocab), encoder, attend, size.hidden, size.embed, size.dropout, attend_grid, coupled=coupled)
 
 
 def aware(size: AwareSize, layout: Layout, classes: Classes) -> tuple[GroundingAware, Additive | None]:

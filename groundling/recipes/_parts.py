@@ -23,7 +23,7 @@ class GuidedParts(CaptionerParts):
     guide: Matcher
 
 
-class UpDownParts(Parts):
+class UpDownParts(CaptionerParts):
     """An Up-Down captioner, whose teacher forcing can do more than that of others."""
 
     captioner: UpDown

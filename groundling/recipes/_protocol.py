@@ -52,6 +52,11 @@ class Recipe(Protocol):
     @property
     def captions_per_image(self) -> int: ...
 
+    @property
+    def merge_boxes(self) -> bool:
+        """Whether the place of a word with several boxes is the box around them, as it is judged, or any one."""
+        return True
+
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         """Frozen modules, of other runs mostly, that are parts while it trains and leave no trace in the model."""
         return {}

@@ -1,8 +1,9 @@
 """What a detector says of a phrase y and a region x:  Σ_z p(y, z) p(z | x),  eq. 3 of Wang et al., CVPR 2021.
 
 p(y, z) is 1 for the class that the head noun of the phrase leads to (text/labels.py), p(z | x) the detector's score of
-that class. Detectors have no names for most of what surrounds things, and of what people wear, and none for many
-things at once. Nouns that WordNet knows as such have a place that follows from the boxes that there are:
+that class. A class of the noun's own name counts before all else. Detectors have no names for most of what surrounds
+things, and of what people wear, and none for many things at once.
+Nouns that WordNet knows as such have a place that follows from the boxes that there are:
  · surroundings (field, water, room): a region of area a (that of the image is 1) which is a thing with probability p
    counts a (1 − p): the background is large and nothing in particular.
  · ways and shores (street, path, beach): it counts IoU (1 − p), of it and the lower part of the image.
@@ -54,6 +55,10 @@ GROUP = ("crowd", "team", "band")  # words of a phrase that speaks of many as of
 SOMEONE = (  # persons, though WordNet does not say so, or thinks of animals and things first
     *("one", "other", "another", "others", "he", "she", "him", "her", "they", "them", "someone", "somebody"),
     *("group", "family", "bunch", "male", "female", "fan", "climber", "driver", "racer"),
+)
+UNUSED = (  # names in COCO's list of 91 that nobody drew boxes for
+    *("street sign", "hat", "shoe", "eye glasses", "plate", "mirror", "window", "desk", "door", "blender"),
+    "hair brush",
 )
 AGENT = ("er", "ers", "ist", "ists")  # ends of nouns that tell who does something ("kayaker")
 
@@ -108,7 +113,10 @@ def _class(word: str, labels: Labels, person: int) -> int:
     def a_kind_of(nouns: Sequence[str]) -> bool:
         return any(net.synset(noun) in kinds for noun in nouns)
 
-    for kind, (nouns, _) in PARTS.items():  # before the detector: its hats and shoes are names that it never says
+    own = labels.find(word)
+    if own and own.way != "hypernym" and labels.names[own.label] not in _never_said(labels.names):
+        return own.label  # the detector has a class of that name: it knows better than any rule
+    for kind, (nouns, _) in PARTS.items():
         if a_kind_of(nouns):
             return kind
     if found := labels.find("ball" if singular(word) in BALLS else word):
@@ -119,6 +127,11 @@ def _class(word: str, labels: Labels, person: int) -> int:
     if a_kind_of(GROUND):
         return BELOW
     return SURROUNDINGS if a_kind_of(AROUND) else NONE
+
+
+def _never_said(names: Sequence[str]) -> frozenset[str]:
+    """Classes of COCO's list of 91 that have no boxes, so that no detector of it says them."""
+    return frozenset(UNUSED if set(UNUSED) <= set(names) else ())
 
 
 def _background(regions: Regions, thing: Tensor) -> Tensor:

@@ -50,6 +50,14 @@ OLD_FIELDS = {  # recipe -> its fields that had another name in version 0.1
     "multi_branch": {"alone": "warmup_epochs"},
     "scst": {"judge": "reward_model"},
 }
+ABSENT: dict[str, dict[str, Any]] = {  # recipe -> fields that came later, and what models without them did
+    "cyclical": {"image_map": True},
+    "groundling": {"coupled": True, "image_map": True},
+    "multi_branch": {"coupled": True, "image_map": True},
+    "multihead": {"coupled": True, "image_map": True},
+    "pos_scan": {"sampling": 0.0},
+    "updown_aware": {"image_map": True},
+}
 GROUP = "groundling.recipes"  # of entry points
 VARIABLE = "GROUNDLING_RECIPES"  # files of recipes, separated as in PATH
 
@@ -88,9 +96,10 @@ def recipe_name(recipe: Recipe) -> str:
 
 
 def renamed(recipe: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a recipe as a file of this version or of 0.1 names them, by the names of this version."""
-    new = OLD_FIELDS.get(OLD_RECIPES.get(recipe, recipe), {})
-    return {new.get(name, name): value for name, value in fields.items()}
+    """Fields of a recipe as a file of this version or an earlier one has them, with the names of this version."""
+    recipe = OLD_RECIPES.get(recipe, recipe)
+    new = OLD_FIELDS.get(recipe, {})
+    return ABSENT.get(recipe, {}) | {new.get(name, name): value for name, value in fields.items()}
 
 
 @cache

@@ -44,6 +44,7 @@ class Adam:
     lr: float = 5e-4  # learning rate of Adam
     clip: float = 5.0  # largest norm of the gradient
     epochs: int = 30  # how often each image is seen
+    keep_last: bool = False  # the last weights are the model, not those with the best score on the held-out images
 
     def schedule(self) -> Schedule:
         """The factor of `lr` in each epoch."""
@@ -65,7 +66,7 @@ class Adam:
             trains=trains or ("captioner",),
             clip=self.clip,
             schedule=self.schedule(),
-            watch=watch,
+            watch="" if self.keep_last else watch,
             patience=getattr(self, "patience", 0),
         )
 
@@ -144,8 +145,32 @@ class MatcherTraining(CaptionData, SteppedAdam):
     margin: float = 0.2  # m of eq. 7
     lr: float = 2e-4
     decay: float = 0.1
-    decay_every: int = 15
+    decay_every: int = 75
     clip: float = 2.0
+    epochs: int = 150
     batch: int = 128
+    captions_per_image: int = 1
     length: int = 50
     regions_per_image: int = 36
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxSupervision:
+    """Weights of the forms in which boxes teach the attention; see `supervised`."""
+
+    nll: float = 0.1  # weight of −log of the attention on the true region that fits best, as released
+    kl: float = 0.0  # weight of the divergence from softmax(IoU / 0.5), as released
+    ce: float = 0.0  # weight of −log of the attention on each true region, as printed in eq. 16
+    nll_any: float = 0.0  # ours: weight of −log of the attention on all true regions together
+    kl_any: float = 0.0  # ours: weight of the divergence from equal attention on the true regions
+    merge_boxes: bool = True  # the box of a word with several is the one around them, as it is judged; 0: any of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchTraining(AwareSize, CaptionData, SteppedAdam):
+    """Captioner, data and training of Chen et al. (MM 2021), after Zhou et al. (GVD, CVPR 2019)."""
+
+    coupled: bool = False  # LSTM_1 also hears h2 of the word before, as in Up-Down; the paper's eq. 1 does not
+    batch: int = 64
+    length: int = 20
+    min_count: int = 3

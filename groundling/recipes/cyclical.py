@@ -2,6 +2,7 @@
 
 Decode, localize what was said, reconstruct from what was localized, all with the weights of one captioner:
 
+(1)     h^A_t = LSTM([v_g; h^L_{t-1}; e_{t-1}]),   e_{t-1} = W_e y_{t-1}             v_g: vector of the whole image
 (2, 3)  h^L_t = LSTM([R α_t; h^A_t]),    y^d_t = argmax softmax(W_o h^L_t)         decoding, saying y* before
 (6)     β_t = softmax((W_l e_t)ᵀ R),     e_t = W_e y^d_t,   r̂^l_t = R β_t          localization: the only new layer
 (7)     h^L_t = LSTM([r̂^l_t; h^A_t]),    p(y^l_t) = softmax(W_o h^L_t)             reconstruction, saying y* before

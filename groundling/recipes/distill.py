@@ -6,7 +6,7 @@ that attends to regions, and any guide: `matcher_pos_scan`, `matcher_scan` or th
 
 (15)  l = 1/K Σ_k −log p_k(y*_t | y*_1 … y*_{t-1})  +  λ1 1[y*_t is a noun] KL(α_t ‖ β_t)
 
-β: attention of the captioner, of the first branch where it has K > 1 as `distributed` has.  α: of the guide, frozen;
+β: attention of the captioner, of the first branch where it has K > 1 as `multi_branch` has.  α: of the guide, frozen;
 a noun that the guide does not place does not count. Both terms are means, over the words and over the nouns.
 
 The composition is ours. With cyclical training either may come first: this after `cyclical`, or `cyclical --pretrain 0

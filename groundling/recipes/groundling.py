@@ -1,6 +1,6 @@
 """The papers in one captioner: a phrase grounder teaches its attention, and it learns to tell images apart.
 
- 1. The captioner is that of `distributed` (Chen et al., MM 2021) on the grounding-aware encoding of `updown_aware`:
+ 1. The captioner is that of `multi_branch` (Chen et al., MM 2021) on the grounding-aware encoding of `updown_aware`:
     K attentions take turns, vote for the word, and point to the union of what they chose. K is 1 unless asked.
  2. Its first attention follows a guide at nouns (Zhou et al., CVPR 2020, eq. 15). The guide is the phrase grounder of
     `two_branch` (Wang et al., CVPR 2021) or a matcher: both have learned from captions alone.
@@ -37,6 +37,7 @@ class Groundling(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
     lam1: float = 0.1  # weight of KL(guide ‖ first branch)
     lam2: float = 0.1  # weight of the guide's score in the reward
     branches: int = 1  # K, how many attentions take turns
+    coupled: bool = True  # LSTM_1 also hears h2 of the word before, as in Up-Down
     hidden: int = 512
     embed: int = 300
     attention: int = 256

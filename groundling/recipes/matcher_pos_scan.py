@@ -14,13 +14,12 @@ Zhou et al., More Grounded Image Captioning by Distilling Image-Text Matching Mo
 f_i: a region, brought to mean 0 and deviation 1.  y_t: a word.  α: where each word looks.  T̂, Î: the hardest rivals
 in the batch.
 
-We depart from the equations as the code of SCAN does: v_i has unit length in (5) too. We follow them where that code
-has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. In the code of POS-SCAN, Σ_t of (4) runs
-over the nouns alone, so that other words take no attention from them: `--nouns-only 1`. Captions of one image are never
-rivals, and captions without a noun do not take part. Where a caption has no tags, being said by a model, nouns are the
-words that are nouns more often than not in the training captions. The mean of (7) is over the captions of the batch.
-Batch, learning rate and epochs are those of SCAN, to which the paper refers; there, a batch has one caption of each of
-128 images.
+The released code's: v_i has unit length in (5) too; Σ_t of (4) runs over the nouns alone, so that other words take no
+attention from them (`--no-nouns-only` is (4) as printed); and a batch is 128 captions.
+Ours, where that code has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. Captions of one
+image are never rivals, and captions without a noun do not take part. Where a caption has no tags, being said by a
+model, nouns are the words that are nouns more often than not in the training captions. The mean of (7) is over the
+captions of the batch. Batch, learning rate and epochs are those of SCAN for Flickr30k, see `matcher_scan`.
 """
 
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from groundling.recipes._types import Classes, Layout, Parts, Stage, Vocab
 
 @dataclass(frozen=True, kw_only=True)
 class MatcherPosScan(MatcherTraining, MatcherRecipe):
-    nouns_only: bool = False  # nouns alone share the attention of a region in eq. 4, not all words
+    nouns_only: bool = True  # nouns alone share the attention of a region in eq. 4, as released; 0: all words do
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         sizes = (layout.dim, self.hidden, self.embed, self.temperature)

@@ -15,10 +15,11 @@ attention see `matcher_pos_scan`.
 f_i: a region, brought to mean 0 and deviation 1.  y_t: a word.  α: where each word looks.  T̂, Î: the hardest rivals
 in the batch.
 
-We depart from the equations as the code of SCAN does: v_i has unit length in (5) too. We follow them where that code
-has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. Captions of one image are never rivals.
-The mean of (7) is over the captions of the batch. Batch, learning rate and epochs are those of SCAN, to which the paper
-refers; there, a batch has one caption of each of 128 images.
+The released code's (of SCAN, to which the paper refers): v_i has unit length in (5) too; a batch is 128 captions, each
+with its image; 30 epochs over all captions, the rate falling after 15. Here an epoch shows each image with one caption,
+so 30 epochs over five captions are 150, 15 are 75. For COCO: --lr 5e-4 --epochs 100 --decay-every 50.
+Ours, where that code has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. Captions of one
+image are never rivals. The mean of (7) is over the captions of the batch.
 """
 
 from dataclasses import dataclass

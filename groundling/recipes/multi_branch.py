@@ -2,26 +2,31 @@
 
 Chen et al., Distributed Attention for Grounded Image Captioning, MM 2021. An attention that may choose any region likes
 the most telling part of a thing (a face for "woman"). Here K attentions with weights of their own take turns, each
-without the regions that those before it chose; the union of these regions covers the thing. The captioner is that of
-`updown_aware` but for
+without the regions that those before it chose; the union of these regions covers the thing.
 
+ (1)  h1_t = LSTM_1([v_g; e_{t-1}], h1_{t-1}),   e_{t-1} = W_e y_{t-1},   v_g: vector of the whole image
+ (2)  z_{i,t} = W_a tanh(W_r r_i + W_h h1_t),   α_t = softmax(z_t)
+ (3)  r_t = α_tᵀ R
+ (4)  f_t = r_t + att_img(f_c)                          f_c: feature map of the image, where the regions have one
+ (5)  h2_t = LSTM_2([h1_t; f_t], h2_{t-1}),   p(y_t | y_{1:t-1}) = softmax(W_o h2_t)
+ (6)  L_CE = −Σ_t log p(y*_t | y*_{1:t-1})
  (7)  a^k_t = Attention_k(R^k, h1_t),   R^k = {r in R, r not in M^{k-1}},   M^{k-1}: chosen by branches 1 … k-1
 
-and every branch says a word (eq. 3 to 5, models/multi_branch.py). Learned with cross-entropy on all of them,
-
-      loss = 1/K Σ_k  −log p_k(y*_t | y*_1 … y*_{t-1}),   averaged over the words of the batch
-
-first with one branch alone, then with all. When captions are made, the word that most branches say is said, and its box
-is around the regions of the branches that say it. `eliminate 0` is the paper's table 3, `branches 1` its baseline.
+Every branch says a word by (3) to (5), and (6) is the mean over the branches, first with one branch alone, then with
+all. When captions are made, the word that most branches say is said, and its box is around the regions of the branches
+that say it. `--eliminate 0` is the paper's table 3, `--branches 1` its baseline.
 
 With a guide (the matcher of another run, as in `pos_scan`) the attention of the first branch, which sees everything, is
 also taught at nouns; where else the thing is, the others learn from the words alone:
 
       + λ1 KL(α_t ‖ a^1_t),   α: the guide's attention
 
-We depart from the paper where it is silent or odd: the sum over k is a mean, so that the rate of learning need not
-change with K; the query is h1_t (eq. 2 prints t-1), and LSTM_1 also hears h2_{t-1} as in Up-Down; how long all branches
-learn, dropout, and the norm at which the gradient is clipped are not given.
+The paper's: (1) to (7), sizes, batch, learning rate, the first 20 epochs with one branch; its baseline is GVD (Zhou et
+al., CVPR 2019), hence the regions (`updown_aware`).
+Its 8,639 words of Flickr30k are more than those that occur 5 times (7,000 in Zhou et al., CVPR 2020): `min_count` is 3.
+Ours: the query is h1_t, where (2) prints t-1; the sums over t and k are means, so that the rate of learning need not
+change with K; captions of 20 words; how long all branches learn, dropout, and the norm at which the gradient is
+clipped, which are not given. `--coupled` is Up-Down's LSTM_1, which also hears h2_{t-1} (the mean of the branches').
 """
 
 from dataclasses import dataclass, replace
@@ -32,7 +37,7 @@ import torch
 from groundling.models.attention import Additive
 from groundling.models.multi_branch import MultiBranch as Captioner
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import AwareSize, CaptionData, Count, ModelRecipe, SteppedAdam, TrainingContext
+from groundling.recipes import BranchTraining, Count, ModelRecipe, TrainingContext
 from groundling.recipes._captioning import aware, forced
 from groundling.recipes._teachers import followed, teacher
 from groundling.recipes._types import Batch, Classes, Clock, GuidedParts, Layout, Parts, Stage, Tensor, Vocab, nn
@@ -43,7 +48,7 @@ class BranchParts(GuidedParts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiBranch(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
+class MultiBranch(BranchTraining, ModelRecipe):
     branches: int = 4  # K, how many attentions there are
     eliminate: bool = True  # a branch does not see what those before it chose; 0: it sees all regions
     guide: str = ""  # run of a matcher whose attention the first branch follows; none without it
@@ -51,7 +56,6 @@ class MultiBranch(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
     warmup_epochs: Count = 20  # epochs with the first branch alone; 0 to go on with a trained captioner (--start)
     epochs: int = 20  # epochs with all branches
     decay_every: int = 3  # epochs, of both stages together
-    batch: int = 64
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         encoder, attend_grid = aware(self, layout, classes)
@@ -64,6 +68,7 @@ class MultiBranch(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
             self.dropout,
             attend_grid,
             eliminate=bool(self.eliminate),
+            coupled=bool(self.coupled),
         )
         return Parts(captioner=captioner)
 

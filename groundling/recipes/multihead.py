@@ -8,24 +8,23 @@ regions (Vaswani et al. 2017), their findings are joined, and one word is said.
       loss = −log p(y*_t | y*_1 … y*_{t-1}), averaged over the words of the batch
 
 A word's region is the one with the greatest mean weight of the heads. The paper tries 2 to 6 heads and finds 4 best; it
-does not give their size. All else is as in `distributed`, whose two stages are as long as this one together.
+does not give their size. All else is as in `multi_branch`, whose two stages are as long as this one together.
 """
 
 from dataclasses import dataclass
 
 from groundling.errors import GroundlingError
 from groundling.models.multihead import MultiHead as Attention
-from groundling.recipes import AwareSize, CaptionData, CrossEntropyRecipe, SteppedAdam
+from groundling.recipes import BranchTraining, CrossEntropyRecipe
 from groundling.recipes._captioning import aware_updown
 from groundling.recipes._types import Classes, Layout, Parts, Vocab
 
 
 @dataclass(frozen=True, kw_only=True)
-class Multihead(AwareSize, CaptionData, SteppedAdam, CrossEntropyRecipe):
+class Multihead(BranchTraining, CrossEntropyRecipe):
     heads: int = 4  # how many attentions share the regions
     attention: int = 512  # size of q, k and v: all heads together
     epochs: int = 40
-    batch: int = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -34,4 +33,4 @@ class Multihead(AwareSize, CaptionData, SteppedAdam, CrossEntropyRecipe):
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         attend = Attention(self.hidden, self.attention, self.heads)
-        return Parts(captioner=aware_updown(self, vocab, layout, classes, attend))
+        return Parts(captioner=aware_updown(self, vocab, layout, classes, attend, coupled=bool(self.coupled)))

@@ -1,36 +1,61 @@
 """Up-Down with the grounding-aware encoding, its attention told where the words are: the upper bound beside cyclical.
 
-The captioner and its training are those of `updown_aware` (Ma et al., ECCV 2020), the supervision of attention that of
-`supervised` (Zhou et al., CVPR 2020, eq. 16):
+The supervised baseline of Ma et al., ECCV 2020 (table 1), after Zhou et al., Grounded Video Description, CVPR 2019. The
+captioner and its training are those of `updown_aware`, the supervision of attention that of `supervised`; and the
+classifiers W_c of regions are taught by the boxes:
 
-      −log p(y*_t | y*_1 … y*_{t-1})
-         + nll (−log Σ_i γ_ti β_ti)  +  kl KL(γ_t / Σ_i γ_ti ‖ β_t)  +  ce (−Σ_i γ_ti log β_ti)
+      −log p(y*_t | y*_1 … y*_{t-1})  +  attention, as in `supervised`
+         −  classes · mean over t, i with γ_ti = 1 of  log softmax(W_cᵀ f_i)_{c(y*_t)},   c(y): class of the word y
 
-γ_ti = 1 where region i has an IoU above 0.5 with a box of the word, else 0. So is the attention of the supervised
-captioners trained that the papers on grounded captioning without boxes are compared with.
-
-We depart from Ma et al., who also teach the classifiers W_c of regions by the boxes: here they learn from words alone.
+The paper's: that both are taught. It prints neither losses nor weights. Ours: the weights, and that a region which is
+true for words of two classes counts for each.
 """
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from groundling.recipes import AwareSize, CrossEntropyRecipe, PlateauTraining
-from groundling.recipes._captioning import aware_updown
-from groundling.recipes._types import Batch, Classes, Clock, Layout, Parts, Tensor, UpDownParts, Vocab
-from groundling.recipes.supervised import Supervised
+import torch
+
+from groundling.models.encoders import GroundingAware
+from groundling.objectives.cross_entropy import cross_entropy
+from groundling.objectives.region_classes import region_cross_entropy
+from groundling.recipes import AwareSize, BoxSupervision, ModelRecipe, PlateauTraining, TrainingContext
+from groundling.recipes._captioning import aware_updown, forced
+from groundling.recipes._types import Batch, Classes, Clock, Layout, Losses, Parts, Stage, Tensor, UpDownParts, Vocab
+from groundling.recipes.supervised import supervision
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupervisedAware(AwareSize, PlateauTraining, CrossEntropyRecipe):
-    nll: float = 0.1  # weight of −log of the attention on all true regions together
-    kl: float = 0.0  # weight of the divergence from equal attention on the true regions
-    ce: float = 0.0  # weight of −log of the attention on each true region
+class SupervisedAware(BoxSupervision, AwareSize, PlateauTraining, ModelRecipe):
+    classes: float = 0.1  # weight of the region classification loss; 0: W_c learns from words alone
 
     uses_boxes: ClassVar[bool] = True
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         return Parts(captioner=aware_updown(self, vocab, layout, classes))
 
-    def xe(self, m: UpDownParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        return Supervised(nll=self.nll, kl=self.kl, ce=self.ce).xe(m, batch, clock)
+    def stages(self, context: TrainingContext) -> list[Stage]:
+        return [self.stage("xe", self.losses(class_of_word(context.vocab, context.classes)))]
+
+    def losses(self, class_of: Tensor) -> Losses:
+        """`class_of` (V,): the class of each word of the vocabulary, -1 where it has none."""
+
+        def xe(m: UpDownParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+            said = forced(m, batch)
+            terms = {"xe": cross_entropy(said.logp, batch.targets), **supervision(self, batch, said.attn)}
+            if self.classes:
+                assert batch.gold is not None and isinstance(m.captioner.encoder, GroundingAware)
+                logits = m.captioner.encoder.classify(batch.regions.feats)[batch.image_of]  # (N, R, C)
+                classes = class_of.to(logits.device)[batch.targets]
+                terms["classes"] = self.classes * region_cross_entropy(logits, batch.gold[:, 1:], classes)
+            return terms
+
+        return xe
+
+
+def class_of_word(vocab: Vocab, classes: Classes) -> Tensor:
+    """(V,) int64"""
+    number = {name: i for i, name in enumerate(classes.names)}
+    return torch.tensor([number.get(classes.class_of.get(word, ""), -1) for word in vocab.words])

@@ -4,13 +4,14 @@ Wang et al., Improving Weakly Supervised Visual Grounding by Contrastive Knowled
 
  (1)  s(x_l, y_k) = f(x_l)ᵀ g(y_k)
  (2)  S(X, Y) = Σ_k max_l s(x_l, y_k)
- (3)  p̂(x_l, y_k) ∝ Σ_z p(y_k, z) p(z | x_l)
+ (3)  p̂(x_l, y_k) ∝ Σ_z p(y_k, z) p(z | x_l) p(x_l)
  (4)  L_RP = −Σ_k Σ_l p̂(x_l, y_k) log ĥ(x_l, y_k),   ĥ = softmax over the regions of s / τ
  (5)  L_IS = −log h(X, Y),   h = softmax over the images of the batch of S / τ
  (6)  L = L_IS + λ L_RP,   λ = min(⌊step / a⌋, b)
  (7)  L_IS = Σ_{X' ≠ X} [m − S(X, Y) + S(X', Y)]₊,   in place of (5)
 
-x: a region.  y: a noun phrase of the caption.  z: a class of the detector.  f: features brought to mean 0 and deviation
+x: a region, p(x) the same for all.  y: a noun phrase of the caption.  z: a class of the detector.
+f: features brought to mean 0 and deviation
 1, two layers.  g: word vectors, an LSTM, the maximum over the words, two layers.  The rows of the paper's Table 4:
 
   max margin      --nce 0 --distill 0 --ranking 1
@@ -18,14 +19,19 @@ x: a region.  y: a noun phrase of the caption.  z: a class of the detector.  f: 
   Distill         --nce 0
   NCE + Distill   (as it is)
 
-We depart from the paper where trials on Flickr8k were better for it. The maximum of (2) is soft,
-τ' log mean exp(s / τ'), so that all regions of a thing learn. p̂ is sharp, a softmax of (3) at `sharpness`. The
-temperatures are not the paper's 0.5. Phrases are the noun phrases that the tagger finds ("a group" and "people" with
-"of" between them being one), not those that annotators marked. Besides the detector's classes, `pseudo_labels` derives
-from its boxes where surroundings, clothes and groups are; --surroundings 0 --worn 0 leaves out the first two. Phrases
-for which the detector sees nothing (3) are left out of (4). Region features may hold the detector's scores; nothing
-else of the detector is used afterwards. No score without boxes tells which epoch grounds best, so none is taken while
-training: the last weights are kept, and `groundling ground --data` judges them.
+The paper's setting, that of the rows of its tables here:
+
+  --hard --contrast 0.5 --tau 0.5 --sharpness 0 --stairs 200 --distill 3 --surroundings 0 --worn 0
+  --joint 512 --hidden 300 --layers 2 --lr 1e-4 --captions-per-image 1 --embed 0 --vectors GLOVE --vector-size 300
+
+Ours is the default, since trials on Flickr8k were better for it. The maximum of (2) is soft, τ' log mean exp(s / τ'),
+so that all regions of a thing learn. p̂ is sharp, a softmax of (3) at `sharpness`. Phrases are the noun phrases that the
+tagger finds ("a group" and "people" with "of" between them being one), not those that annotators marked. Besides the
+detector's classes, `_pseudo_labels` derives from its boxes where surroundings, clothes and groups are; --surroundings 0
+--worn 0 leaves out the first two. Phrases for which the detector sees nothing (3) are left out of (4). Region features
+may hold the detector's scores; nothing else of the detector is used afterwards. No score without boxes tells which
+epoch grounds best, so none is taken while training: the last weights are kept, and `groundling ground --data` judges
+them.
 """
 
 from collections.abc import Iterable
@@ -61,13 +67,15 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
     stairs: Count = 0  # a of (6), steps after each of which λ is 1 more; 0: it is b at once
     margin: float = 0.1  # m of (7)
     contrast: float = 0.1  # τ of (5)
-    softness: float = 0.05  # τ', of the soft maximum over regions, and τ of (4)
-    sharpness: float = 0.02  # temperature of p̂
+    softness: float = 0.05  # τ', of the soft maximum over regions
+    hard: bool = False  # the maximum of (2) is hard, as printed
+    tau: float = 0.0  # τ of (4); 0: as softness
+    sharpness: float = 0.02  # temperature of p̂; 0: p̂ is (3) as printed, divided by its sum
     heard: float = 0.1  # (3) of the best region from which a detection is believed
     surroundings: float = 0.15  # weight of what is derived for fields, water, streets; 0: nothing is
     worn: float = 0.2  # weight of what is derived for clothing and parts of the body; 0: nothing is
     joint: int = 256  # size of f and g; the paper takes 512
-    embed: int = 100  # learned numbers of a word
+    embed: Count = 100  # learned numbers of a word; 0: the given vectors alone
     vectors: str = ""  # word vectors beside them: a file of GloVe or word2vec in text form, or glove-6b-50d
     vector_size: Count = 0  # numbers of each of these
     hidden: int = 200  # size of the LSTM; the paper takes 300
@@ -88,6 +96,8 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
             raise GroundlingError("nce, distill and ranking are all 0: nothing would be learned")
         if bool(self.vectors) != bool(self.vector_size):
             raise GroundlingError("vectors and vector_size go together: name both, or neither")
+        if not (self.embed or self.vectors):
+            raise GroundlingError("a word needs numbers: embed above 0, or vectors")
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         of = vocab.encode(["of"])[0]
@@ -100,6 +110,7 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
             layers=self.layers,
             dropout=self.dropout,
             temperature=self.softness,
+            hard=bool(self.hard),
             joiner=of if vocab.words[of] == "of" else PAD,
             nouns=getattr(vocab, "nouns", ()),
             vectors=self._vectors(vocab),
@@ -167,7 +178,7 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
         seen = evidence.amax(-1) > torch.where(label >= 0, self.heard, 0.0)
         valid = batch.regions.valid[image]
         scores = torch.einsum("prh,ph->pr", v[image], y)
-        return distill(scores, soft_labels(evidence, valid, self.sharpness), valid, seen, self.softness)
+        return distill(scores, soft_labels(evidence, valid, self.sharpness), valid, seen, self.tau or self.softness)
 
     def scores(
         self, m: GrounderParts, batches: Iterable[Batch], context: TrainingContext, device: torch.device

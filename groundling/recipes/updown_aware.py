@@ -1,9 +1,9 @@
 """Up-Down with the grounding-aware region encoding: what the regions are and where, not only how they look.
 
 The baseline of Ma et al., Learning to Generate Grounded Visual Captions without Localization Supervision, ECCV 2020
-(appendix D), after Zhou et al., Grounded Video Description, CVPR 2019. Captioner and loss are those of `updown`; a
-region is
+(appendix D), after Zhou et al., Grounded Video Description, CVPR 2019:
 
+ (1)  h^A_t = LSTM([v_g; h^L_{t-1}; e_{t-1}]),   e_{t-1} = W_e y_{t-1}                  v_g: vector of the whole image
       v_i = W [f_i; softmax(W_cᵀ f_i); W_l l_i]
 
 f_i: its feature.  W_c: classifiers of the object classes.  l_i: its normalised box.  The image vector and the feature

@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 
 VERSION = "3"
 FEWEST, MOST = 20, 100
+CELLS_MOST = 14  # of a side of the feature map
 STEP = 9.0  # neighbouring pixels that differ by more belong to different segments
 SAME = 0.6  # IoU above which two proposals are one, unless told otherwise
 WIDEST = 160  # segments are found on a copy that is no wider
@@ -35,12 +36,13 @@ THUMB, HISTOGRAM, CELLS, ANGLES, PLACE = 6, 19, 3, 8, 8
 DIM = detector.LOOKS + HISTOGRAM + PLACE
 
 
-def make(count: int = 36, same: float = SAME, sure: float = 0.0) -> SceneRegions:
+def make(count: int = 36, same: float = SAME, sure: float = 0.0, map: int = 0) -> SceneRegions:
     """`count` is the largest number of regions of an image, from 20 to 100; `same` the IoU above which two are one.
 
     With count 100 and same 0.9 things are covered by as many proposals as a detector gives. `sure` leaves out regions
     whose likeliest name has less probability, most parts and most pairs of things, as a detector does; the whole
-    picture stays.
+    picture stays. `map` is the side of a feature map of so many by so many cells, at most 14, which comes with a vector
+    of the whole picture; 0: neither.
     """
     if not FEWEST <= count <= MOST:
         raise GroundlingError(f"the scenes source gives {FEWEST} to {MOST} regions, not {count}")
@@ -48,9 +50,14 @@ def make(count: int = 36, same: float = SAME, sure: float = 0.0) -> SceneRegions
         raise GroundlingError(f"same is an overlap between 0 and 1, not {same}")
     if not 0 <= sure < 1:
         raise GroundlingError(f"sure is a probability below 1, not {sure}")
+    if not 0 <= map <= CELLS_MOST:
+        raise GroundlingError(f"map is the side of a feature map, from 0 to {CELLS_MOST}, not {map}")
     parameters = {"count": count} | ({} if same == SAME else {"same": same}) | ({"sure": sure} if sure else {})
+    parameters |= {"map": map} if map else {}
     weights = {detector.WEIGHTS.name: detector.WEIGHTS.sha256}
-    return SceneRegions(count, same, sure, Fingerprint("scenes", VERSION, DIM, parameters, weights, detector.LABELS))
+    return SceneRegions(
+        count, same, sure, map, Fingerprint("scenes", VERSION, DIM, parameters, weights, detector.LABELS)
+    )
 
 
 @dataclass(frozen=True)
@@ -60,22 +67,33 @@ class SceneRegions:
     count: int
     same: float
     sure: float
+    map: int  # cells of a side of the feature map; 0: none
     fingerprint: Fingerprint
 
     def __call__(self, image: Image.Image) -> Regions:
         boxes, described = describe(image.convert("RGB"), self.count, self.same)
-        looks, classes = detector.look(described)
-        feats = np.concatenate([looks, described[:, -HISTOGRAM - PLACE :].astype(np.float32)], 1)
+        feats, classes = features(described)
         labels, scores = detector.say(classes)
         kept = scores[:, 0] >= self.sure
         kept[0] = True
+        more: dict[str, torch.Tensor] = {}
+        if self.map:
+            cells = features(describe_cells(image.convert("RGB"), self.map))[0]
+            more = {"whole": torch.from_numpy(feats[0]), "grid": torch.from_numpy(cells)}
         return Regions.of(
             torch.from_numpy(feats[kept]),
             torch.from_numpy(boxes[kept]),
             image.size,
             labels=torch.from_numpy(labels[kept]),
             scores=torch.from_numpy(scores[kept]),
+            **more,
         )
+
+
+def features(described: Floats) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """What the network makes of regions, with their colours and places, (R, DIM); and their classes."""
+    looks, classes = detector.look(described)
+    return np.concatenate([looks, described[:, -HISTOGRAM - PLACE :].astype(np.float32)], 1), classes
 
 
 def describe(image: Image.Image, count: int, same: float) -> tuple[Floats, Floats]:
@@ -84,6 +102,21 @@ def describe(image: Image.Image, count: int, same: float) -> tuple[Floats, Float
     found = segment(np.asarray(small, np.float64), STEP)
     boxes, holds = propose(found, count, same)
     return boxes * _scale(image, small), appearance(image, small, found, boxes, holds)
+
+
+def describe_cells(image: Image.Image, side: int) -> Floats:
+    """What the network sees of each of `side` by `side` cells of an RGB image, row by row, about all that is in it."""
+    small = image.reduce(max(1, -(-image.width // WIDEST)))
+    found = segment(np.asarray(small, np.float64), STEP)
+    high, wide = found.of.shape
+    x, y = np.linspace(0, wide, side + 1), np.linspace(0, high, side + 1)
+    boxes = np.array([[x[j], y[i], x[j + 1], y[i + 1]] for i in range(side) for j in range(side)])
+    holds = np.zeros((len(boxes), len(found.area)), bool)
+    for row, box in zip(holds, boxes, strict=True):
+        left, top = np.floor(box[:2]).astype(int)
+        right, bottom = np.ceil(box[2:]).astype(int)
+        row[np.unique(found.of[top : max(bottom, top + 1), left : max(right, left + 1)])] = True
+    return appearance(image, small, found, boxes, holds)
 
 
 def _scale(image: Image.Image, small: Image.Image) -> Floats:

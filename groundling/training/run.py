@@ -86,6 +86,7 @@ def train(
         regions=model.recipe.regions_per_image,
         seed=seed,
         uses_boxes=recipe.uses_boxes,
+        merge_boxes=recipe.merge_boxes,
         rank=rank(),
         world=world(),
     )
@@ -171,7 +172,7 @@ def settings(recipe: Recipe, model: Model, examples: Dataset, held_out: Dataset,
 def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings of a run of version 0.1, by the names of this version."""
     name = settings.get("recipe", "")
-    return renamed(name, settings) | {"recipe": OLD_RECIPES.get(name, name)}
+    return {"keep_last": False} | renamed(name, settings) | {"recipe": OLD_RECIPES.get(name, name)}
 
 
 def _frozen(model: Model, taught: Parts, start: Path | None) -> str:

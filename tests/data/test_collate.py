@@ -63,12 +63,12 @@ def test_captions_are_grouped_by_image_and_padded() -> None:
     assert batch.gold is None
 
 
-def test_the_truth_is_where_a_region_covers_any_box_of_the_phrase_at_its_head() -> None:
+def test_unless_boxes_are_merged_the_truth_is_where_a_region_covers_any_box_of_the_phrase_at_its_head() -> None:
     """IoU of (0, 0, 10, 10) and (0, 0, 10, 6) is 0.6; with (0, 0, 10, 5) it is 0.5, which is not above 0.5."""
     phrase = Phrase(0, (0, 2), boxes=((0, 0, 10, 10), (50, 50, 60, 60)), head=1)
     example = Example("one", "", (100, 100), (RUNS, BALL), gold=(phrase, Phrase(1, (0, 4))))
     seen = regions((0, 0, 10, 6), (0, 0, 10, 5), (50, 50, 60, 60), (20, 20, 30, 30))
-    gold = overlap([example], [[1, 0]], seen, 6)
+    gold = overlap([example], [[1, 0]], seen, 6, merge=False) > 0.5
     assert gold.shape == (2, 6, 4)
     assert not gold[0].any()  # nothing was drawn for the second caption
     assert gold[1, 2].tolist() == [True, False, True, False]  # "dog", after BOS and "a"
@@ -77,7 +77,7 @@ def test_the_truth_is_where_a_region_covers_any_box_of_the_phrase_at_its_head() 
 
 def test_a_phrase_without_a_head_gives_its_boxes_to_its_nouns() -> None:
     example = Example("one", "", (100, 100), (RUNS,), gold=(Phrase(0, (0, 3), boxes=((0, 0, 10, 10),)),))
-    assert overlap([example], [[0]], regions((0, 0, 10, 10)), 5).nonzero().tolist() == [[0, 2, 0]]
+    assert (overlap([example], [[0]], regions((0, 0, 10, 10)), 5) > 0.5).nonzero().tolist() == [[0, 2, 0]]
 
 
 def test_the_truth_follows_the_size_that_regions_were_made_at_and_their_frame() -> None:
@@ -86,11 +86,31 @@ def test_the_truth_follows_the_size_that_regions_were_made_at_and_their_frame() 
     half = Regions.of(
         torch.ones(2, 2), torch.tensor(boxes) / 2, (50, 50), frame=torch.tensor([0, 1], dtype=torch.int64)
     )
-    assert overlap([example], [[0]], half, 5)[0, 2].tolist() == [False, True]
+    assert (overlap([example], [[0]], half, 5)[0, 2] > 0.5).tolist() == [False, True]
 
 
 def test_a_word_beyond_the_cut_has_no_truth_nor_has_the_end_in_its_place() -> None:
     example = Example("one", "", (100, 100), (BALL,), gold=(Phrase(0, (0, 4), ((0, 0, 10, 10),), head=3),))
     for length, words in ((2, []), (3, []), (4, [[0, 4, 0]])):
         line = encode(BALL, VOCAB, length)
-        assert overlap([example], [[0]], regions((0, 0, 10, 10)), len(line)).nonzero().tolist() == words
+        assert (overlap([example], [[0]], regions((0, 0, 10, 10)), len(line)) > 0.5).nonzero().tolist() == words
+
+
+def test_the_place_of_a_word_with_two_boxes_is_the_box_around_them_as_it_is_judged() -> None:
+    """Two dogs side by side, 10 wide each. Regions: either dog, IoU 1/2 with both together, and both."""
+    two = ((0.0, 0.0, 10.0, 10.0), (10.0, 0.0, 20.0, 10.0))
+    example = Example("x", "", (100, 100), (RUNS,), (Phrase(0, (0, 2), boxes=two, head=1),))
+    seen = regions(*two, (0, 0, 20, 10))
+    assert overlap([example], [[0]], seen, 5)[0, 2].tolist() == [0.5, 0.5, 1.0]
+    assert overlap([example], [[0]], seen, 5, merge=False)[0, 2].tolist() == [1.0, 1.0, 0.5]
+
+
+def test_boxes_of_a_word_are_merged_within_a_frame_and_not_across_frames() -> None:
+    """Two boxes in frame 0, one in frame 1: the region of both is right in frame 0, the single one in frame 1."""
+    boxes = ((0.0, 0.0, 10.0, 10.0), (10.0, 0.0, 20.0, 10.0), (0.0, 0.0, 10.0, 10.0))
+    example = Example("x", "", (100, 100), (RUNS,), (Phrase(0, (0, 2), boxes=boxes, frames=(0, 0, 1), head=1),))
+    wide, left = (0.0, 0.0, 20.0, 10.0), (0.0, 0.0, 10.0, 10.0)
+    seen = Regions.of(
+        torch.ones(4, 2), torch.tensor([wide, left, wide, left]), (100, 100), frame=torch.tensor([0, 0, 1, 1])
+    )
+    assert overlap([example], [[0]], seen, 5)[0, 2].tolist() == [1.0, 0.5, 0.5, 1.0]

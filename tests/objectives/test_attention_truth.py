@@ -7,7 +7,13 @@ import torch
 from torch import Tensor
 
 from groundling.objectives.attention_kl import attention_kl
-from groundling.objectives.attention_truth import attention_cross_entropy, attention_nll, uniform
+from groundling.objectives.attention_truth import (
+    attention_cross_entropy,
+    attention_nll,
+    attention_nll_best,
+    softened,
+    uniform,
+)
 
 ATTN = torch.tensor([[[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]])
 TRUTH = torch.tensor([[[True, True, False], [False, False, False]]])
@@ -62,3 +68,16 @@ def test_attention_that_is_nowhere_near_the_truth_is_finite(loss: Callable[[Tens
     value = loss(attn, torch.tensor([[[True, False, False]]]))
     (grad,) = torch.autograd.grad(value, attn)
     assert value.isfinite() and value > 50 and grad.isfinite().all()
+
+
+def test_the_released_nll_is_of_the_one_region_that_fits_best() -> None:
+    """IoU (0.6, 0.9, 0.1): the second region, β = 1/4, counts alone: log 4. The word without a true region does not."""
+    shared = torch.tensor([[[0.6, 0.9, 0.1], [0.2, 0.0, 0.0]]])
+    torch.testing.assert_close(attention_nll_best(ATTN, shared, shared > 0.5), torch.tensor(4.0).log())
+
+
+def test_the_released_target_of_the_divergence_is_a_softmax_of_iou_over_real_regions() -> None:
+    """IoU (1, 1/2) and padding, at 1/2: e² : e : 0."""
+    found = softened(torch.tensor([[[1.0, 0.5, 0.0]]]), torch.tensor([[True, True, False]]))
+    e = torch.tensor(1.0).exp()
+    torch.testing.assert_close(found, torch.stack([e / (e + 1), 1 / (e + 1), torch.tensor(0.0)])[None, None])

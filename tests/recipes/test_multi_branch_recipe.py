@@ -168,7 +168,7 @@ def test_a_guide_teaches_where_to_look(tmp_path: Path) -> None:
     ("made", "told"),
     [
         (lambda: MultiBranch(branches=0), "branches must be"),
-        (lambda: MultiBranch(eliminate=2), "eliminate must be from 0 to 1"),
+        (lambda: MultiBranch(eliminate=2), "eliminate must be 0 or 1"),
         (lambda: Multihead(attention=10, heads=3), "attention must be a multiple of heads; got 10 and 3"),
     ],
 )

@@ -134,7 +134,7 @@ def test_distillation_is_a_fine_tune_recipe_that_wants_a_guide_and_a_captioner_t
         train(fine_tune, *data, tmp_path / "none", start=tmp_path / "blind")
 
 
-@pytest.mark.parametrize("form", ["nll", "kl", "ce"])
+@pytest.mark.parametrize("form", ["nll", "kl", "ce", "nll_any", "kl_any"])
 def test_boxes_tell_a_captioner_where_to_look(form: str, tmp_path: Path) -> None:
     """The boxes are moved one region on, so that nothing but the boxes can be the reason."""
     context, batch = four(tmp_path, uses_boxes=True)

@@ -147,6 +147,17 @@ def test_class_probabilities_become_the_likeliest_class_after_the_background(tmp
     found = read(tmp_path, tmp_path / "s")["a"]
     assert found.labels[0, :, 0].tolist() == [1, 0]
     torch.testing.assert_close(found.scores[0, :, 0], torch.tensor([0.2, 0.9]))
+    assert found.labels[0].tolist() == [[1, 0], [0, 1]]  # the others are kept too, the likeliest first
+    torch.testing.assert_close(found.scores[0, :, 1], torch.tensor([0.1, 0.1]))
+
+
+def test_a_feature_map_and_the_vector_of_the_image_are_kept(tmp_path: Path) -> None:
+    image, grid = Image(0, 2), np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    arrays = {"x": image.feats, "bbox": image.boxes, "image_w": 320, "image_h": 310}
+    np.savez(tmp_path / "a.npz", **arrays, conv=grid, fc=np.ones(5, np.float32))
+    store = read(tmp_path, tmp_path / "s")
+    assert (store.layout.whole, store.layout.grid) == (5, (6, 4))
+    torch.testing.assert_close(store["a"].grid, torch.from_numpy(grid.reshape(1, 6, 4)))
 
 
 @pytest.mark.parametrize("given", ["cocobu_att", "."])
@@ -234,8 +245,23 @@ def test_gvd_images(tmp_path: Path) -> None:
         assert image.is_in(store[id]) and store[id].labels[0, :, 0].tolist() == image.labels.tolist()
 
 
-def test_gvd_video_keeps_the_frames(tmp_path: Path) -> None:
-    """Two frames of three regions; the second segment has one frame only."""
+def test_gvd_features_of_frames_are_the_map_and_their_mean_the_vector(tmp_path: Path) -> None:
+    """Twenty frames of two kinds of features, in a folder beside: ten stretches of two frames."""
+    folder = write_gvd_images(tmp_path / "in")
+    (folder / "rgb").mkdir()
+    rows = np.arange(20, dtype=np.float32)[:, None]
+    for id in IMAGES:
+        np.save(folder / "rgb" / f"{id}_resnet", rows.repeat(3, 1))
+        np.save(folder / "rgb" / f"{id}_bn", -rows)
+    store = read(folder, tmp_path / "s", size_of=lambda id: (320.0, 310.0))
+    assert (store.layout.whole, store.layout.grid) == (4, (10, 4))
+    found = store[next(iter(IMAGES))]
+    assert found.grid is not None and found.grid[0, :, 0].tolist() == [2 * i + 0.5 for i in range(10)]
+    assert found.whole is not None and found.whole[0].tolist() == [9.5, 9.5, 9.5, -9.5]
+
+
+def test_gvd_video_keeps_the_frames_and_takes_their_regions_in_turn(tmp_path: Path) -> None:
+    """Two frames of three regions, the first of each, then the second; the other segment has one frame only."""
     path = tmp_path / "in"
     (path / "fc6_feat_100rois").mkdir(parents=True)
     ids = ["v_a_segment_00", "v_a_segment_01"]
@@ -250,9 +276,12 @@ def test_gvd_video_keeps_the_frames(tmp_path: Path) -> None:
     with h5py.File(path / "anet_detection.h5", "w") as file:
         file["dets_labels"], file["dets_num"], file["nms_num"] = dets, [6.0, 3.0], [6.0, 3.0]
     store = read(path, tmp_path / "s")
-    assert store[ids[0]].frame.tolist() == [[0, 0, 0, 1, 1, 1]] and store[ids[1]].frame.tolist() == [[0, 0, 0]]
-    assert clips[0].is_in(store[ids[0]]) and clips[1].is_in(store[ids[1]])
-    assert store[ids[0]].labels[0, :, 0].tolist() == [-1, *clips[0].labels[1:].tolist()]
+    turns = [0, 3, 1, 4, 2, 5]
+    assert store[ids[0]].frame.tolist() == [[0, 1, 0, 1, 0, 1]] and store[ids[1]].frame.tolist() == [[0, 0, 0]]
+    assert np.array_equal(store[ids[0]].feats[0].numpy(), clips[0].feats[turns]) and clips[1].is_in(store[ids[1]])
+    assert np.array_equal(store[ids[0]].boxes[0].numpy(), clips[0].boxes[turns])
+    assert store[ids[0]].labels[0, :, 0].tolist() == [-1, *clips[0].labels[turns[1:]].tolist()]
+    assert store.batch(ids[:1], 2).frame.tolist() == [[0, 1]]  # a model that sees two regions sees both frames
     assert store[ids[0]].size.tolist() == [[720, 720]]
 
 
@@ -266,8 +295,8 @@ def test_gvd_video_with_a_table_per_frame_and_sizes(tmp_path: Path) -> None:
     with h5py.File(path / "d.h5", "w") as file:
         file["dets_labels"], file["dets_num"], file["hw"] = rows, [[2, 3]], [[405.0, 720.0]]
     found = read(path, tmp_path / "s")["v_b_segment_00"]
-    assert found.frame.tolist() == [[0, 0, 1, 1, 1]] and found.size.tolist() == [[720, 405]]
-    assert np.array_equal(found.feats[0].numpy(), clip.feats[[0, 1, 3, 4, 5]])
+    assert found.frame.tolist() == [[0, 1, 0, 1, 1]] and found.size.tolist() == [[720, 405]]
+    assert np.array_equal(found.feats[0].numpy(), clip.feats[[0, 3, 1, 4, 5]])
 
 
 # ---------------------------------------------------------------- going on, leaving out

@@ -265,3 +265,18 @@ def test_a_sure_source_keeps_the_picture_and_what_it_takes_for_a_thing() -> None
     assert make(100, 0.9, 0.5).fingerprint != make(100, 0.9).fingerprint == make(100, 0.9, 0.0).fingerprint
     with pytest.raises(GroundlingError, match="below 1, not 1"):
         make(36, 0.6, 1.0)
+
+
+def test_a_feature_map_and_the_vector_of_the_picture_come_when_asked_for() -> None:
+    """Four cells: a red square fills the upper left one. Without `map` source and regions are what they were."""
+    image = picture(((0, 0, 128, 96), "red"))
+    plain, mapped = make(20), make(20, map=2)
+    assert plain(image).grid is None and plain(image).whole is None and "map" not in plain.fingerprint.parameters
+    found = mapped(image)
+    assert found.grid is not None and found.grid.shape == (1, 4, DIM) and mapped.fingerprint != plain.fingerprint
+    torch.testing.assert_close(found.whole, found.feats[:, 0])
+    torch.testing.assert_close(found.feats, plain(image).feats)
+    first, *others = found.grid[0, :, -27:-8]  # colours
+    assert all((first - other).abs().max() > 1 for other in others)
+    with pytest.raises(GroundlingError, match="map is the side of a feature map, from 0 to 14, not 15"):
+        make(map=15)

@@ -37,6 +37,7 @@ TABLES = {  # name -> module of this package that has it
     "distributed-heads": "distributed",
     "distributed-videos": "distributed",
     "nce-distill-table-4": "nce_distill",
+    "nce-distill-ours": "nce_distill",
     "contrastive-table-1": "contrastive",
     "contrastive-table-4": "contrastive",
     "contrastive-table-5": "contrastive",

@@ -26,6 +26,7 @@ from groundling.regions.importers.raw import Array, Budget, Entry, Raw, Size
 FORMAT = "gvd"
 LOOKS_FOR = "a folder with dic_*.json, an .h5 file of detections (dets_labels) and a folder of ID.npy"
 
+MAP = 10  # stretches of time in the feature map of a segment
 VIDEO: Size = (720.0, 720.0)
 
 
@@ -90,7 +91,41 @@ def _load(file: Any, detections: Path, row: int, features: Path, video: bool) ->
     frame = np.repeat(np.arange(len(counts)), counts) if len(counts) > 1 else None
     if table.shape[1] == 7:
         frame = table[:, 4]
-    return Raw(feats, table[:, :4], size, frame, labels=table[:, -2] - 1, scores=table[:, -1])
+    if frame is not None:
+        order = _in_turn(frame)
+        table, feats, frame = table[order], feats[order], frame[order]
+    frames = _frames(features)
+    whole = None if frames is None else frames.mean(0)
+    return Raw(feats, table[:, :4], size, frame, table[:, -2] - 1, table[:, -1], whole, frames)
+
+
+def _in_turn(frame: Array) -> Array:
+    """Regions (R,) of frames in the order of a store: the first of every frame, then the second of each, and so on.
+
+    So the first regions of a video, which are those that a model sees, are of all its frames.
+    """
+    turn = np.zeros(len(frame), np.int64)
+    for one in np.unique(frame):
+        turn[frame == one] = np.arange((frame == one).sum())
+    return np.lexsort((frame, turn))
+
+
+def _frames(features: Path) -> Array | None:
+    """(MAP, G): features of frames that lie in another folder beside, ID_resnet.npy and ID_bn.npy; None without.
+
+    They are the map that a captioner attends to beside the regions. A store has one shape of it for all: the frames of
+    a segment are averaged into MAP stretches of time.
+    """
+    kinds = [sorted(features.parent.parent.glob(f"*/{features.stem}_{kind}.npy"))[:1] for kind in ("resnet", "bn")]
+    found = [npy(file) for files in kinds for file in files]
+    if not found:
+        return None
+    count = min(len(x) for x in found)
+    if any(x.ndim != 2 for x in found) or not count:
+        raise DataError(f"{features}: features of frames must be (frames, size), got {[x.shape for x in found]}")
+    joined = np.concatenate([x[:count] for x in found], 1).astype(np.float32)
+    ends = np.linspace(0, count, MAP + 1)
+    return np.stack([joined[int(a) : max(int(a) + 1, int(b))].mean(0) for a, b in zip(ends, ends[1:], strict=False)])
 
 
 def _rows(file: Any, where: str, row: int, name: str, feats: Array) -> tuple[Array, Array, Array]:

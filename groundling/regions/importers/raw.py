@@ -19,6 +19,7 @@ Size = tuple[float, float]
 
 MAX_BYTES = 1 << 27  # of one image, as float32; more is a mistake or an attack
 
+LIKELIEST = 5  # classes of a region that are kept, where a file has the probabilities of all
 NAMES = {  # what we call it -> what others do
     "feats": ("features", "feats", "feat", "x", "att_feats", "roi_features"),
     "boxes": ("boxes", "bbox", "bboxes", "box"),
@@ -31,6 +32,7 @@ NAMES = {  # what we call it -> what others do
     "scores": ("objects_conf", "scores", "conf"),
     "probs": ("cls_prob",),  # all classes, the background first
     "whole": ("global", "fc", "global_features"),
+    "grid": ("grid", "conv", "conv_features", "feature_map"),  # (C, G), or (H, W, G)
 }
 
 
@@ -42,9 +44,10 @@ class Raw:
     boxes: Array  # (R, 4) xyxy, in pixels, or in fractions of the image when none is above 1
     size: Size | None = None
     frame: Array | None = None  # (R,)
-    labels: Array | None = None  # (R,)
-    scores: Array | None = None  # (R,)
+    labels: Array | None = None  # (R,), or (R, L), the likeliest first
+    scores: Array | None = None  # as labels
     whole: Array | None = None  # (G,)
+    grid: Array | None = None  # (C, G)
 
 
 @dataclass
@@ -84,8 +87,10 @@ def named(arrays: Mapping[str, Any], where: str) -> Raw:
         size = _number(found["size"].flat[0], where), _number(found["size"].flat[1], where)
     labels, scores = found["labels"], found["scores"]
     if labels is None and found["probs"] is not None and found["probs"].ndim == 2 and found["probs"].shape[1] > 1:
-        labels, scores = found["probs"][:, 1:].argmax(1), found["probs"][:, 1:].max(1)
-    raw = Raw(found["feats"], found["boxes"], size, found["frame"], labels, scores, found["whole"])
+        probs = found["probs"][:, 1:]
+        labels = np.argsort(-probs, axis=1, kind="stable")[:, :LIKELIEST]
+        scores = np.take_along_axis(probs, labels, 1)
+    raw = Raw(found["feats"], found["boxes"], size, found["frame"], labels, scores, found["whole"], found["grid"])
     return raw if found["count"] is None else first(raw, int(_number(found["count"], where)), where)
 
 
@@ -118,10 +123,16 @@ def regions(raw: Raw, where: str, size: Size | None) -> Regions:
     if raw.frame is not None:
         more["frame"] = _column(raw.frame, r, "frames", where)
     if raw.labels is not None:
-        more["labels"] = _column(raw.labels, r, "labels", where)[:, None]
-        more["scores"] = _scores(raw.scores, r, where)[:, None]
+        each = raw.labels.shape[1] if raw.labels.ndim == 2 and len(raw.labels) == r else 1
+        more["labels"] = _column(raw.labels, r * each, "labels", where).reshape(r, each)
+        more["scores"] = _scores(raw.scores, r * each, where).reshape(r, each)
     if raw.whole is not None:
         more["whole"] = _numbers(raw.whole, "global feature", where).reshape(-1)
+    if raw.grid is not None:
+        grid = _numbers(raw.grid, "feature map", where)
+        if grid.ndim not in (2, 3) or not grid.size:
+            raise DataError(f"{where}: a feature map is (cells, size) or (height, width, size), got {grid.shape}")
+        more["grid"] = np.ascontiguousarray(grid.reshape(-1, grid.shape[-1]))
     tensors = {name: torch.from_numpy(array) for name, array in more.items()}
     boxes = _pixels(boxes, size, where)
     return Regions.of(torch.from_numpy(np.ascontiguousarray(feats)), torch.from_numpy(boxes), size, **tensors)

@@ -1,0 +1,194 @@
+"""Where paper, released code and ours differ: the defaults are the paper's, and each form can be had."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import planted
+import pytest
+import torch
+
+import groundling
+from groundling.data.loader import Loader
+from groundling.errors import GroundlingError
+from groundling.evaluation.attention_accuracy import _voted
+from groundling.models.grounder import Grounder
+from groundling.models.updown import Cells, attention_lstm
+from groundling.objectives.distill import soft_labels
+from groundling.papers.tables import table
+from groundling.recipes import RECIPES, _config, recipe_class
+from groundling.recipes._model import _described
+from groundling.recipes._pseudo_labels import UNUSED, PseudoLabels
+from groundling.recipes._registry import renamed
+from groundling.recipes.matcher_pos_scan import MatcherPosScan
+from groundling.recipes.matcher_scan import MatcherScan
+from groundling.recipes.multi_branch import MultiBranch
+from groundling.recipes.pos_scan import PosScan
+from groundling.recipes.supervised import Supervised
+from groundling.recipes.supervised_aware import SupervisedAware
+from groundling.recipes.two_branch import TwoBranch
+from groundling.regions.records import Layout
+from groundling.tensors import Decoding
+from groundling.text.classes import groundable_words
+from groundling.text.vocab import Vocabulary
+from groundling.training.stages import Clock, Parts
+
+TINY: dict[str, Any] = {"hidden": 8, "embed": 4, "attention": 4, "dropout": 0.0}
+WEIGHTS = Path(groundling.__file__).parent / "weights"
+
+
+def world(folder: Path) -> tuple[Vocabulary, Any, Any, Any]:
+    """Vocabulary, layout and classes of planted things, and a batch with the truth."""
+    dataset, store = planted.make(folder / "store", images=8)
+    vocab = Vocabulary.of((caption for e in dataset for caption in e.captions), 1)
+    batch = next(iter(Loader(dataset, store, vocab, batch_size=8, length=8, uses_boxes=True)(0)))
+    return vocab, store.layout, groundable_words(dataset), batch
+
+
+def test_lstm_1_of_several_branches_does_not_hear_h2_unless_coupled() -> None:
+    """Eq. 1 of Chen et al."""
+    zero, one = torch.zeros(2, 3), torch.ones(2, 3)
+    quiet, loud = Cells(one, one, zero, zero), Cells(one, one, one, zero)
+    weight = torch.randn(12, 6)
+    alone = [attention_lstm(cells, lambda x: x @ weight.T, coupled=False).h1 for cells in (quiet, loud)]
+    heard = [attention_lstm(cells, lambda x: x @ weight.T).h1 for cells in (quiet, loud)]
+    assert torch.equal(*alone) and not torch.equal(*heard)
+    torch.testing.assert_close(alone[1], heard[0])
+    assert not MultiBranch().coupled and not recipe_class("multihead")().coupled  # type: ignore[attr-defined]
+
+
+def test_a_captioner_of_branches_without_coupling_gives_its_own_captions(tmp_path: Path) -> None:
+    """The same weights, another LSTM_1: from the second word on the probabilities differ."""
+    vocab, layout, classes, batch = world(tmp_path)
+    logp = []
+    for coupled in (False, True):
+        torch.manual_seed(0)
+        recipe = MultiBranch(**TINY, location=4, branches=2, coupled=coupled)
+        parts = recipe.parts(vocab, layout, classes).eval()
+        logp.append(recipe.xe(2, parts, batch, Clock(0, 0)))  # type: ignore[arg-type]
+        captioner = parts.captioner
+        encoded = captioner.encode(batch.regions)[batch.image_of]
+        logp[-1] = captioner(encoded, batch.inputs, batch.targets).logp
+    torch.testing.assert_close(logp[0][:, 0], logp[1][:, 0])
+    assert not torch.allclose(logp[0][:, 1], logp[1][:, 1])
+
+
+@pytest.mark.parametrize("name", ["captioner", "grounder"])
+def test_models_of_before_are_what_they_were(name: str) -> None:
+    """The packed models name no `coupled` and no `image_map`; theirs is a coupled LSTM_1."""
+    stored = json.loads((WEIGHTS / name / "model.json").read_text())["fields"]
+    recipe: Any = _described(WEIGHTS / name / "model.json").recipe
+    for field, value in stored.items():
+        assert getattr(recipe, field) == value
+    if name == "captioner":
+        assert recipe.coupled and recipe.told().coupled
+    assert renamed("distributed", {"alone": 3}) == {"warmup_epochs": 3, "coupled": True, "image_map": True}
+
+
+def test_given_words_are_judged_by_the_branches_that_would_say_them() -> None:
+    """Branches look at regions 0, 1, 2; the word is 7. Two say 7: regions 0 and 2. Nobody: the mean's, region 1."""
+    attn = torch.eye(3)[:, None, None].expand(3, 1, 2, 3)
+    branches = tuple(
+        Decoding(torch.tensor([[7, 7]]), torch.zeros(1, 2), attn[k], torch.tensor([[7 if k != 1 else 4, 4]]))
+        for k in range(3)
+    )
+    mean = torch.tensor([[[0.3, 0.4, 0.3]]]).expand(1, 2, 3)
+    read = replace(branches[0], attn=mean, branches=branches)
+    found = _voted(read, torch.zeros(1, 3, dtype=torch.int64))
+    assert found[0].tolist() == [[True, False, True], [False, True, False]]
+
+
+@pytest.mark.parametrize("recipe", [PosScan(sampling=0.25), Supervised(sampling=0.25)])
+def test_scheduled_sampling_is_that_of_the_released_code(recipe: Any, tmp_path: Path) -> None:
+    """0.05 more every 5 epochs, up to 0.25."""
+    seen: list[float] = []
+
+    class Spy(torch.nn.Module):
+        def encode(self, regions: object) -> torch.Tensor:
+            return torch.zeros(100)
+
+        def forward(self, encoded: object, inputs: object, targets: object, sampling: float) -> None:
+            seen.append(sampling)
+            raise StopIteration
+
+    batch = world(tmp_path)[3]
+    for epoch in (0, 5, 12, 100):
+        with pytest.raises(StopIteration):
+            recipe.xe(Parts(captioner=Spy()), batch, Clock(epoch, 0))
+    assert seen == [0, 0.05, 0.1, 0.25]
+
+
+def test_all_methods_of_a_contrastive_table_keep_their_last_weights() -> None:
+    """Also those that would keep the best CIDEr-D: one rule for all rows."""
+    for name in ("contrastive-table-4", "contrastive-table-5", "contrastive-table-6"):
+        jobs = {job.name: job for job in table(name).jobs}
+        for job in (jobs[row.job] for row in table(name).rows if jobs[row.job].start):
+            assert job.config["keep_last"] is True
+    losses: Any = None
+    assert recipe_class("contrastive")(keep_last=True).stage("cl", losses).watch == ""  # type: ignore[attr-defined]
+    assert recipe_class("contrastive")().stage("cl", losses).watch == "cider-d"  # type: ignore[attr-defined]
+
+
+def test_matchers_are_as_released() -> None:
+    """128 captions in a batch, one of an image; nouns alone share the attention. An epoch shows one caption of five."""
+    for made in (MatcherScan(), MatcherPosScan()):
+        assert (made.batch, made.captions_per_image, made.epochs, made.decay_every) == (128, 1, 30 * 5, 15 * 5)
+    assert MatcherPosScan().nouns_only
+
+
+def test_classifiers_of_regions_are_taught_by_boxes(tmp_path: Path) -> None:
+    """The gradient of the classification loss reaches W_c; without it the term is not there."""
+    vocab, layout, classes, batch = world(tmp_path)
+    from groundling.recipes.supervised_aware import class_of_word
+
+    for weight in (0.0, 0.1):
+        recipe = SupervisedAware(**TINY, location=4, classes=weight, nll=0.0, kl=0.1)
+        parts = recipe.parts(vocab, layout, classes)
+        terms = recipe.losses(class_of_word(vocab, classes))(parts, batch, Clock(0, 0))
+        assert set(terms) == {"xe", "kl", *(["classes"] if weight else [])}
+    grad = torch.autograd.grad(terms["classes"], parts.captioner.encoder.classify.weight)[0]  # type: ignore[attr-defined]
+    assert grad.abs().sum() > 0
+
+
+def test_the_image_map_is_used_where_there_is_one_unless_told_otherwise() -> None:
+    layout, classes = Layout(6, 0, 5, (4, 7)), groundable_words([])
+    vocab = Vocabulary(("<pad>", "<bos>", "<eos>", "<unk>", "dog"))
+    for name in ("updown_aware", "cyclical", "multi_branch", "multihead", "groundling", "supervised_aware"):
+        for used in (True, False):
+            recipe: Any = recipe_class(name)(**TINY | {"location": 4, "image_map": used})
+            captioner = recipe.parts(vocab, layout, classes).captioner
+            assert (captioner.attend_grid is not None, captioner.encoder.grid is not None) == (used, used)
+            assert captioner.encoder.whole is not None
+        assert recipe_class(name)().image_map == 1  # type: ignore[attr-defined]
+
+
+def test_the_maximum_of_two_branch_grounding_can_be_hard_and_its_labels_as_printed() -> None:
+    """max(0.2, 0.6) = 0.6, padding apart; p̂ of 0.1 and 0.3 is 1/4 and 3/4."""
+    scores, valid = torch.tensor([[0.2, 0.6, 0.9]]), torch.tensor([[True, True, False]])
+    assert Grounder(5, 3, joint=4, embed=2, hidden=2, hard=True).best(scores, valid).tolist() == pytest.approx([0.6])
+    found = soft_labels(torch.tensor([[0.1, 0.3, 0.5]]), valid, 0.0)
+    torch.testing.assert_close(found, torch.tensor([[0.25, 0.75, 0.0]]))
+    with pytest.raises(GroundlingError, match="a word needs numbers: embed above 0, or vectors"):
+        TwoBranch(embed=0)
+
+
+def test_a_class_of_the_detector_wins_over_rules_unless_it_is_never_said() -> None:
+    """A helmet is its own class where the detector has it; COCO's hat has a name and no boxes."""
+    own = PseudoLabels.of(["helmet", "sweater", "shirt"], ("person", "helmet", "sweater"))
+    assert own.class_of[:2].tolist() == [1, 2] and own.class_of[2] < -1
+    rules = PseudoLabels.of(["hat"], ("person", *UNUSED))
+    assert rules.class_of[0] == PseudoLabels.of(["hat"], ("person",)).class_of[0] < -1
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_fields_that_are_true_or_false_are_bool_and_0_or_1_are_read(name: str) -> None:
+    made: Any = recipe_class(name)
+    for field in _config.read(name)[1]:
+        if field.type is bool:
+            assert field.parse("0") is False and field.parse("yes") is True
+            assert getattr(made(**{field.name: 1}), field.name) == 1
+            with pytest.raises(GroundlingError, match=f"{field.name} must be 0 or 1; got 2"):
+                made(**{field.name: 2})
