@@ -83,7 +83,7 @@ def recipe_index() -> str:
 def recipe_page(name: str) -> str:
     """Title, docstring, command, settings."""
     docstring, settings = read(name)
-    rows = [f"| `--{one.name.replace('_', '-')}` | {one.default!r} | {_cell(one.help)} |" for one in settings]
+    rows = [f"| `--{one.name.replace('_', '-')}` | {one.default} | {_cell(one.help)} |" for one in settings]
     return "\n".join(
         [
             f"# {name}\n",
@@ -128,9 +128,14 @@ def _entries(lines: list[str]) -> Iterator[str]:
 
 
 def _prose(text: str) -> str:
-    """Signs of mathematics are letters here, not Markdown; `code` stays."""
+    """Signs of mathematics are letters here, not Markdown; `code` stays, and the name of a recipe links to its page."""
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(part if part.startswith("`") else re.sub(r"([_*\[\]<>])", r"\\\1", part) for part in parts)
+    return "".join(_code(part) if part.startswith("`") else re.sub(r"([_*\[\]<>])", r"\\\1", part) for part in parts)
+
+
+def _code(part: str) -> str:
+    name = part.strip("`")
+    return f"[{part}]({name}.md)" if name in RECIPES else part
 
 
 def _first_line(docstring: str) -> str:

@@ -15,18 +15,26 @@ pytest.importorskip("mkdocs")
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_pages", ROOT / "tools" / "docs_pages.py")
+def tool_of(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    return tool_of("docs_pages")
+
+
 def test_equations_stand_as_they_are_and_prose_flows(tool: ModuleType) -> None:
     made = tool.markdown("A title.\n\nWe take\ntwo lines:\n\n (1)  a_t = b_t\n(2)  c*d\n\nwith x_i of `x_j`.")
     assert made == "A title.\n\nWe take two lines:\n\n```text\n (1)  a_t = b_t\n(2)  c*d\n```\n\nwith x\\_i of `x_j`."
+
+
+def test_the_name_of_a_recipe_links_to_its_page(tool: ModuleType) -> None:
+    assert tool.markdown("As in `updown`, with `hidden`.") == "As in [`updown`](updown.md), with `hidden`."
 
 
 def test_a_list_stays_a_list(tool: ModuleType) -> None:
@@ -58,3 +66,11 @@ def test_links_of_copied_files_point_to_pages(tool: ModuleType) -> None:
 def test_absent_pages_are_left_out_of_the_navigation(tool: ModuleType) -> None:
     nav = [{"Home": "index.md"}, {"Guides": [{"A": "a.md"}, {"B": "b.md"}]}]
     assert tool._present(nav, {"b.md"}) == [{"Home": "index.md"}, {"Guides": [{"A": "a.md"}]}]
+
+
+def test_arguments_become_a_list_and_examples_code() -> None:
+    docstring = "Do it.\n\npath: where\n    it is.\nwhy: because.\n\nNote: this is no argument.\n\n>>> do()\n1"
+    assert tool_of("docs_docstrings").shown(docstring, ["path", "why"]) == (
+        "Do it.\n\n\n- `path`: where\n    it is.\n- `why`: because.\n\nNote: this is no argument."
+        "\n\n```pycon\n>>> do()\n1\n```"
+    )
