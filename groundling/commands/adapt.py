@@ -63,14 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from groundling.errors import GroundlingError
-    from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, shipped
+    from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, model_folder
     from groundling.recipes import load
     from groundling.training.adapt import Photos, adapt_captioner, adapt_grounder
     from groundling.training.interrupt import Stopped
 
     if args.epochs is not None and args.epochs < 1:
         raise GroundlingError(f"--epochs must be 1 or more, got {args.epochs}")
-    captioner, grounder = Path(args.model or shipped(CAPTIONER)), Path(args.grounder or shipped(GROUNDER))
+    captioner, grounder = model_folder(args.model, CAPTIONER), model_folder(args.grounder, GROUNDER)
     examples, held_out = _data(args)
     store = _regions(args, load(captioner).fingerprint)
     photos = Photos(_of_store(examples, store), _of_store(held_out, store), store, args.seed, device_of(args.device))

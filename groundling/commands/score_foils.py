@@ -11,7 +11,7 @@ from groundling.commands.score_table import add_bootstrap, ends, print_scores, r
 
 if TYPE_CHECKING:
     from groundling.audit import Thresholds
-    from groundling.evaluation.foils import FoilScores
+    from groundling.audit.foils import FoilScores
 
 DESCRIPTION = """\
 Foils are captions in which one noun was replaced by another of the same Entities type that none of the photo's captions
@@ -76,9 +76,9 @@ def run(args: argparse.Namespace) -> None:
 def _calibrate(found: FoilScores, thresholds: Thresholds, folder: Path) -> float:
     from dataclasses import replace
 
-    from groundling import foils
+    from groundling.audit import foils
     from groundling.audit.verdicts import FILE
-    from groundling.train.checkpoint import atomic
+    from groundling.files import atomic
 
     fitted, error = foils.calibrate(found)
     with atomic(folder / FILE) as file:

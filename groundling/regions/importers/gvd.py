@@ -117,7 +117,7 @@ def _frames(features: Path) -> Array | None:
     a segment are averaged into MAP stretches of time.
     """
     kinds = [sorted(features.parent.parent.glob(f"*/{features.stem}_{kind}.npy"))[:1] for kind in ("resnet", "bn")]
-    found = [npy(file) for files in kinds for file in files]
+    found = [read_npy(file) for files in kinds for file in files]
     if not found:
         return None
     count = min(len(x) for x in found)
