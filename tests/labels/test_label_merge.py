@@ -57,7 +57,7 @@ def test_captions_are_read_for_heads_and_numbers() -> None:
     told = {one.text: (one.caption, one.head, one.count) for one in found[0]}
     assert told["Two brown dogs"] == (0, "dog", 2)
     assert told["a red ball"] == (0, "ball", ALONE)
-    assert told["It"] == (1, "", ALONE)
+    assert "It" not in told  # a pronoun names nothing that can be looked for
     assert told["a group of people"][2] == SEVERAL
     for one in found[0]:
         assert (
