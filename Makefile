@@ -1,6 +1,7 @@
 # Two commands do everything: `make demo` and `make test`. Each makes its own virtual environment on first use.
 # `make docs` builds the documentation into site/. `make hooks` runs the checks of `make test` at each commit and push.
-# `make weights DATA=FOLDER` trains what is in groundling/weights/ anew, in hours; it goes on where it was stopped.
+# `make weights EVERYDAY=FOLDER FLICKR8K=FOLDER` trains what is in groundling/weights/ anew, in hours; it goes on where it
+# was stopped.
 PYTHON ?= python3
 
 .PHONY: demo test hooks docs weights clean
@@ -37,9 +38,10 @@ docs: .venv-docs/installed
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
 weights: .venv-test/installed
-	@test -n "$(DATA)" || { echo "name the data set: make weights DATA=FOLDER"; exit 2; }
+	@test -n "$(EVERYDAY)$(FLICKR8K)" || { echo "name the data: make weights EVERYDAY=FOLDER FLICKR8K=FOLDER"; exit 2; }
 	.venv-test/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[vectors]'
-	.venv-test/bin/python tools/make_weights.py "$(DATA)"
+	test -z "$(EVERYDAY)" || .venv-test/bin/python tools/make_weights.py everyday "$(EVERYDAY)"
+	test -z "$(FLICKR8K)" || .venv-test/bin/python tools/make_weights.py flickr8k "$(FLICKR8K)"
 
 clean:
 	rm -rf .venv .venv-test .venv-docs site demo build *.egg-info

@@ -1,15 +1,16 @@
-"""Make the weights in `groundling/weights/` from nothing but a data folder, Flickr8k with the phrases of Entities.
+"""Make the weights in `groundling/weights/` from nothing but data folders.
 
-    make weights DATA=data/flickr8k-entities
+    make weights EVERYDAY=data/coco-256 FLICKR8K=data/flickr8k-entities
 
-or, step by step (those not named are left out):
+or one of the two, step by step (those not named are left out):
 
-    python tools/make_weights.py data/flickr8k-entities --work runs/weights
-    python tools/make_weights.py data/flickr8k-entities --work runs/weights --only pack score
+    python tools/make_weights.py everyday data/coco-256 --work runs/everyday
+    python tools/make_weights.py everyday data/coco-256 --work runs/everyday --only pack score
 
 STEPS are commands of groundling, printed before they run. Each goes on where it was stopped, so the same call again
 goes on too. `pack` then writes the two models in half precision, without the paths of this machine, and `score` judges
-what was written on the validation split: the numbers of the model card.
+what was written on the validation split: the numbers of the model card. The network of the `photos` source, which both
+see with, is made by tools/train_word_backbone.py.
 """
 
 from __future__ import annotations
@@ -34,8 +35,17 @@ from groundling.training.checkpoint import read, write
 
 # ---------------------------------------------------------------- all that is decided, config included
 
-STEPS = {  # name -> words of `groundling`; {data} and {work} are filled in
+EVERYDAY = {  # name -> words of `groundling`; {data} and {work} are filled in
     "regions": "regions extract {data} --source photos --out {work}/regions",
+    "grounder": "train two_branch --data {data} --regions {work}/regions --out {work}/grounder "
+    "--vectors glove-6b-50d --vector-size 50 --epochs 3 --decay-every 1 --captions-per-image 3 "
+    "--regions-per-image 50 --min-count 3",
+    "captioner": "train updown_aware --data {data} --regions {work}/regions --out {work}/captioner "
+    "--hidden 512 --embed 300 --attention 256 --location 64 --regions-per-image 50 --image-map 0 --dropout 0.3 "
+    "--lr 8e-4 --decay 0.5 --plateau 1 --epochs 6 --captions-per-image 3",
+}
+FLICKR8K = {
+    "regions": "regions extract {data} --source photos_v1 --out {work}/regions",
     "grounder": "train two_branch --data {data} --regions {work}/regions --out {work}/grounder "
     "--vectors glove-6b-50d --vector-size 50",
     "calibrate": "ground --data {data} --split val --regions {work}/regions --model {work}/grounder --calibrate",
@@ -48,31 +58,36 @@ STEPS = {  # name -> words of `groundling`; {data} and {work} are filled in
     "captioner": "train contrastive --data {data} --regions {work}/regions --out {work}/captioner "
     "--start {work}/taught --guide {work}/grounder --sets 2 --epochs 1 --lr 5e-5 --batch 32 --captions-per-image 2",
 }
-SCORES = (  # of what is in the package: captions as `groundling caption` says them, then phrases
-    "caption {data} --split val --regions {work}/regions --out {work}/val.jsonl",
+STEPS = {"everyday": EVERYDAY, "flickr8k": FLICKR8K}
+SCORES = (  # of what is in the package: captions as `groundling caption` says them
+    "caption {data} --split val --regions {work}/regions --model {name} --out {work}/val.jsonl",
     "score {work}/val.jsonl --data {data} --split val --metrics bleu,rouge,cider-d,meteor",
-    "ground --data {data} --split val --regions {work}/regions",
 )
-LARGEST = 30e6  # bytes of both models together
+PHRASES = "ground --data {data} --split val --regions {work}/regions --model {name}"  # where people drew boxes
+LARGEST = 40e6  # bytes of both models of a set together
 
 # ----------------------------------------------------------------
 
 
 def main() -> None:
-    names = [*STEPS, "pack", "score"]
+    names = [*dict.fromkeys(step for steps in STEPS.values() for step in steps), "pack", "score"]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
+    parser.add_argument("weights", choices=STEPS, help="which weights")
     parser.add_argument("data", type=Path, help="the data set; `groundling doctor` checks it")
-    parser.add_argument("--work", type=Path, default=Path("runs/weights"), help="where all is made (%(default)s)")
+    parser.add_argument("--work", type=Path, help="where all is made (runs/ and the name)")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="STEP", help=", ".join(names))
     args = parser.parse_args()
-    for name in (name for name in names if name in args.only):
+    work, steps = args.work or Path("runs") / args.weights, STEPS[args.weights]
+    scores = [*SCORES, PHRASES] if args.weights == "flickr8k" else [*SCORES]
+    for name in (name for name in [*steps, "pack", "score"] if name in args.only):
         if name == "pack":
-            pack(args.work, SHIPPED)
+            pack(work, SHIPPED / args.weights)
             continue
-        for command in SCORES if name == "score" else [STEPS[name]]:
-            groundling([word.format(data=args.data, work=args.work) for word in shlex.split(command)])
+        for command in scores if name == "score" else [steps[name]]:
+            words = shlex.split(command)
+            groundling([word.format(data=args.data, work=work, name=args.weights) for word in words])
 
 
 def groundling(words: list[str]) -> None:

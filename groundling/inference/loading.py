@@ -31,7 +31,7 @@ def shipped(weights: str, part: str) -> Path:
     if not (folder / ABOUT).exists():
         raise GroundlingError(
             f"this installation has no weights in {folder}: name a model that you trained (--model RUN), "
-            "install groundling from its wheel, or make them with `make weights DATA=FOLDER`"
+            "install groundling from its wheel, or make them with `make weights`"
         )
     return folder
 
