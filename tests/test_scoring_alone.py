@@ -69,7 +69,10 @@ def test_every_score_command_that_reads_files_alone_runs(put: Any, tmp_path: Pat
         for n, (id, _, captions) in enumerate(rows)
         for k, text in enumerate(captions)
     ]
-    refs = put("captions.json", {"images": [{"id": row[0]} for row in rows], "annotations": annotations})
+    refs = put(
+        "captions.json",
+        {"images": [{"id": row[0], "file_name": f"{row[0]}.jpg"} for row in rows], "annotations": annotations},
+    )
     synonyms = put("synonyms.txt", "\n".join(vector("chair")["synonym_sets"]))
     commands = [
         ["score", "captions", "--pred", pred, "--refs", refs],

@@ -51,10 +51,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("images", nargs="+", metavar="IMAGES", help="picture or video files, folders, or a data set")
     parser.add_argument(
-        "--model", default="", metavar="RUN", help="folder that `groundling train --out` wrote (default: ours)"
+        "--model",
+        default="",
+        metavar="RUN",
+        help="folder that `groundling train --out` wrote (default: the package's)",
     )
     parser.add_argument(
-        "--grounder", default="", metavar="RUN", help="a grounder or matcher that looks again at each noun"
+        "--grounder",
+        default="",
+        metavar="RUN",
+        help="folder of a grounder, which helps to choose the boxes",
     )
     parser.add_argument(
         "--grounder-weight",
@@ -63,8 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how much the grounder counts against the captioner's own attention, from 0 to 1 (default 0.5)",
     )
     parser.add_argument("--trust", dest="grounder_weight", type=float, action=Renamed, now="--grounder-weight")
-    parser.add_argument("--regions", metavar="STORE", help="regions of the data set; made on the fly without it")
-    parser.add_argument("--frames", type=int, metavar="N", help="of a video file (default 10)")
+    parser.add_argument("--regions", metavar="STORE", help="region store of the data set (default: computed here)")
+    parser.add_argument("--frames", type=int, metavar="N", help="how many frames of a video file are used (default 10)")
     parser.add_argument("--split", help="only this split of the data set")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and end with code 0")
@@ -75,11 +81,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-repeat",
         type=int,
         metavar="N",
-        help="say no N words twice in the same order, nor one twice in a row (default 2; 0: may)",
+        help="no N words in a row occur twice, and no word twice in a row (default 2; 0: both may)",
     )
-    group.add_argument("--min-length", type=int, metavar="N", help="say at least N words (0)")
-    group.add_argument("--sample", action="store_true", help="draw words at random, as likely as the model finds them")
-    group.add_argument("--temperature", type=float, metavar="T", help="with --sample: below 1 is bolder (1)")
+    group.add_argument("--min-length", type=int, metavar="N", help="a caption has at least N words (default 0)")
+    group.add_argument("--sample", action="store_true", help="sample words at random by the model's probabilities")
+    group.add_argument("--temperature", type=float, metavar="T", help="with --sample: below 1 prefers likely words (1)")
     group.add_argument("--top-k", type=int, metavar="K", help="with --sample: among the K likeliest words (0: all)")
     group.add_argument("--top-p", type=float, metavar="P", help="with --sample: among the likeliest words up to P (1)")
     group.add_argument("--seed", type=int, metavar="S", help="with --sample: same seed, same words (0)")
@@ -215,7 +221,7 @@ def _captions(
     args: argparse.Namespace,
     unread: list[str],
 ) -> Iterator[GroundedCaption]:
-    """What can be known to fail is told here, before the first caption; files that cannot be read are named later."""
+    """Checks what can be checked before the first caption; files that cannot be read are named when they come."""
     from groundling.errors import DataError, GroundlingError
     from groundling.images import SUFFIXES
     from groundling.regions.store import Store
@@ -292,7 +298,7 @@ def _page(path: Path, captions: Sequence[GroundedCaption]) -> set[str]:
 
 
 def _png(folder: Path, caption: GroundedCaption) -> bool:
-    """Write the picture with its boxes; False, and the reason told, where it cannot be read or its name is too long.
+    """Write the picture with its boxes; False, and the reason printed, if it cannot be read or its name is too long.
 
     No two ids give one name: a/b is a%2Fb, as in an address, and % is %25.
     """

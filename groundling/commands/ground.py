@@ -41,12 +41,14 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("image", nargs="?", metavar="IMAGE", help="a picture file")
-    parser.add_argument("sentence", nargs="?", default="", metavar="SENTENCE", help="what is said of it")
+    parser.add_argument(
+        "sentence", nargs="?", default="", metavar="SENTENCE", help="a sentence; its noun phrases are found"
+    )
     parser.add_argument(
         "--model",
         default="",
         metavar="RUN",
-        help="folder that `groundling train two_branch --out` wrote (default: ours)",
+        help="folder that `groundling train two_branch --out` wrote (default: the package's)",
     )
     parser.add_argument("--phrase", action="append", default=[], metavar="TEXT", help="look for this; may be repeated")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 DESCRIPTION = """\
-How many noun phrases of a data set speak of something that a detector has a class for?
+How many noun phrases of a data set name something that a detector has a class for?
 
 The last noun of a phrase decides: by its name, by the name of another lemma of what it most often means in WordNet, by
 what it is a kind of, or by its singular. "spectators" are a person, a "sweater" is clothing. Distillation (`groundling

@@ -22,7 +22,7 @@ DESCRIPTION = """\
 Retrieve images by captions: how often is the right image among the first k?
 
 RUN is a folder that `groundling train --out` wrote. With a matcher, all captions of the data are scored with all
-images, and told is how often the image of a caption (t2i), and a caption of an image (i2t), is among the first.
+images; the result is how often the image of a caption (t2i), or a caption of an image (i2t), is among the first k.
 
 With a captioner this is self-retrieval, a measure of how distinctive its captions are: each image is captioned, and all
 images are ranked by the captioner's own log p(caption | image). A caption that fits many images does not find its own

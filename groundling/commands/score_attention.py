@@ -1,4 +1,4 @@
-"""`groundling score attention`: where a model looks while people speak."""
+"""`groundling score attention`: does a model attend to the right regions?"""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def compared(statistics: Sequence[Statistics], baseline: Sequence[Statistics] | 
 
 
 def ends(intervals: Sequence[Interval], tests: Sequence[Comparison] = ()) -> dict[str, Any]:
-    """What `--json` has more with `--bootstrap`: {"intervals": {name: [low, high]}}; with `--baseline`: {"tests"}."""
+    """What `--bootstrap` adds to the JSON: {"intervals": {name: [low, high]}}; with `--baseline`: {"tests"}."""
     more: dict[str, Any] = {"intervals": {one.name: [one.low, one.high] for one in intervals}} if intervals else {}
     return more | ({"tests": [asdict(test) for test in tests]} if tests else {})
 

@@ -1,4 +1,4 @@
-"""Where a model looks while people speak: the attention of any model on the captions of a data set, judged."""
+"""Attention accuracy: does a model attend to the right region while it reads the captions of a data set?"""
 
 from __future__ import annotations
 

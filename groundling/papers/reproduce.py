@@ -155,7 +155,7 @@ def _read(path: Path) -> list[Score]:
 def _judged(
     captioner: inference.GroundedCaptioner, split: str, data: Dataset, evaluator: CaptionEvaluator, store: Store
 ) -> Iterator[Score]:
-    """Where a model looks while people speak; what a captioner says and points at; what a matcher or grounder finds."""
+    """Attention accuracy; captions and links of a captioner; phrases that a matcher or grounder finds."""
     model, device = captioner.model, captioner.device
     if evaluator.links:
         found = attention_accuracy(model, data, store, split, device=device)
