@@ -101,6 +101,7 @@ def _judge(
     args: argparse.Namespace, auditor: Auditor, out: Path, data: Dataset | None, find: Callable[[str], Path] | None
 ) -> None:
     from groundling.audit import stream
+    from groundling.errors import DataError
     from groundling.evaluation.evidence import regions_of
     from groundling.progress import track
     from groundling.regions.store import Store
@@ -113,10 +114,12 @@ def _judge(
     if out.exists():
         stream.mend(out)
         done = stream.written(out, stream.signature(auditor, reading))
-    total = sum(1 for _ in _rows(args, data)) - len(done)
+    numbers = {row.number for row in _rows(args, data)}
+    if beyond := set(done) - numbers:
+        raise DataError(f"{out} has a row {min(beyond)}, which the captions lack: use --overwrite, or another -o")
     lines = stream.judge_rows(auditor, _rows(args, data), look, reading, done)
     with out.open("a", encoding="utf-8") as file:
-        for line in track(lines, "captions", total=max(0, total), quiet=args.json):
+        for line in track(lines, "captions", total=len(numbers) - len(done), quiet=args.json):
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
             file.flush()
 
