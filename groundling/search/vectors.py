@@ -74,8 +74,12 @@ class Approximate:
         self.graph.save(str(folder / GRAPH))
 
     def nearest(self, queries: Vectors, k: int) -> tuple[Places, Vectors]:
+        k = min(k, len(self.graph))
         found = self.graph.search(np.ascontiguousarray(queries, np.float32), k)
         keys, distances = np.atleast_2d(found.keys), np.atleast_2d(found.distances)
+        counts = np.asarray(getattr(found, "counts", len(found)))
+        there = np.arange(keys.shape[1]) < counts.reshape(-1, 1)  # the rest was never filled
+        keys, distances = np.where(there, keys, keys[:, :1]), np.where(there, distances, distances[:, :1])
         return keys.astype(np.int64), (1 - distances).astype(np.float32)
 
 

@@ -15,7 +15,7 @@ from groundling.errors import GroundlingError
 from groundling.labels.label import LabelledImage
 
 FORMATS = {  # name on the command line -> module, one line
-    "jsonl": ("native", "JSON lines with all that is known; what the other commands read"),
+    "jsonl": ("native", "JSON lines with all that is known, labels that were left out too"),
     "coco": ("coco", "COCO detection JSON, with phrases, scores and captions"),
     "odvg": ("odvg", "ODVG JSON lines, one box a region (Grounding DINO)"),
     "odvg-tokens": ("odvg_tokens", "ODVG JSON lines, lists of boxes with tokens_positive (MMDetection)"),
