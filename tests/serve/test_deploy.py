@@ -16,7 +16,19 @@ from groundling.commands import serve
 from groundling.serve import openapi
 
 ROOT = Path(__file__).parent.parent.parent
-INSTRUCTIONS = {"FROM", "ENV", "COPY", "RUN", "USER", "WORKDIR", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT"}
+INSTRUCTIONS = {
+    "FROM",
+    "ARG",
+    "ENV",
+    "COPY",
+    "RUN",
+    "USER",
+    "WORKDIR",
+    "EXPOSE",
+    "STOPSIGNAL",
+    "HEALTHCHECK",
+    "ENTRYPOINT",
+}
 
 
 def understood(words: list[str]) -> argparse.Namespace:
