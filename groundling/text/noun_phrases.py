@@ -293,8 +293,8 @@ def _lives(caption: Caption, i: int) -> bool:
 def _is_kind_of(word: str, kind: str) -> bool:
     """By what the word most often means."""
     net = wordnet()
-    synset = net.synset(word)
-    return synset is not None and net.synset(kind) in net.kinds(synset)
+    synset, above = net.synset(word), net.synset(kind)
+    return synset is not None and any(one == above for one in net.kinds(synset))
 
 
 def _clauses(caption: Caption) -> list[Span]:
