@@ -16,7 +16,7 @@ plain       each image is embedded, and its greedy caption made, once; but the r
 Both are kinder than that code: features are repeated before the clock starts, a caption that reaches the limit costs no
 further step, and n-grams are of numbers instead of strings. The plain one has no dropout, as ours.
 
-Sampling words differ from step to step, so what must agree is checked on captions drawn once: log p and its gradients
+Drawn words differ from step to step, so what must agree is checked on captions drawn once: log p and its gradients
 within 1e-5, rewards within 1e-9. Then all are timed in turns; the first round warms up. The aim is 2 times faster.
 """
 

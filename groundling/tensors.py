@@ -258,7 +258,7 @@ class Captioner(Protocol):
 
 
 class Attention(Protocol):
-    """Called as `attend(query, encoded)`; `keys` is called once per image and put into the encoded."""
+    """Called as `attend(query, encoded)`; `keys` is called once per image and put into the encoded image."""
 
     def keys(self, memory: Tensor) -> Tensor: ...
 

@@ -14,6 +14,7 @@ from tiny import Chain, regions, updown
 from torch import Tensor
 
 from groundling import decoding
+from groundling.inference import links
 from groundling.tensors import Decoding, EncodedImage, Glimpse, Regions
 from groundling.types import BOS, EOS, PAD, UNK
 
@@ -400,7 +401,7 @@ def a_dog() -> tuple[Decoding, Regions]:
 
 def test_a_grounded_caption_has_spans_links_and_looks() -> None:
     said, seen = a_dog()
-    (caption,) = decoding.ground(said, seen, Words(), ["7"], {"dog", "cat"}, looks=2, media=["7.jpg"])
+    (caption,) = links.link(said, seen, Words(), ["7"], {"dog", "cat"}, looks=2, media=["7.jpg"])
     assert (caption.id, caption.text, caption.tokens, caption.spans) == ("7", "a dog", ("a", "dog"), ((0, 1), (2, 5)))
     (link,) = caption.links
     assert caption.word(link) == "dog" and link.token == 1 and link.box == (20, 20, 40, 30)
@@ -413,14 +414,14 @@ def test_a_grounded_caption_has_spans_links_and_looks() -> None:
 
 def test_groundable_may_be_a_function() -> None:
     said, seen = a_dog()
-    (caption,) = decoding.ground(said, seen, Words(), ["7"], lambda word: len(word) == 1)
+    (caption,) = links.link(said, seen, Words(), ["7"], lambda word: len(word) == 1)
     assert [caption.word(link) for link in caption.links] == ["a"]
 
 
 def test_the_place_of_a_word_is_the_union_of_its_regions_and_their_attention_its_score() -> None:
     said, seen = a_dog()
     picks = torch.tensor([[[True, False, False], [False, True, True], [True, False, False]]])
-    (caption,) = decoding.ground(replace(said, picks=picks), seen, Words(), ["7"], {"dog"})
+    (caption,) = links.link(replace(said, picks=picks), seen, Words(), ["7"], {"dog"})
     assert caption.links[0].box == (20, 10, 60, 30)
     assert caption.links[0].score == pytest.approx(0.9)
 
@@ -428,7 +429,7 @@ def test_the_place_of_a_word_is_the_union_of_its_regions_and_their_attention_its
 def test_a_video_has_a_link_in_every_frame_that_was_attended() -> None:
     said, seen = a_dog()
     video = replace(seen, frame=torch.tensor([[0, 2, 2]]))
-    (caption,) = decoding.ground(said, video, Words(), ["v"], {"dog"})
+    (caption,) = links.link(said, video, Words(), ["v"], {"dog"})
     assert [(link.frame, link.box, pytest.approx(link.score)) for link in caption.links] == [
         (0, (0, 0, 10, 10), 0.1),
         (2, (20, 20, 40, 30), 0.6),
@@ -438,7 +439,7 @@ def test_a_video_has_a_link_in_every_frame_that_was_attended() -> None:
 
 def test_places_of_a_given_sentence_come_from_its_attention() -> None:
     said, seen = a_dog()
-    where, score = decoding.place(said, seen)
+    where, score = links.boxes_of(said, seen)
     assert where[0, :, 0].tolist() == [[0, 0, 10, 10], [20, 20, 40, 30], [0, 0, 10, 10]]
     torch.testing.assert_close(score[0, :, 0], torch.tensor([0.5, 0.6, 1.0]))
 
@@ -446,16 +447,16 @@ def test_places_of_a_given_sentence_come_from_its_attention() -> None:
 def test_what_was_not_attended_has_no_place() -> None:
     said, seen = a_dog()
     blind = replace(said, attn=torch.zeros_like(said.attn))
-    where, score = decoding.place(blind, seen)
+    where, score = links.boxes_of(blind, seen)
     assert where.isnan().all() and score.sum() == 0
-    (caption,) = decoding.ground(blind, seen, Words(), ["7"], {"dog"})
+    (caption,) = links.link(blind, seen, Words(), ["7"], {"dog"})
     assert caption.links == () and caption.looks[1].boxes == ()
 
 
 def test_an_image_in_which_nothing_was_found_is_described_without_places() -> None:
     model, nothing = updown(vocab=7), regions(0)
     for said in (decoding.greedy(model, model.encode(nothing), 4), decoding.beam(model, model.encode(nothing), 4)):
-        (caption,) = decoding.ground(said, nothing, Words(), ["7"], {"a", "dog", "cat"})
+        (caption,) = links.link(said, nothing, Words(), ["7"], {"a", "dog", "cat"})
         assert caption.tokens and caption.links == () and caption.looks[0].boxes == ()
 
 
@@ -468,7 +469,7 @@ def test_no_image_gives_no_caption() -> None:
 def test_the_whole_way_from_regions_to_grounded_captions() -> None:
     model, seen = updown(gain=4, vocab=7), regions(3, 4, 0)
     for said in (decoding.greedy(model, model.encode(seen), 6), decoding.beam(model, model.encode(seen), 6)):
-        captions = decoding.ground(said, seen, Words(), ["x", "y", "z"], {"a", "dog", "cat"})
+        captions = links.link(said, seen, Words(), ["x", "y", "z"], {"a", "dog", "cat"})
         assert [c.id for c in captions] == ["x", "y", "z"]
         for n, caption in enumerate(captions):
             assert [caption.text[slice(*span)] for span in caption.spans] == list(caption.tokens)
@@ -508,7 +509,7 @@ def told(trust: float, alpha: list[float], places: list[list[float]]) -> Decodin
     picks = torch.tensor([[[True, False, False]] * 2])
     tokens = torch.tensor([[A, B]])
     said = Decoding(tokens, torch.zeros(1, 2), attn, tokens, picks)
-    return decoding.rerank(said, seen, Witness(alpha), trust)  # type: ignore[arg-type]
+    return links.rerank(said, seen, Witness(alpha).point, trust)
 
 
 APART = [[0.0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]]

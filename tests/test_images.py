@@ -15,8 +15,7 @@ from PIL import Image
 
 from groundling import images
 from groundling.errors import DataError
-from groundling.images import image_size, open_image
-from groundling.inference.loading import opened
+from groundling.images import image_size, open_image, opened
 
 RED, GREEN = (255, 0, 0), (0, 160, 0)
 

@@ -42,7 +42,7 @@ STEPS = {  # name -> words of `groundling`; {data} and {work} are filled in
     "--hidden 512 --embed 300 --attention 256 --location 64 --regions-per-image 50 "
     "--lr 5e-4 --decay 0.5 --plateau 2 --epochs 9",
     "taught": "train groundling --data {data} --regions {work}/regions --out {work}/taught "
-    "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --alone 0 --epochs 2 --lr 2e-4 "
+    "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --warmup-epochs 0 --epochs 2 --lr 2e-4 "
     "--captions-per-image 3 --contrast 0",
     "captioner": "train contrastive --data {data} --regions {work}/regions --out {work}/captioner "
     "--start {work}/taught --guide {work}/grounder --sets 2 --epochs 1 --lr 5e-5 --batch 32 --captions-per-image 2",

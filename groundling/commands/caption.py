@@ -12,12 +12,11 @@ from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from groundling.commands.flag_types import Renamed
+
 if TYPE_CHECKING:
     from groundling.inference import DecodingSettings, GroundedCaptioner
-    from groundling.regions.store import Store
     from groundling.types import Example, GroundedCaption
-
-BATCH = 16  # pictures whose regions are made, then captioned together
 
 DESCRIPTION = """\
 Caption images and videos, each noun with its box.
@@ -63,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="W",
         help="how much the grounder counts against the captioner's own attention, from 0 to 1 (default 0.5)",
     )
-    parser.add_argument("--trust", dest="grounder_weight", type=float, help=argparse.SUPPRESS)  # its name in 0.1
+    parser.add_argument("--trust", dest="grounder_weight", type=float, action=Renamed, now="--grounder-weight")
     parser.add_argument("--regions", metavar="STORE", help="regions of the data set; made on the fly without it")
     parser.add_argument("--frames", type=int, metavar="N", help="of a video file (default 10)")
     parser.add_argument("--split", help="only this split of the data set")
@@ -97,49 +96,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from groundling import inference
     from groundling.commands.outputs import new_file, new_folder
     from groundling.errors import GroundlingError
     from groundling.progress import track
 
-    decoding = _manner(args)
+    decoding = _decoding(args)
     out, html = (new_file(name) if name else None for name in (args.out, args.html))
     files = {kind: new_file(name) for kind in ("coco", "coco_boxes", "submission") if (name := getattr(args, kind))}
     pngs = new_folder(args.png) if args.png else None
-    if args.grounder_weight is not None and args.model and not args.grounder:
-        raise GroundlingError("--grounder-weight needs a grounder: name one with --grounder RUN")
-    weight = inference.GROUNDER_WEIGHT if args.grounder_weight is None else args.grounder_weight
-    captioner = inference.load(args.model, args.device, grounder=args.grounder, grounder_weight=weight)
+    captioner = _captioner(args)
     examples = _unique(_examples(args.images, args.split, args.skip_bad))
     if not examples:
         raise GroundlingError(f"none of {', '.join(args.images)} can be read: nothing to caption")
-    if args.frames is not None and any(example.captions for example in examples):
-        raise GroundlingError("--frames goes with video files; a data set decides by itself")
-    captions = _captions(captioner, examples, args, decoding)
+    unread: list[str] = []  # ids of what has no caption
+    unseen: set[str] = set()  # ids of what has one, but no picture
+    captions = _captions(captioner, examples, decoding, args, unread)
     kept: list[GroundedCaption] = []
-    unread, unseen = 0, set()  # without a caption; ids of those with one, but without a picture
     with ExitStack() as stack:
         lines = stack.enter_context(out.open("w", encoding="utf-8")) if out else None
         tell = _teller(lines, args)
-        for said in track(captions, "captions", len(examples), quiet=len(examples) == 1 or not out):
-            if said is None:
-                unread += 1
-                continue
-            if pngs and not _png(pngs, said):
-                unseen.add(said.id)
-            tell(said)
+        for caption in track(captions, "captions", len(examples), quiet=len(examples) == 1 or not out):
+            if pngs and not _png(pngs, caption):
+                unseen.add(caption.id)
+            tell(caption)
             if files or html:
-                kept.append(said)
+                kept.append(caption)
     for kind, path in files.items():
         path.write_text(json.dumps(_written(kind, kept, captioner)), encoding="utf-8")
     if html and kept:
         unseen |= _page(html, kept)
-    if failed := unread + len(unseen):
+    if failed := len(unread) + len(unseen):
         print(f"groundling: {failed} of {len(examples)} files could not be read", file=sys.stderr)
     return 1 if failed and not args.skip_bad else 0
 
 
-def _manner(args: argparse.Namespace) -> DecodingSettings:
+def _decoding(args: argparse.Namespace) -> DecodingSettings:
     """How words are chosen; an option of the other way is refused."""
     from groundling.errors import GroundlingError
     from groundling.inference import BeamSearch, Sampling
@@ -147,12 +138,22 @@ def _manner(args: argparse.Namespace) -> DecodingSettings:
     def given(*names: str) -> dict[str, Any]:
         return {name: value for name in names if (value := getattr(args, name)) is not None}
 
-    likeliest = given("beam", "length_penalty", "no_repeat", "min_length")
-    drawn = given("temperature", "top_k", "top_p", "seed")
-    if wrong := next(iter(likeliest if args.sample else drawn), None):
+    search = given("beam", "length_penalty", "no_repeat", "min_length")
+    sampling = given("temperature", "top_k", "top_p", "seed")
+    if wrong := next(iter(search if args.sample else sampling), None):
         cure = "does not go with --sample" if args.sample else "needs --sample"
         raise GroundlingError(f"--{wrong.replace('_', '-')} {cure}")
-    return Sampling(**drawn) if args.sample else BeamSearch(**likeliest)
+    return Sampling(**sampling) if args.sample else BeamSearch(**search)
+
+
+def _captioner(args: argparse.Namespace) -> GroundedCaptioner:
+    from groundling import inference
+    from groundling.errors import GroundlingError
+
+    if args.grounder_weight is not None and args.model and not args.grounder:
+        raise GroundlingError("--grounder-weight needs a grounder: name one with --grounder RUN")
+    weight = inference.GROUNDER_WEIGHT if args.grounder_weight is None else args.grounder_weight
+    return inference.load(args.model, args.device, grounder=args.grounder, grounder_weight=weight)
 
 
 # ---------------------------------------------------------------- what to caption
@@ -208,75 +209,34 @@ def _unique(examples: Iterable[Example]) -> list[Example]:
 
 
 def _captions(
-    captioner: GroundedCaptioner, examples: Sequence[Example], args: argparse.Namespace, decoding: DecodingSettings
-) -> Iterator[GroundedCaption | None]:
-    """What can be known to fail is told here, before the first caption; the rest is done as captions are asked for."""
-    from groundling.errors import DataError
+    captioner: GroundedCaptioner,
+    examples: Sequence[Example],
+    decoding: DecodingSettings,
+    args: argparse.Namespace,
+    unread: list[str],
+) -> Iterator[GroundedCaption]:
+    """What can be known to fail is told here, before the first caption; files that cannot be read are named later."""
+    from groundling.errors import DataError, GroundlingError
     from groundling.images import SUFFIXES
     from groundling.regions.store import Store
-    from groundling.video import is_clip
+    from groundling.video import FRAMES, is_clip
 
+    if args.frames is not None and any(example.captions for example in examples):
+        raise GroundlingError("--frames goes with video files; a data set decides by itself")
     bare = [x.id for x in examples if not (Path(x.media).suffix.lower() in SUFFIXES or is_clip(x.media))]
     drawn = next((name for name in ("--png", "--html") if getattr(args, name[2:])), None)
     if bare and (drawn or not args.regions):
         cure = f"leave out {drawn}" if args.regions else "give their regions with --regions STORE"
         raise DataError(f"{len(bare)} of {len(examples)} images have no picture file, such as {bare[0]!r}: {cure}")
-    if not args.regions:
-        _ = captioner.source  # a missing extra, or regions that cannot be made here
-        return _of_files(captioner, examples, args.frames, decoding)
-    store = Store.open(args.regions)
-    store.require(x.id for x in examples)
-    return _of_store(captioner, store, examples, args.frames, decoding)
+    store = Store.open(args.regions) if args.regions else None
+    if store is not None:
+        store.require(x.id for x in examples)
 
+    def on_error(id: str, error: DataError) -> None:
+        print(f"groundling: {error}", file=sys.stderr)
+        unread.append(id)
 
-def _of_store(
-    captioner: GroundedCaptioner,
-    store: Store,
-    examples: Sequence[Example],
-    frames: int | None,
-    decoding: DecodingSettings,
-) -> Iterator[GroundedCaption | None]:
-    captions = captioner.captions_of(store, [x.id for x in examples], decoding)
-    for said, example in zip(captions, examples, strict=True):
-        yield _about(said, example, frames)
-
-
-def _about(said: GroundedCaption, example: Example, frames: int | None) -> GroundedCaption:
-    """With the file that it is about, and, for a clip, with the frames of it."""
-    from dataclasses import replace
-
-    from groundling.video import FRAMES, frame_count, is_clip
-
-    said = replace(said, media=example.media)
-    if example.media and is_clip(example.media):
-        return replace(said, frames=frame_count(example.media, frames or FRAMES), segment=example.segment)
-    if any(link.frame for link in said.links):  # a clip of which only regions are there
-        return replace(said, frames=1 + max(link.frame for link in said.links), segment=example.segment)
-    return said
-
-
-def _of_files(
-    captioner: GroundedCaptioner, examples: Sequence[Example], frames: int | None, decoding: DecodingSettings
-) -> Iterator[GroundedCaption | None]:
-    """One caption per example; None for each file that cannot be read, which is named."""
-    from groundling.errors import DataError
-    from groundling.regions.media import of_media
-    from groundling.tensors import Regions
-    from groundling.video import FRAMES
-
-    for start in range(0, len(examples), BATCH):
-        found = []
-        for example in examples[start : start + BATCH]:
-            try:
-                found.append((example, of_media(captioner.source, example.media, frames or FRAMES, example.segment)))
-            except DataError as error:
-                print(f"groundling: {error}", file=sys.stderr)
-                yield None
-        if found:
-            seen, regions = zip(*found, strict=True)
-            ids, media = [x.id for x in seen], [x.media for x in seen]
-            captions = captioner.generate(Regions.stack(regions), ids, media, decoding)
-            yield from (_about(said, example, frames) for said, example in zip(captions, seen, strict=True))
+    return captioner.caption(examples, decoding, regions=store, frames=args.frames or FRAMES, on_error=on_error)
 
 
 # ---------------------------------------------------------------- what is written
@@ -285,15 +245,15 @@ def _of_files(
 def _teller(file: TextIO | None, args: argparse.Namespace) -> Callable[[GroundedCaption], None]:
     """What tells a caption: JSON lines into a file or a pipe, or where they were asked for, else for a person."""
     if args.plain and not file:
-        return lambda said: print(said.media or said.id, said.text, sep="\t", flush=True)
+        return lambda caption: print(caption.media or caption.id, caption.text, sep="\t", flush=True)
     if file or args.json or not sys.stdout.isatty():
-        return lambda said: print(_json(said, args.attention), file=file or sys.stdout, flush=not file)
+        return lambda caption: print(_json(caption, args.attention), file=file or sys.stdout, flush=not file)
     from rich.console import Console
 
     from groundling.report.terminal import readable
 
     console = Console(highlight=False, markup=False)
-    return lambda said: console.print(readable(said))
+    return lambda caption: console.print(readable(caption))
 
 
 def _json(said: GroundedCaption, attention: bool) -> str:
@@ -318,7 +278,7 @@ def _submission(captions: Sequence[GroundedCaption], captioner: GroundedCaptione
     """As the evaluator of images wants it, or that of videos, whose ids are those of segments."""
     from groundling.data.evaluator_files import image_submission, video_submission
 
-    write = video_submission if all("_segment_" in said.id for said in captions) else image_submission
+    write = video_submission if all("_segment_" in caption.id for caption in captions) else image_submission
     return write(captions, captioner.model.groundable.class_of)
 
 
@@ -326,12 +286,12 @@ def _page(path: Path, captions: Sequence[GroundedCaption]) -> set[str]:
     """Write the page; the ids of those whose pictures could not be read for it."""
     from groundling.commands.report import Judged, page
 
-    systems, none = [{said.id: said for said in captions}], Judged(per_image=({},))
+    systems, none = [{caption.id: caption for caption in captions}], Judged(per_image=({},))
     with redirect_stdout(sys.stderr):  # standard output has the captions, as JSON perhaps
         return page(path, ["captions"], systems, none, title=path.stem)
 
 
-def _png(folder: Path, said: GroundedCaption) -> bool:
+def _png(folder: Path, caption: GroundedCaption) -> bool:
     """Write the picture with its boxes; False, and the reason told, where it cannot be read or its name is too long.
 
     No two ids give one name: a/b is a%2Fb, as in an address, and % is %25.
@@ -340,7 +300,7 @@ def _png(folder: Path, said: GroundedCaption) -> bool:
     from groundling.report.picture import draw
 
     try:
-        draw(said.media, said).save(folder / f"{said.id.replace('%', '%25').replace('/', '%2F')}.png")
+        draw(caption.media, caption).save(folder / f"{caption.id.replace('%', '%25').replace('/', '%2F')}.png")
     except (DataError, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
             raise

@@ -6,11 +6,12 @@ import argparse
 import math
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from groundling.commands.flag_types import Renamed
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from groundling.data.dataset import Dataset
     from groundling.recipes import Recipe
+    from groundling.recipes._config import ConfigField
     from groundling.regions.store import Store
     from groundling.training.checkpoint import State
 
@@ -42,30 +44,49 @@ what is written:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from groundling.recipes import RECIPES, _config
+    from groundling.recipes import OLD_RECIPES, RECIPES, _config
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     recipes = parser.add_subparsers(dest="recipe", metavar="RECIPE", required=True)
     for name in RECIPES:
         description, fields = _config.read(name)
-        recipe = recipes.add_parser(
-            name,
-            help=description.splitlines()[0],
-            description=description,
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+        first = description.splitlines()[0]
+        _add_recipe(recipes.add_parser(name, help=first, **_how(description)), name, fields)
+    for old, name in OLD_RECIPES.items():  # not in the list of --help
+        description, fields = _config.read(name)
+        _add_recipe(recipes.add_parser(old, **_how(description)), name, fields)
+
+
+def _how(description: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "allow_abbrev": False,
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+    }
+
+
+def _add_recipe(parser: argparse.ArgumentParser, name: str, fields: Sequence[ConfigField]) -> None:
+    """The flags of a recipe: those of the run, and one for each field. Names of version 0.1 work and are not shown."""
+    from groundling.recipes import OLD_FIELDS
+
+    _run_arguments(parser)
+    group = parser.add_argument_group("config of the recipe")
+    types = {field.name: field.type for field in fields}
+    for field in fields:
+        group.add_argument(
+            _flag(field.name),
+            dest=f"config_{field.name}",
+            type=field.type,
+            default=field.default,
+            metavar=field.type.__name__.upper(),
+            help=f"{field.help} (default {field.default})".replace("%", "%%"),
         )
-        _run_arguments(recipe)
-        group = recipe.add_argument_group("config of the recipe")
-        for field in fields:
-            group.add_argument(
-                f"--{field.name.replace('_', '-')}",
-                dest=f"config_{field.name}",
-                type=field.type,
-                default=field.default,
-                metavar=field.type.__name__.upper(),
-                help=f"{field.help} (default {field.default})".replace("%", "%%"),
-            )
+    for old, new in OLD_FIELDS.get(name, {}).items():
+        group.add_argument(_flag(old), dest=f"config_{new}", type=types[new], action=Renamed, now=_flag(new))
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _from_0(kind: type[int] | type[float]) -> Callable[[str], int | float]:
@@ -117,10 +138,12 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import torch
 
-    from groundling.recipes import recipe_class
+    from groundling.recipes import OLD_RECIPES, recipe_class
     from groundling.training.interrupt import Stopped
     from groundling.training.parallel import processes, rank
 
+    if args.recipe in OLD_RECIPES:
+        print(f"groundling: the recipe {args.recipe} is now {OLD_RECIPES[args.recipe]}", file=sys.stderr)
     config = {name.removeprefix("config_"): value for name, value in vars(args).items() if name.startswith("config_")}
     recipe = recipe_class(args.recipe)(**config)
     if args.threads:

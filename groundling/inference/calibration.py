@@ -87,6 +87,8 @@ def similarities(
     model: PhraseGrounder, examples: Dataset, store: Store, seed: int
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Of present and absent phrases: how well the best region fits; 1 or 0; is the image in the first half?"""
+    from groundling.inference.grounder import best_similarity
+
     draw = np.random.default_rng(seed)
     phrases = [_phrases(example) for example in examples]
     pool = [one for of_image in phrases for one in of_image.items()]
@@ -96,7 +98,8 @@ def similarities(
         asked = [*list(present)[: len(absent)], *absent]
         if not asked:
             continue
-        scores += model.rank(store[example.id], asked).best_similarity.tolist()
+        ranking = model.rank(store[example.id], asked)
+        scores += best_similarity(ranking.similarity).tolist()
         truth += [1.0] * (len(asked) - len(absent)) + [0.0] * len(absent)
         first += [_first_half(example.id)] * len(asked)
     return np.array(scores, float), np.array(truth), np.array(first, bool)

@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import overload
 
 import torch
-from PIL import Image
 
 from groundling import recipes
-from groundling.errors import GroundlingError
-from groundling.images import Picture, opened
-from groundling.inference import links
-from groundling.inference.calibration import read_calibration
-from groundling.inference.grounder import PhraseGrounder
+from groundling.errors import DataError, GroundlingError
+from groundling.inference import inputs, links
+from groundling.inference.inputs import Images, Item, OneImage
 from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, shipped, source_of
+from groundling.inference.reranker import Reranker, load_reranker
 from groundling.inference.settings import GREEDY, DecodingSettings
-from groundling.recipes._teachers import matcher_of
 from groundling.regions.fingerprints import require
-from groundling.regions.media import of_media
 from groundling.regions.store import Store
-from groundling.tensors import Matcher, Regions, RegionSource
+from groundling.tensors import Regions, RegionSource
 from groundling.types import GroundedCaption
 from groundling.video import FRAMES, Segment, frame_count
 
 GROUNDER_WEIGHT = 0.5  # chosen on the validation split of Flickr8k
+WINDOW, STORED_WINDOW = 16, 64  # images that are captioned together: of files, of a store
 
-
-@dataclass(frozen=True)
-class Reranker:
-    """A grounder or matcher that chooses the box of each noun together with the captioner: see `links.rerank`."""
-
-    matcher: Matcher  # takes the captioner's word ids
-    weight: float  # 0: only the captioner's attention counts; 1: only the matcher's
-    grounder: PhraseGrounder | None = None  # the same, where it is calibrated: gives the evidence of each noun
+OnError = Callable[[str, DataError], None]  # id of an image that cannot be read, and why
 
 
 class GroundedCaptioner:
-    """A trained captioner that points. Made by `load`."""
+    """A trained captioner that points. Made by `load`.
+
+    >>> captioner = groundling.load()
+    >>> caption = captioner.caption("photo.jpg")
+    >>> [(caption.word(link), link.box) for link in caption]  # doctest: +SKIP
+    [('dog', (12.0, 40.5, 180.2, 201.0))]
+    >>> captions = captioner.caption("photos/")  # a folder: one caption after the other, as they are asked for
+    >>> [caption.id for caption in captions]
+    ['beach', 'street']
+    """
 
     def __init__(self, model: recipes.Model, device: torch.device, reranker: Reranker | None = None) -> None:
         self.model, self.device, self.reranker = model, device, reranker
@@ -51,47 +50,133 @@ class GroundedCaptioner:
         """The region source that the model was trained on, made from its fingerprint."""
         return source_of(self.model.fingerprint)
 
-    def caption(self, image: Picture, decoding: DecodingSettings = GREEDY) -> GroundedCaption:
-        """Caption one image: a path or a PIL image."""
-        name = "" if isinstance(image, Image.Image) else str(image)
-        return self.generate(self.regions(image), [Path(name).stem], [name], decoding)[0]
+    @overload
+    def caption(  # type: ignore[overload-overlap]  # a name is one image, unless it is that of a folder
+        self,
+        images: OneImage,
+        decoding: DecodingSettings = GREEDY,
+        *,
+        regions: Store | None = None,
+        frames: int = FRAMES,
+        segment: Segment | None = None,
+        window: int = 0,
+        on_error: OnError | None = None,
+    ) -> GroundedCaption: ...
 
-    def caption_video(
-        self, clip: str | Path, count: int = FRAMES, segment: Segment | None = None, decoding: DecodingSettings = GREEDY
-    ) -> GroundedCaption:
-        """Caption a video file by so many frames of it, or of the segment between two times in seconds."""
-        regions = of_media(self.source, clip, count, segment)
-        [caption] = self.generate(regions, [Path(clip).stem], [str(clip)], decoding)
-        return replace(caption, frames=frame_count(clip, count), segment=segment)
+    @overload
+    def caption(
+        self,
+        images: Iterable[OneImage],
+        decoding: DecodingSettings = GREEDY,
+        *,
+        regions: Store | None = None,
+        frames: int = FRAMES,
+        segment: Segment | None = None,
+        window: int = 0,
+        on_error: OnError | None = None,
+    ) -> Iterator[GroundedCaption]: ...
 
-    def captions_of(
-        self, store: Store, ids: Iterable[str], decoding: DecodingSettings = GREEDY, *, batch: int = 64
+    def caption(
+        self,
+        images: Images,
+        decoding: DecodingSettings = GREEDY,
+        *,
+        regions: Store | None = None,
+        frames: int = FRAMES,
+        segment: Segment | None = None,
+        window: int = 0,
+        on_error: OnError | None = None,
+    ) -> GroundedCaption | Iterator[GroundedCaption]:
+        """Caption one image, or many.
+
+        images: one image or video: the path of a file, a PIL image, an array (height × width × 3, uint8, RGB) or an
+            example of a data set. Or many: a list or any iterable of these, an array of four dimensions, or a folder.
+            One image gives its caption. Many give an iterator, and no more than a window of them is in memory.
+            (For a type checker a name is one image: write `caption([folder])`.)
+        decoding: how words are chosen: `BeamSearch(beam=3)`, `Sampling(temperature=0.7, seed=1)`; greedy by default.
+        regions: a store that holds the regions of the images. Then nothing is read but the store, and an image may be
+            given by its id alone. It must be of the region source that the model was trained on.
+        frames: how many frames of a video file are looked at, at the middles of as many equal parts.
+        segment: from, to, in seconds: only this part of a video. Examples of a data set bring their own.
+        window: how many images are captioned together; 0: 16 of files, 64 of a store. More is faster, up to a point.
+        on_error: called with the id and the error for each of many images that cannot be read, which is then left
+            out. Without it the first such image raises DataError.
+        """
+        if regions is None:
+            _ = self.source  # a missing extra, or regions that cannot be made here, are told at once
+        else:
+            require(regions.fingerprint, self.model.fingerprint)
+        given = self._by_id(images, regions) if regions is not None else inputs.items(images)
+        if segment is not None:
+            given = (item if item.segment else replace(item, segment=segment) for item in given)
+        one = inputs.is_one(images) or (regions is not None and isinstance(images, str))
+        captions = self._captions(given, decoding, regions, frames, window, None if one else on_error)
+        return next(captions) if one else captions
+
+    def _by_id(self, images: Images, store: Store) -> Iterator[Item]:
+        """Images of a store: text is an id, not the name of a file."""
+        each = [images] if isinstance(images, str) or inputs.is_one(images) else images
+        for image in each:  # type: ignore[union-attr]
+            yield Item(image) if isinstance(image, str) else next(inputs.items(image))
+
+    def _captions(
+        self,
+        given: Iterator[Item],
+        decoding: DecodingSettings,
+        store: Store | None,
+        frames: int,
+        window: int,
+        on_error: OnError | None,
     ) -> Iterator[GroundedCaption]:
-        """Caption images whose regions are in a store; refuses a store of another extractor."""
-        require(store.fingerprint, self.model.fingerprint)
-        rest = iter(ids)
-        while chunk := list(islice(rest, batch)):
-            yield from self.generate(store.batch(chunk), chunk, [""] * len(chunk), decoding)
+        """A window after the other: regions, then captions."""
+        window = window or (WINDOW if store is None else STORED_WINDOW)
+        while some := list(islice(given, window)):
+            if store is not None:
+                seen, regions = some, store.batch([item.id for item in some])
+            else:
+                found = list(self._readable(some, frames, on_error))
+                if not found:
+                    continue
+                seen, regions = [item for item, _ in found], Regions.stack([one for _, one in found])
+            captions = self.generate(regions, [item.id for item in seen], [item.media for item in seen], decoding)
+            yield from (_completed(one, item, frames) for one, item in zip(captions, seen, strict=True))
 
-    def regions(self, image: Picture) -> Regions:
-        """The regions of an image (B = 1). `Regions.stack` makes one batch of several, for `generate`."""
-        return self.source(opened(image))
+    def _readable(self, some: Sequence[Item], frames: int, on_error: OnError | None) -> Iterator[tuple[Item, Regions]]:
+        for item in some:
+            try:
+                yield item, inputs.regions_of(item, self.source, frames)
+            except DataError as error:
+                if on_error is None:
+                    raise
+                on_error(item.id, error)
+
+    def regions(self, image: OneImage, frames: int = FRAMES) -> Regions:
+        """The regions of one image (B = 1). `Regions.stack` makes one batch of several, for `generate`."""
+        return inputs.regions_of(next(inputs.items(image)), self.source, frames)
 
     def generate(
         self, regions: Regions, ids: Sequence[str], media: Sequence[str], decoding: DecodingSettings = GREEDY
     ) -> list[GroundedCaption]:
         """Caption B images by their regions; `ids` and `media` are only passed on."""
-        model = self.model
+        model, reranker = self.model, self.reranker
         seen = regions.first(model.recipe.regions_per_image).to(self.device)
         with torch.inference_mode():
             decoded = decoding(model.captioner, model.captioner.encode(seen), model.length)
-            if self.reranker is not None:
-                decoded = links.rerank(decoded, seen, self.reranker.matcher, self.reranker.weight)
-        captions = links.link(decoded, seen, model.vocab, ids, model.groundable, media=media)
-        if self.reranker is None or self.reranker.grounder is None:
-            return captions
-        add_evidence = self.reranker.grounder.add_evidence  # by all regions that the grounder was calibrated with
-        return [add_evidence(one, regions[slice(i, i + 1)]) for i, one in enumerate(captions)]
+            if reranker is None:
+                return links.link(decoded, seen, model.vocab, ids, model.groundable, media=media)
+            features = reranker.features(regions)  # of all regions that the grounder uses, once
+            decoded = reranker.rerank(decoded, seen, features)
+            captions = links.link(decoded, seen, model.vocab, ids, model.groundable, media=media)
+            return reranker.add_evidence(captions, features)
+
+
+def _completed(caption: GroundedCaption, item: Item, frames: int) -> GroundedCaption:
+    """With the frames and the segment of a clip; of a clip of which only regions are there, the frames of its links."""
+    if item.is_clip:
+        return replace(caption, frames=frame_count(item.media, frames), segment=item.segment)
+    if any(link.frame for link in caption.links):
+        return replace(caption, frames=1 + max(link.frame for link in caption.links), segment=item.segment)
+    return caption
 
 
 def load(
@@ -101,12 +186,14 @@ def load(
     grounder: str | Path = "",
     grounder_weight: float = GROUNDER_WEIGHT,
 ) -> GroundedCaptioner:
-    """A captioner, ready on a device.
+    """Load a captioner.
 
-    `path`: the folder that `groundling train --out` wrote. Without it, the captioner and the grounder that come with
-    the package. `device`: cpu, cuda or mps. `grounder`: the folder of a grounder or matcher that helps to choose the
-    box of each noun and, where it is calibrated, gives its evidence. `grounder_weight`: how much it counts against the
-    captioner's own attention, from 0 to 1.
+    path: the folder that `groundling train --out` wrote. Without it, the captioner and the grounder that come with the
+        package.
+    device: cpu, cuda or mps.
+    grounder: the folder of a grounder or matcher that helps to choose the box of each noun and, where it is calibrated,
+        gives its evidence.
+    grounder_weight: how much the grounder counts against the captioner's own attention, from 0 to 1.
     """
     if not 0 <= grounder_weight <= 1:
         raise GroundlingError(f"grounder_weight is from 0 to 1, got {grounder_weight}")
@@ -115,13 +202,5 @@ def load(
         path, grounder = shipped(CAPTIONER), grounder or shipped(GROUNDER)
     model = recipes.load(path)
     model.parts.to(where)
-    return GroundedCaptioner(
-        model, where, _reranker(Path(grounder), grounder_weight, model, where) if grounder else None
-    )
-
-
-def _reranker(folder: Path, weight: float, model: recipes.Model, device: torch.device) -> Reranker:
-    trained = recipes.load(folder)
-    matcher: Any = matcher_of(trained, str(folder), model.vocab, model.fingerprint).to(device)
-    calibration = read_calibration(folder)
-    return Reranker(matcher, weight, None if calibration is None else PhraseGrounder(trained, calibration, device))
+    reranker = load_reranker(Path(grounder), grounder_weight, model, where) if grounder else None
+    return GroundedCaptioner(model, where, reranker)

@@ -13,12 +13,12 @@ how likely it is that the phrase is in the image at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
 import torch.nn.functional as F
@@ -26,9 +26,10 @@ from torch import Tensor
 
 from groundling import recipes
 from groundling.boxes import soft_iou_match
-from groundling.errors import GroundlingError
-from groundling.images import Picture, opened
+from groundling.errors import DataError, GroundlingError
+from groundling.inference import inputs
 from groundling.inference.calibration import THRESHOLD, read_calibration
+from groundling.inference.inputs import Images, OneImage
 from groundling.inference.loading import GROUNDER, device_of, shipped, source_of
 from groundling.metrics.calibration import Isotonic
 from groundling.models.grounder import Grounder
@@ -39,6 +40,7 @@ from groundling.text.wordnet import wordnet
 from groundling.types import PAD, UNK, Box, GroundedCaption, Link, Span
 
 TEMPERATURE = 0.08  # of p; chosen on the validation split of Flickr8k
+WINDOW = 16  # images that are grounded together
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,25 @@ class Ranking:
     similarity: Tensor  # (P, R), s of eq. 1
     overlap: Tensor  # (P, R), how likely each region is right, if the phrase is in the image
 
-    @property
-    def best_similarity(self) -> Tensor:
-        """(P,): how well the best region fits, −1 where there is none; what evidence is calibrated on."""
-        return F.pad(self.similarity, (0, 1), value=-1.0).amax(-1)
+
+@dataclass(frozen=True)
+class RegionFeatures:
+    """f(x) of eq. 1 of all regions of B images that a grounder uses: computed once, for any number of phrases."""
+
+    vectors: Tensor  # (B, R, H)
+    valid: Tensor  # (B, R) bool
 
 
 class PhraseGrounder:
-    """A trained grounder. Made by `load_grounder`."""
+    """A trained grounder of phrases. Made by `load_grounder`.
+
+    >>> grounder = groundling.load_grounder()
+    >>> phrases = grounder.ground("photo.jpg", "a dog with a ball")
+    >>> [phrase.phrase for phrase in phrases]
+    ['a dog', 'a ball']
+    >>> grounder.ground("photo.jpg", phrases=["dog"])[0].evidence  # doctest: +SKIP
+    0.93
+    """
 
     def __init__(self, model: recipes.Model, calibration: Isotonic | None, device: torch.device) -> None:
         self.model, self.calibration, self.device = model, calibration, device
@@ -103,26 +116,73 @@ class PhraseGrounder:
         """What makes the regions that the model looks at."""
         return source_of(self.model.fingerprint)
 
-    def regions(self, image: Picture) -> Regions:
-        """The regions of an image (B = 1)."""
-        return self.source(opened(image))
+    def regions(self, image: OneImage) -> Regions:
+        """The regions of one image (B = 1)."""
+        item = next(inputs.items(image))
+        if item.is_clip:
+            raise DataError(f"{item.media} is a video: phrases are found in images")
+        return inputs.regions_of(item, self.source, 1)
 
-    def ground(self, image: Picture, sentence: str = "", phrases: Sequence[str] = ()) -> list[GroundedPhrase]:
-        """Where in an image the noun phrases of a sentence are, or these phrases."""
-        return self.ground_regions(self.regions(image), sentence, phrases)
+    @overload
+    def ground(  # type: ignore[overload-overlap]  # a name is one image, unless it is that of a folder
+        self, images: OneImage, sentence: str = "", phrases: Sequence[str] = (), *, window: int = WINDOW
+    ) -> list[GroundedPhrase]: ...
+
+    @overload
+    def ground(
+        self,
+        images: Iterable[OneImage],
+        sentence: str | Iterable[str] = "",
+        phrases: Sequence[str] = (),
+        *,
+        window: int = WINDOW,
+    ) -> Iterator[list[GroundedPhrase]]: ...
+
+    def ground(
+        self,
+        images: Images,
+        sentence: str | Iterable[str] = "",
+        phrases: Sequence[str] = (),
+        *,
+        window: int = WINDOW,
+    ) -> list[GroundedPhrase] | Iterator[list[GroundedPhrase]]:
+        """Find phrases in one image, or in many.
+
+        images: one image: the path of a file, a PIL image, an array (height × width × 3, uint8, RGB) or an example of a
+            data set. Or many: a list or any iterable of these, or a folder. One image gives the list of its phrases.
+            Many give an iterator of such lists, and no more than a window of images is in memory.
+        sentence: its noun phrases are looked for. For many images, one sentence for all or an iterable with one each.
+        phrases: look for these instead, in every image.
+        window: how many sentences are parsed together.
+        """
+        if inputs.is_one(images):
+            return self.ground_regions(self.regions(images), str(sentence), phrases)
+        each = (item.picture or item.media for item in inputs.items(images))
+        sentences = repeat(sentence) if isinstance(sentence, str) else sentence
+        return self._each(zip(each, sentences, strict=not isinstance(sentence, str)), phrases, window)
+
+    def _each(
+        self, pairs: Iterable[tuple[OneImage, str]], phrases: Sequence[str], window: int
+    ) -> Iterator[list[GroundedPhrase]]:
+        left = iter(pairs)
+        while some := list(islice(left, window)):
+            asked = _asked([sentence for _, sentence in some], phrases)
+            for (image, _), parts in zip(some, asked, strict=True):
+                yield self._found(self.regions(image), parts)
 
     def ground_regions(self, regions: Regions, sentence: str = "", phrases: Sequence[str] = ()) -> list[GroundedPhrase]:
         """As `ground`, of an image whose regions (B = 1) are known."""
-        asked = _given(sentence, phrases) if phrases else noun_phrases(sentence)
-        if not asked:
-            raise GroundlingError(f"no noun phrase in {sentence!r}: name what to look for (--phrase)")
+        [asked] = _asked([sentence], phrases)
+        return self._found(regions, asked)
+
+    def _found(self, regions: Regions, asked: Sequence[NounPhrase]) -> list[GroundedPhrase]:
         if not regions.valid.any():
             raise GroundlingError("this image has no regions: there is nothing to choose from")
         ranking = self.rank(regions, [one.tokens for one in asked])
         best = ranking.overlap.argmax(-1)
         boxes = regions.boxes[0][best.cpu()].tolist()
         scores = ranking.overlap.gather(-1, best[:, None]).squeeze(-1).tolist()
-        evidence = self.evidence(ranking)
+        evidence = self.evidence(ranking.similarity)
         return [
             GroundedPhrase(
                 one.text, one.span, (box[0], box[1], box[2], box[3]), score, p, self._unknown(one.tokens), one.head
@@ -130,30 +190,50 @@ class PhraseGrounder:
             for one, box, score, p in zip(asked, boxes, scores, evidence, strict=True)
         ]
 
+    @torch.inference_mode()
+    def features(self, regions: Regions) -> RegionFeatures:
+        """What the model computes of the regions of B images."""
+        regions = regions.first(self.model.recipe.regions_per_image).to(self.device)
+        return RegionFeatures(self.matcher.see(regions), regions.valid)
+
+    @torch.inference_mode()
+    def similarity(self, features: RegionFeatures, image: Tensor, phrases: Sequence[Sequence[str]]) -> Tensor:
+        """(P, R): s of eq. 1 of each phrase, given as words, in its image (P,); −inf where there is no region."""
+        vectors = self.matcher.read(self._ids(phrases))
+        scores = torch.einsum("prh,ph->pr", features.vectors[image], vectors)
+        return scores.masked_fill(~features.valid[image], -torch.inf)
+
+    @torch.inference_mode()
     def rank(self, regions: Regions, phrases: Sequence[Sequence[str]]) -> Ranking:
         """Phrases as words, in one image (B = 1)."""
         regions = regions.first(self.model.recipe.regions_per_image).to(self.device)
-        with torch.inference_mode():
-            seen = self.matcher.see(regions)[0]
-            scores = self.matcher.read(self._ids(phrases)) @ seen.T  # (P, R)
-            scores = scores.masked_fill(~regions.valid[0], -torch.inf)
-            p = (scores / TEMPERATURE).softmax(-1)
-            return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~regions.valid[0], -1.0))
+        scores = self.matcher.read(self._ids(phrases)) @ self.matcher.see(regions)[0].T  # (P, R)
+        scores = scores.masked_fill(~regions.valid[0], -torch.inf)
+        p = (scores / TEMPERATURE).softmax(-1)
+        return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~regions.valid[0], -1.0))
 
-    def evidence(self, ranking: Ranking) -> list[float | None]:
-        """How likely each phrase is in the image; None without a calibration."""
+    def evidence(self, similarity: Tensor) -> list[float | None]:
+        """How likely each phrase is in the image, by its similarity with the regions (P, R); None if not calibrated."""
         if self.calibration is None:
-            return [None] * len(ranking.similarity)
-        return [float(p) for p in self.calibration(ranking.best_similarity.double().cpu().numpy())]
+            return [None] * len(similarity)
+        return [float(p) for p in self.calibration(best_similarity(similarity).double().cpu().numpy())]
 
-    def add_evidence(self, caption: GroundedCaption, regions: Regions) -> GroundedCaption:
-        """The same caption of an image (B = 1), each link with its evidence: how likely its noun, alone, is there."""
-        known = [word for word in {caption.word(link): 0 for link in caption.links} if word in self.model.vocab]
+    def add_evidence(self, captions: Sequence[GroundedCaption], features: RegionFeatures) -> list[GroundedCaption]:
+        """The same captions of B images, each link with its evidence: how likely its noun, alone, is there."""
+        nouns = [(i, word) for i, caption in enumerate(captions) for word in dict.fromkeys(map(caption.word, caption))]
+        known = [(i, word) for i, word in nouns if word in self.model.vocab]
         if self.calibration is None or not known:
-            return caption
-        evidence = dict(zip(known, self.evidence(self.rank(regions, [[word] for word in known])), strict=True))
-        links = tuple(replace(link, evidence=evidence.get(caption.word(link))) for link in caption.links)
-        return replace(caption, links=links)
+            return list(captions)
+        image = torch.tensor([i for i, _ in known], device=self.device)
+        scores = self.similarity(features, image, [[word] for _, word in known])
+        evidence = dict(zip(known, self.evidence(scores), strict=True))
+        return [
+            replace(
+                caption,
+                links=tuple(replace(link, evidence=evidence.get((i, caption.word(link)))) for link in caption.links),
+            )
+            for i, caption in enumerate(captions)
+        ]
 
     def _ids(self, phrases: Sequence[Sequence[str]]) -> Tensor:
         rows = [self.model.vocab.encode([self._known(word) for word in phrase]) or [UNK] for phrase in phrases]
@@ -171,10 +251,16 @@ class PhraseGrounder:
         return singular if singular is not None and singular in self.model.vocab else word
 
 
-def load_grounder(path: str | Path = "", device: str = "cpu") -> PhraseGrounder:
-    """A grounder from the folder that `groundling train two_branch --out` wrote, with its calibration, if it has one.
+def best_similarity(similarity: Tensor) -> Tensor:
+    """(P, R) -> (P,): how well the best region fits, −1 where there is none; what evidence is calibrated on."""
+    return F.pad(similarity, (0, 1), value=-1.0).amax(-1)
 
-    Without a path, the grounder that comes with the package. `device`: cpu, cuda or mps.
+
+def load_grounder(path: str | Path = "", device: str = "cpu") -> PhraseGrounder:
+    """Load a grounder of phrases, with its calibration, if it has one.
+
+    path: the folder that `groundling train two_branch --out` wrote. Without it, the grounder of the package.
+    device: cpu, cuda or mps.
     """
     where = device_of(device)
     folder = Path(path) if path else shipped(GROUNDER)
@@ -185,6 +271,18 @@ def load_grounder(path: str | Path = "", device: str = "cpu") -> PhraseGrounder:
     return grounder
 
 
+def _asked(sentences: Sequence[str], phrases: Sequence[str]) -> list[list[NounPhrase]]:
+    """What is looked for in each of several images: these phrases, or the noun phrases of its sentence."""
+    if phrases:
+        return [_given(sentence, phrases) for sentence in sentences]
+    asked = noun_phrases(sentences)
+    if empty := next((sentence for sentence, parts in zip(sentences, asked, strict=True) if not parts), None):
+        raise GroundlingError(f"no noun phrase in {empty!r}: name what to look for (--phrase)")
+    if not all(asked):
+        raise GroundlingError("there is no sentence: name what to look for (--phrase)")
+    return asked
+
+
 def _given(sentence: str, phrases: Sequence[str]) -> list[NounPhrase]:
     """Phrases as they are given; their characters where the sentence has them, else (0, 0)."""
     asked = []
@@ -193,7 +291,7 @@ def _given(sentence: str, phrases: Sequence[str]) -> list[NounPhrase]:
         if not tokens:
             raise GroundlingError(f"the phrase {phrase!r} has no word")
         at = sentence.find(phrase)
-        head = next((one.head for one in reversed(noun_phrases(phrase))), tokens[-1])
+        head = next((one.head for one in reversed(noun_phrases([phrase])[0])), tokens[-1])
         asked.append(NounPhrase(phrase, (at, at + len(phrase)) if at >= 0 else (0, 0), tokens, head))
     return asked
 

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from groundling import boxes
-from groundling.tensors import Decoding, Glimpse, Matcher, Regions
+from groundling.tensors import Decoding, Glimpse, Regions
 from groundling.types import Box, GroundedCaption, Link, Look, Span, Vocab
+
+Point = Callable[[Regions, Tensor, Tensor], Tensor]  # as `tensors.Matcher.point`
 
 
 def boxes_of(decoded: Decoding, regions: Regions) -> tuple[Tensor, Tensor]:
@@ -19,7 +21,7 @@ def boxes_of(decoded: Decoding, regions: Regions) -> tuple[Tensor, Tensor]:
 
     The box is the union of the word's regions in that frame, the score their share of the attention. For captions that
     were not generated here (teacher forcing of a given sentence), the region is the most attended one of each frame.
-    Row i of `decoded` speaks of row i of `regions`.
+    Row i of `decoded` belongs to row i of `regions`.
     """
     n, t, r = decoded.attn.shape
     if not regions.boxes.numel():
@@ -35,17 +37,17 @@ def boxes_of(decoded: Decoding, regions: Regions) -> tuple[Tensor, Tensor]:
     )
 
 
-def rerank(decoded: Decoding, regions: Regions, matcher: Matcher, weight: float) -> Decoding:
-    """The same words, their places weighed once more by a matcher that knows what was decoded:
+def rerank(decoded: Decoding, regions: Regions, point: Point, weight: float) -> Decoding:
+    """The same words; which regions they are about is decided together with a matcher, which has read the caption:
 
         a_t ∝ β_t^(1 − weight) α_t^weight
 
-    β: what the captioner looked at while it chose the word.  α: where the matcher sees it.  A word that the matcher
-    does not place stays where it was; one that it places is, in each frame, at the region that most likely covers it
-    (`boxes.soft_iou_match`). Row i of `decoded` speaks of row i of `regions`.
+    β: the captioner's attention while it chose the word.  α: the matcher's, by its method `point`.  A word that the
+    matcher does not place keeps its regions. One that it places gets, in each frame, the region that most likely covers
+    the thing (`boxes.soft_iou_match`). Row i of `decoded` belongs to row i of `regions`.
     """
     n, t, r = decoded.attn.shape
-    alpha = matcher.point(regions, decoded.tokens, torch.arange(n, device=decoded.tokens.device))
+    alpha = point(regions, decoded.tokens, torch.arange(n, device=decoded.tokens.device))
     known = alpha.sum(-1) > 0  # (N, T)
     tiny = torch.finfo(decoded.attn.dtype).tiny
     mixed = (1 - weight) * decoded.attn.clamp(min=tiny).log() + weight * alpha.clamp(min=tiny).log()
@@ -72,7 +74,7 @@ def link(
     """Captions as people read them: words joined by spaces, a Link for each groundable word and frame, a Look for all.
 
     A link's score is the attention on the regions whose union is its box. `looks`: how many regions a Look shows.
-    Row i of `decoded` speaks of row i of `regions`, which is `ids[i]`.
+    Row i of `decoded` belongs to row i of `regions`, which is `ids[i]`.
     """
     is_groundable = groundable if callable(groundable) else groundable.__contains__
     where, sure = (x.tolist() for x in boxes_of(decoded, regions))  # [row][token][frame]

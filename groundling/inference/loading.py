@@ -45,7 +45,7 @@ def source_of(wanted: Fingerprint) -> RegionSource:
     if wanted.version == IMPORTED:
         raise GroundlingError(
             f"this model was trained on imported regions ({wanted.name}): give --regions STORE "
-            "(in Python: GroundedCaptioner.captions_of)"
+            "(in Python: caption(ids, regions=Store.open(path)))"
         )
     try:
         made = source(wanted.name, **wanted.parameters)

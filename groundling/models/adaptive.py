@@ -30,7 +30,7 @@ State = tuple[Memory, Tensor]  # and (N, 5H) the part of the gates that never ch
 
 
 class SentinelAttention(nn.Module):
-    """Eq. 6 to 8, 11 and 12: called with h (N, H), s (N, H) and a encoded; gives ĉ (N, H), α (N, R), β (N, 1)."""
+    """Eq. 6 to 8, 11 and 12: called with h (N, H), s (N, H) and encoded images; gives ĉ (N, H), α (N, R), β (N, 1)."""
 
     def __init__(self, hidden: int, size: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Attentions over the regions of a encoded, called as `attend(query, encoded) -> context, weights`."""
+"""Attentions over the regions of an encoded image, called as `attend(query, encoded) -> context, weights`."""
 
 from __future__ import annotations
 

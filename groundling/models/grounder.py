@@ -148,14 +148,18 @@ class Grounder(nn.Module):
         return self._at_nouns(batch.regions, self.phrases_of(batch), batch.image_of, batch.nouns)[:, 1:]
 
     @torch.no_grad()
-    def point(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
-        """(N, T, R): as `look`, in captions (N, T) that nobody has parsed."""
-        return self._at_nouns(regions, self.phrases_in(words), image_of, self.nouns[words] & is_word(words))
+    def point(self, regions: Regions, words: Tensor, image_of: Tensor, features: Tensor | None = None) -> Tensor:
+        """(N, T, R): as `look`, in captions (N, T) that nobody has parsed. `features`: f(x), where they are known."""
+        nouns = self.nouns[words] & is_word(words)
+        return self._at_nouns(regions, self.phrases_in(words), image_of, nouns, features)
 
-    def _at_nouns(self, regions: Regions, found: Phrases, image_of: Tensor, nouns: Tensor) -> Tensor:
+    def _at_nouns(
+        self, regions: Regions, found: Phrases, image_of: Tensor, nouns: Tensor, features: Tensor | None = None
+    ) -> Tensor:
         """(N, T, R): at the `nouns` (N, T) of each phrase the softmax over the regions of s / τ, else 0."""
         image = image_of[found.caption]
-        scores = torch.einsum("prh,ph->pr", self.see(regions)[image], self.read(found.words))
+        features = self.see(regions) if features is None else features
+        scores = torch.einsum("prh,ph->pr", features[image], self.read(found.words))
         weights = (scores / self.temperature).masked_fill(~regions.valid[image], -torch.inf).softmax(-1).nan_to_num(0.0)
         at = torch.arange(nouns.shape[1], device=weights.device)
         inside = (at >= found.start[:, None]) & (at < found.end[:, None]) & nouns[found.caption]  # (P, T)

@@ -161,7 +161,7 @@ def _judged(
         found = attention_accuracy(model, data, store, split, device=device)
         yield from (replace(statistics.score(), name="attention") for statistics in found.statistics().values())
     if "captioner" in model.recipe.saved_modules:
-        said = list(captioner.captions_of(store, [example.id for example in evaluator.examples]))
+        said = list(captioner.caption([example.id for example in evaluator.examples], regions=store))
         yield from evaluator(said, METRICS).scores
     elif not isinstance(model.parts.matcher, Grounder):
         yield from (one.score() for one in both_ways(model, data.split(split), store, device, split))

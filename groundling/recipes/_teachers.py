@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from groundling.errors import GroundlingError
+from groundling.models.grounder import Grounder
 from groundling.models.neuraltalk import Neuraltalk2
 from groundling.objectives.attention_kl import attention_kl
 from groundling.recipes import Model, TrainingContext, load, recipe_name
@@ -73,9 +74,17 @@ class Adapted(nn.Module):
         seen = replace(batch, tokens=self.ids[batch.tokens], regions=batch.regions.first(self.limit))
         return _widened(self._own.look(seen), batch.regions)
 
-    def point(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
-        """Of R regions, each that is not seen has 1 / R, as by chance; those that are seen share the rest."""
-        seen = _widened(self._own.point(regions.first(self.limit), self.ids[words], image_of), regions)
+    def point(self, regions: Regions, words: Tensor, image_of: Tensor, features: Tensor | None = None) -> Tensor:
+        """Of R regions, each that is not seen has 1 / R, as by chance; those that are seen share the rest.
+
+        `features`: what a grounder computes of the regions, where that was done before; see `Grounder.point`.
+        """
+        few, ids = regions.first(self.limit), self.ids[words]
+        if features is not None and isinstance(self.matcher, Grounder):
+            placed = self.matcher.point(few, ids, image_of, features[:, : few.valid.shape[1]])
+        else:
+            placed = self._own.point(few, ids, image_of)
+        seen = _widened(placed, regions)
         chance = regions.valid / regions.valid.sum(1, keepdim=True).clamp(min=1)  # (B, R)
         chance[:, : self.limit] = 0
         others = chance.to(seen.dtype)[image_of][:, None]  # (N, 1, R)

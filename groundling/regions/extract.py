@@ -35,7 +35,7 @@ from groundling.video import SUFFIXES as VIDEOS
 FEW = 8  # images for which one more process is not worth its start
 AHEAD = 4  # images per worker that may wait for their turn to be written: the bound on memory
 
-GroundedPhrase = dict[str, NDArray[Any]]  # Regions on their way between processes: arrays need no shared memory
+Arrays = dict[str, NDArray[Any]]  # Regions on their way between processes: arrays need no shared memory
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def extract(
                 yield Done(job.id, added=problem is None, problem=problem)
 
 
-def _add(writer: Writer, job: Job, arrays: GroundedPhrase) -> str | None:
+def _add(writer: Writer, job: Job, arrays: Arrays) -> str | None:
     try:
         writer.add(job.id, Regions(**{name: torch.from_numpy(array) for name, array in arrays.items()}))
     except DataError as error:
@@ -98,12 +98,12 @@ def _add(writer: Writer, job: Job, arrays: GroundedPhrase) -> str | None:
 # ---------------------------------------------------------------- one process
 
 
-def _alone(make: RegionSource, jobs: Iterable[Job]) -> Iterator[tuple[Job, GroundedPhrase | str]]:
+def _alone(make: RegionSource, jobs: Iterable[Job]) -> Iterator[tuple[Job, Arrays | str]]:
     for job in jobs:
         yield job, _regions(make, job)
 
 
-def _regions(make: RegionSource, job: Job) -> GroundedPhrase | str:
+def _regions(make: RegionSource, job: Job) -> Arrays | str:
     """The regions of one file, or why there are none."""
     try:
         found = of_media(make, job.path, job.frames, job.segment)
@@ -135,11 +135,11 @@ _made: RegionSource | None = None  # in a worker: built once
 
 def _together(
     name: str, parameters: Mapping[str, Any], jobs: Iterable[Job], workers: int
-) -> Iterator[tuple[Job, GroundedPhrase | str]]:
+) -> Iterator[tuple[Job, Arrays | str]]:
     """Results in the order of the jobs, at most AHEAD per worker at a time."""
     context = multiprocessing.get_context("spawn")  # forking a process with threads may deadlock
     pool = ProcessPoolExecutor(workers, context, _start, (name, dict(parameters)))
-    running: deque[tuple[Job, Future[GroundedPhrase | str]]] = deque()
+    running: deque[tuple[Job, Future[Arrays | str]]] = deque()
     try:
         for job in jobs:
             with _deaf():  # submitting starts the workers
@@ -162,7 +162,7 @@ def _deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _next(running: deque[tuple[Job, Future[GroundedPhrase | str]]]) -> tuple[Job, GroundedPhrase | str]:
+def _next(running: deque[tuple[Job, Future[Arrays | str]]]) -> tuple[Job, Arrays | str]:
     job, future = running[0]
     try:
         result = future.result()
@@ -191,7 +191,7 @@ def _die_with_parent() -> None:
     os._exit(1)
 
 
-def _work(job: Job) -> GroundedPhrase | str:
+def _work(job: Job) -> Arrays | str:
     assert _made is not None
     return _regions(_made, job)
 

@@ -28,18 +28,18 @@ def readable(said: GroundedCaption) -> RenderableType:
     table.add_column("", justify="right", min_width=4)
     for name in ("", *(["frame"] if said.frames else [])):
         table.add_column(name)
-    for name in ("box (x1 y1 x2 y2)", "place", "there"):
+    for name in ("box (x1 y1 x2 y2)", "score", "evidence"):
         table.add_column(name, justify="right")
     table.add_column("")
     for link in said.links:
-        there = "" if link.evidence is None else f"{link.evidence:.2f}"
+        evidence = "" if link.evidence is None else f"{link.evidence:.2f}"
         table.add_row(
             str(number[link.token]),
             Text(said.word(link), colour[link.token]),
             *([str(link.frame)] if said.frames else []),
             " ".join(f"{x:.0f}" for x in link.box),
             f"{link.score:.2f}",
-            there,
+            evidence,
             Text(WEAK if said.weak(link) else "", "yellow"),
         )
     return Group(Text(said.media or said.id, "dim"), line, *([table] if said.links else []))

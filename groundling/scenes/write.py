@@ -21,7 +21,7 @@ Key = tuple[int, ...]  # the items that a phrase speaks of; () is the place
 
 
 @dataclass(frozen=True)
-class EncodedImage:
+class DrawnScene:
     """A world, its picture and its captions."""
 
     world: World
@@ -29,7 +29,7 @@ class EncodedImage:
     captions: tuple[Caption, ...]
 
 
-def scene(seed: int, number: int, width: int = 256) -> EncodedImage:
+def scene(seed: int, number: int, width: int = 256) -> DrawnScene:
     """The same numbers, the same scene. A world that hides its first fact, or has too little to say, is not kept."""
     worlds, words = Random(f"world {seed} {number}"), Random(f"words {seed} {number}")
     while True:
@@ -37,10 +37,10 @@ def scene(seed: int, number: int, width: int = 256) -> EncodedImage:
         picture = draw(world, f"light {seed} {number}", width)
         seen = [i for i, box in enumerate(picture.boxes) if box]
         if tellable(world.facts[0], seen) and len(said := captions(world, seen, words)) == CAPTIONS:
-            return EncodedImage(world, picture, said)
+            return DrawnScene(world, picture, said)
 
 
-def markup(scene: EncodedImage, number: int) -> tuple[str, str]:
+def markup(scene: DrawnScene, number: int) -> tuple[str, str]:
     """The text of `Sentences/ID.txt` and `Annotations/ID.xml`."""
     names: dict[Key, int] = {}
     lines = [_sentence(caption, names, number * 100) for caption in scene.captions]
@@ -65,7 +65,7 @@ def _capital(sentence: str) -> str:
     return sentence[:at] + sentence[at].upper() + sentence[at + 1 :]
 
 
-def _annotation(scene: EncodedImage, names: dict[Key, int], number: int) -> str:
+def _annotation(scene: DrawnScene, names: dict[Key, int], number: int) -> str:
     wide, high = scene.picture.image.size
     sides = f"\t\t<width>{wide}</width>\n\t\t<height>{high}</height>\n\t\t<depth>3</depth>\n"
     head = f"<filename>{name(number)}.png</filename>\n\t<size>\n{sides}\t</size>"

@@ -25,7 +25,7 @@ PLACEHOLDERS = ("background", "n/a", "__background__", "")
 
 
 @dataclass(frozen=True)
-class GroundedPhrase:
+class LabelMatch:
     """A class, as an index into the labels, and how a word led to it."""
 
     label: int
@@ -43,14 +43,14 @@ class Labels:
         self._named: Mapping[str, int] = last | {name: i for name, i in reversed(plain)}
         synsets = [(wordnet().synset(name), i) for name, i in reversed(plain)]
         self._meant = {synset: i for synset, i in synsets if synset is not None}
-        self._known: dict[str, GroundedPhrase | None] = {}
+        self._known: dict[str, LabelMatch | None] = {}
 
-    def find(self, noun: str) -> GroundedPhrase | None:
+    def find(self, noun: str) -> LabelMatch | None:
         """The class of a noun (as captions have it, lower-cased); None where there is none."""
         if noun not in self._known:
             found = self._find(noun)
             one = self._find(singular(noun)) if found is None else None
-            self._known[noun] = GroundedPhrase(one.label, "singular") if one else found
+            self._known[noun] = LabelMatch(one.label, "singular") if one else found
         return self._known[noun]
 
     def table(self, words: Sequence[str]) -> list[int]:
@@ -58,15 +58,15 @@ class Labels:
         found = [self.find(word) for word in words]
         return [-1 if one is None else one.label for one in found]
 
-    def _find(self, noun: str) -> GroundedPhrase | None:
+    def _find(self, noun: str) -> LabelMatch | None:
         net = wordnet()
         for name in (noun, net.base(noun) or noun):
             if name in self._named:
-                return GroundedPhrase(self._named[name], "name")
+                return LabelMatch(self._named[name], "name")
         synset = net.synset(noun)
         for depth, kind in enumerate(net.kinds(synset) if synset is not None else ()):
             if kind in self._meant:
-                return GroundedPhrase(self._meant[kind], "hypernym" if depth else "lemma")
+                return LabelMatch(self._meant[kind], "hypernym" if depth else "lemma")
         return None
 
 

@@ -44,12 +44,16 @@ class NounPhrase:
     head: str  # its last noun; a compound is one: "fire hydrant"
 
 
-def noun_phrases(sentence: str) -> list[NounPhrase]:
-    """The noun phrases of any sentence, list, question or fragment; two with "of" between them are one."""
-    caption = with_stops(sentence)
-    if len(caption.tokens) > MOST_WORDS:
-        raise GroundlingError(f"the sentence has {len(caption.tokens)} words, at most {MOST_WORDS} are read: split it")
-    caption = annotate([caption])[0]
+def noun_phrases(sentences: Sequence[str]) -> list[list[NounPhrase]]:
+    """The noun phrases of any sentences, lists, questions or fragments; two with "of" between them are one."""
+    captions = [with_stops(sentence) for sentence in sentences]
+    longest = max((len(caption.tokens) for caption in captions), default=0)
+    if longest > MOST_WORDS:
+        raise GroundlingError(f"a sentence has {longest} words, at most {MOST_WORDS} are read: split it")
+    return [_phrases(caption) for caption in annotate(captions)]
+
+
+def _phrases(caption: Caption) -> list[NounPhrase]:
     known = compounds(caption)
     return [_phrase(caption, span, known) for span in joined(caption)]
 

@@ -125,7 +125,7 @@ def test_each_file_that_fails_is_counted_once(
 
     Image.new("RGB", (64, 64), "red").save(tmp_path / "gone.png")
     (tmp_path / "bad.png").write_bytes(b"no picture")
-    monkeypatch.setattr("groundling.inference.captioner.draw", gone)
+    monkeypatch.setattr("groundling.report.picture.draw", gone)
     monkeypatch.setattr("groundling.commands.report._pictures", gone)
     words = [tmp_path / "gone.png", tmp_path / "bad.png", "--html", tmp_path / "page.html"]
     monkeypatch.chdir(tmp_path)

@@ -259,7 +259,7 @@ def test_the_rows_of_a_table_are_command_lines_and_those_of_the_paper_are_all_th
     assert list(found.rows[-1].paper.values()) == [72.6, 28.0, 22.6, 64.3, 7.63, 18.33]
     last = bench.command(jobs[found.rows[-1].job], 0)
     assert f"train scst --data {tmp_path}" in last and f"--start {tmp_path / 'kl-pos-scan-0'} " in last
-    assert last.endswith(f"--judge {tmp_path / 'pos-scan-0'}")
+    assert last.endswith(f"--reward-model {tmp_path / 'pos-scan-0'}")
 
 
 def test_a_job_of_one_name_is_the_same_in_all_tables() -> None:

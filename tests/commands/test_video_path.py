@@ -165,7 +165,7 @@ def test_a_video_file_is_captioned_and_drawn(place: Path, tmp_path: Path) -> Non
 def test_python_captions_a_segment_of_a_video(place: Path, tmp_path: Path) -> None:
     clip = write_clip(tmp_path / "clip.mkv")
     model = groundling.load(place / "model")
-    said = model.caption_video(clip, 3, (1.0, 2.0))
+    said = model.caption(clip, frames=3, segment=(1.0, 2.0))
     assert (said.id, said.frames, said.segment) == ("clip", 3, (1.0, 2.0))
     assert groundling.draw(clip, said).width == 3 * 320 + 2 * 6
     assert {frame for look in said.looks for frame in look.frames} <= {0, 1, 2}

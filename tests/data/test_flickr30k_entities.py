@@ -66,7 +66,7 @@ def test_phrases_know_their_caption_entity_and_kinds(tmp_path: Path) -> None:
 
 
 def test_boxes_are_scaled_to_a_smaller_image(tmp_path: Path) -> None:
-    """Sampling on 200 x 80 pixels, shown at 100 x 80: x is halved, y stays."""
+    """Drawn on 200 x 80 pixels, shown at 100 x 80: x is halved, y stays."""
     example = read(little.flickr(tmp_path, drawn=(200, 80)))[0]
     assert phrases(example)["a man"] == ((0, 0, 25, 80),)
     assert example.size == little.SIZE

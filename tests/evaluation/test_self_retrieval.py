@@ -8,9 +8,10 @@ import torch
 
 from groundling import recipes
 from groundling.decoding import greedy
+from groundling.evaluation import self_retrieval
 from groundling.evaluation.self_retrieval import Gallery, logp_of_pairs, own_words
 from groundling.metrics.retrieval import own_ranks
-from groundling.recipes import Model, self_retrieval
+from groundling.recipes import Model
 from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
 from groundling.types import EOS, PAD

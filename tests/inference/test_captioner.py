@@ -2,74 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from PIL import Image, ImageDraw
+from PIL import Image
 
 import groundling
-from groundling import inference, recipes
+from groundling import inference
 from groundling.errors import GroundlingError
 from groundling.inference import calibration, loading
-from groundling.recipes.two_branch import TwoBranch
-from groundling.recipes.updown import Updown
 from groundling.regions.fingerprints import IMPORTED
-from groundling.regions.records import Layout
-from groundling.regions.sources import source
 from groundling.regions.store import Store, Writer
 from groundling.tensors import Regions
-from groundling.text.classes import Classes
-from groundling.text.vocab import Vocabulary
 
 NOUNS = ("dog", "ball")
 WORDS = [*NOUNS, "a", "with", "red"]
-
-
-@pytest.fixture(scope="module")
-def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    image = Image.new("RGB", (120, 90), "white")
-    pen = ImageDraw.Draw(image)
-    pen.rectangle((10, 10, 50, 60), fill="red")
-    pen.ellipse((70, 40, 110, 80), fill="blue")
-    path = tmp_path_factory.mktemp("pictures") / "a photo.png"
-    image.save(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model on the regions of scenes whose weights are large, so that it looks here and there."""
-    torch.manual_seed(0)
-    made = source("scenes")
-    layout = Layout.of(made(Image.new("RGB", (32, 32), "white")))
-    recipe = Updown(hidden=8, embed=8, attention=8, length=6)
-    vocab, classes = Vocabulary.build([WORDS], min_count=1), Classes(NOUNS, {noun: noun for noun in NOUNS})
-    parts = recipe.parts(vocab, layout, classes)
-    with torch.no_grad():
-        for weight in parts.parameters():
-            weight.mul_(4)
-    path = tmp_path_factory.mktemp("model")
-    recipes.save(path, recipes.Model(recipe, parts, vocab, made.fingerprint, layout, classes))
-    return path
-
-
-@pytest.fixture(scope="module")
-def looking(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A grounder that never learned, with words of its own, which says a probability of (cosine + 1) / 2."""
-    torch.manual_seed(1)
-    seen = recipes.load(folder)
-    recipe = TwoBranch(joint=8, embed=8, hidden=8, distill=0)
-    vocab = Vocabulary.build([["ball", "the", "dog"]], min_count=1)
-    parts = recipe.parts(vocab, seen.layout, seen.groundable)
-    path = tmp_path_factory.mktemp("grounder")
-    recipes.save(path, recipes.Model(recipe, parts, vocab, seen.fingerprint, seen.layout, seen.groundable))
-    presence = {"format": calibration.FORMAT, "calibration": {"x": [-1, 1], "p": [0, 1]}}
-    (path / calibration.CALIBRATION).write_text(json.dumps(presence))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +81,7 @@ def test_a_seed_decides_what_is_drawn(model: groundling.GroundedCaptioner, pictu
 
 def test_a_batch_says_what_each_of_its_images_says_alone(model: groundling.GroundedCaptioner, picture: Path) -> None:
     images = [Image.open(picture), Image.new("RGB", (50, 50), "green")]
-    together = model.say(Regions.stack([model.regions(image) for image in images]), ["0", "1"], ["", ""])
+    together = model.generate(Regions.stack([model.regions(image) for image in images]), ["0", "1"], ["", ""])
     assert [said.text for said in together] == [model.caption(image).text for image in images]
 
 
@@ -154,7 +104,10 @@ def test_evidence_comes_from_all_regions_of_the_grounder_however_few_the_caption
     )
     regions = grounder.regions(picture)
     for link in said:
-        likely = [grounder.likely(grounder.rank(some, [[said.word(link)]]))[0] for some in (regions, regions.first(2))]
+        likely = [
+            grounder.evidence(grounder.rank(some, [[said.word(link)]]).similarity)[0]
+            for some in (regions, regions.first(2))
+        ]
         assert link.evidence == pytest.approx(likely[0], abs=1e-5) != pytest.approx(likely[1], abs=1e-5)
 
 
@@ -166,7 +119,7 @@ def test_evidence_is_the_same_in_a_batch_and_unknown_without_calibration(
     batch = Regions.stack([captioner.regions(image) for image in images])
     decoding = inference.BeamSearch(no_repeat=1, min_length=5)  # all five words, so both nouns
     alone = [captioner.caption(image, decoding) for image in images]
-    for one, other in zip(captioner.say(batch, ["", ""], ["", ""], decoding), alone, strict=True):
+    for one, other in zip(captioner.generate(batch, ["", ""], ["", ""], decoding), alone, strict=True):
         assert [link.evidence for link in one] == pytest.approx([link.evidence for link in other], abs=1e-5)
     shutil.copytree(looking, tmp_path / "new", ignore=shutil.ignore_patterns(calibration.CALIBRATION))
     said = groundling.load(folder, grounder=tmp_path / "new").caption(picture, decoding)
@@ -202,7 +155,7 @@ def test_regions_of_a_store_are_said_as_those_made_on_the_fly(
 ) -> None:
     with Writer(tmp_path / "store", model.model.fingerprint) as writer:
         writer.add("x", model.regions(picture))
-    [said] = model.captions_of(Store.open(tmp_path / "store"), ["x"])
+    [said] = model.caption(["x"], regions=Store.open(tmp_path / "store"))
     assert said.id == "x" and said.text == model.caption(picture).text
 
 

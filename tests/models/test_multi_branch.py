@@ -11,6 +11,7 @@ from tiny import DIM, HIDDEN, VOCAB, regions
 from torch import Tensor
 
 from groundling import decoding
+from groundling.inference import links
 from groundling.models.attention import Additive
 from groundling.models.encoders import GroundingAware, Plain
 from groundling.models.multi_branch import MultiBranch, majority_vote, remaining_regions, vote_on_target
@@ -30,7 +31,7 @@ TOKENS = torch.tensor(
 IMAGE_OF = torch.tensor([0, 0, 0, 1, 2])
 
 
-def distributed(k: int = 3, seed: int = 0, gain: float = 3.0, eliminate: bool = True) -> MultiBranch:
+def multi_branch(k: int = 3, seed: int = 0, gain: float = 3.0, eliminate: bool = True) -> MultiBranch:
     """Float64, in eval mode, with weights large enough that words and attention vary."""
     torch.manual_seed(seed)
     attends = [Additive(HIDDEN, 6) for _ in range(k)]
@@ -79,7 +80,7 @@ def test_in_a_video_one_region_of_each_frame_goes() -> None:
 
 @pytest.mark.parametrize("frames", [1, 2], ids=["image", "video"])
 def test_the_regions_that_branches_choose_are_all_different(frames: int) -> None:
-    model, seen = distributed(3), regions(8, 7, 9, frames=frames)
+    model, seen = multi_branch(3), regions(8, 7, 9, frames=frames)
     attn = torch.stack([branch.attn for branch in forced(model, seen).branches], 2)  # (N, T, K, R)
     real = TOKENS[:, 1:] != PAD
     torch.testing.assert_close(attn.sum(-1)[real], torch.ones(int(real.sum()), 3).double())
@@ -89,7 +90,7 @@ def test_the_regions_that_branches_choose_are_all_different(frames: int) -> None
         for k in (1, 2):
             gone = attn[real][:, k].gather(1, chosen[:, :k])
             assert (gone == 0).all()
-    free = torch.stack([branch.attn for branch in forced(distributed(3, eliminate=False), seen).branches], 2)
+    free = torch.stack([branch.attn for branch in forced(multi_branch(3, eliminate=False), seen).branches], 2)
     assert (free[real] > 0).sum() == seen.valid[IMAGE_OF].sum(1).repeat_interleave(real.sum(1)).sum() * 3
 
 
@@ -150,7 +151,7 @@ def test_an_election_of_one_target_is_that_of_all_words(k: int) -> None:
 
 def test_it_computes_equations_3_to_7() -> None:
     """Two branches of one image, written out: the second without what the first chose, LSTM_1 hearing their mean."""
-    model, seen, h = distributed(2), regions(4), HIDDEN
+    model, seen, h = multi_branch(2), regions(4), HIDDEN
     first, second = model.attention_gates.weight, model.language_gates.weight
     zero = torch.zeros(h, dtype=torch.float64)
 
@@ -185,7 +186,7 @@ def test_it_computes_equations_3_to_7() -> None:
 @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 1, 0, 3, 2]], ids=["grouped", "mixed"])
 @pytest.mark.parametrize("frames", [1, 2], ids=["image", "video"])
 def test_forward_equals_step_by_step_in_values_and_gradients(order: list[int], frames: int) -> None:
-    model, seen = distributed(), regions(4, 2, 6, frames=frames)
+    model, seen = multi_branch(), regions(4, 2, 6, frames=frames)
     tokens, image_of = TOKENS[order], IMAGE_OF[order]
     targets, real = tokens[:, 1:], tokens[:, 1:] != PAD
     encoded = model.encode(seen)[image_of]
@@ -209,7 +210,7 @@ def test_forward_equals_step_by_step_in_values_and_gradients(order: list[int], f
 
 
 def test_gradients_against_finite_differences() -> None:
-    model, seen = distributed(2, gain=1.0), regions(3, 4)
+    model, seen = multi_branch(2, gain=1.0), regions(3, 4)
 
     def loss(*weights: Tensor) -> tuple[Tensor, ...]:
         named = {f"model.{k}": w for k, w in zip(dict(model.named_parameters()), weights, strict=True)}
@@ -261,7 +262,7 @@ def test_one_branch_is_up_down_to_the_last_bit(dtype: torch.dtype) -> None:
 
 
 def test_padding_regions_and_captions_changes_nothing() -> None:
-    model = distributed()
+    model = multi_branch()
     alone = forced(model, regions(5), TOKENS[:1, :4], torch.tensor([0]))
     longer = forced(model, regions(5, 8), TOKENS[:1], torch.tensor([0]))
     for a, b in ((alone, longer), *zip(alone.branches, longer.branches, strict=True)):
@@ -271,7 +272,7 @@ def test_padding_regions_and_captions_changes_nothing() -> None:
 
 
 def test_permuting_regions_permutes_every_branch() -> None:
-    model, seen, order = distributed(), regions(4), torch.tensor([2, 0, 3, 1])
+    model, seen, order = multi_branch(), regions(4), torch.tensor([2, 0, 3, 1])
     shuffled = replace(seen, feats=seen.feats[:, order], boxes=seen.boxes[:, order])
     one, other = (forced(model, x, TOKENS[:1], torch.tensor([0])) for x in (seen, shuffled))
     torch.testing.assert_close(one.logp, other.logp)
@@ -281,7 +282,7 @@ def test_permuting_regions_permutes_every_branch() -> None:
 
 @pytest.mark.parametrize("frames", [1, 2], ids=["image", "video"])
 def test_one_caption_equals_its_row_in_a_batch_forced_and_generated(frames: int) -> None:
-    model, seen = distributed(4), regions(3, 7, 0, 5, frames=frames)
+    model, seen = multi_branch(4), regions(3, 7, 0, 5, frames=frames)
     decode = (decoding.greedy, decoding.beam)
     together = [f(model, model.encode(seen), 6) for f in decode]
     for i in range(4):
@@ -300,7 +301,7 @@ def test_one_caption_equals_its_row_in_a_batch_forced_and_generated(frames: int)
 
 
 def test_greedy_says_what_most_branches_say_and_points_at_what_these_chose() -> None:
-    model, seen = distributed(5), regions(9, 8)
+    model, seen = multi_branch(5), regions(9, 8)
     said = decoding.greedy(model, model.encode(seen), 6)
     encoded = model.encode(seen)
     state, token = model.start(encoded), torch.full((2,), BOS)
@@ -320,7 +321,7 @@ def test_greedy_says_what_most_branches_say_and_points_at_what_these_chose() -> 
 
 
 def test_beam_search_finds_what_teacher_forcing_gives_the_same_probability() -> None:
-    model, seen = distributed(3), regions(5, 6)
+    model, seen = multi_branch(3), regions(5, 6)
     said = decoding.beam(model, model.encode(seen), 6, width=3)
     inputs = torch.cat([torch.full((2, 1), BOS), said.tokens[:, :-1]], 1)
     again = model(model.encode(seen), inputs, said.tokens)
@@ -330,7 +331,7 @@ def test_beam_search_finds_what_teacher_forcing_gives_the_same_probability() -> 
 
 
 def test_how_many_branches_are_open_is_kept_with_the_weights() -> None:
-    model, other = distributed(3), distributed(3)
+    model, other = multi_branch(3), multi_branch(3)
     model.open(2)
     other.load_state_dict(model.state_dict())
     assert len(forced(other, regions(4, 4, 4)).branches) == 2
@@ -340,7 +341,7 @@ def test_how_many_branches_are_open_is_kept_with_the_weights() -> None:
 
 @pytest.mark.parametrize(("told", "found"), [(-1, 1), (0, 1), (9, 3)])
 def test_a_file_that_speaks_of_branches_that_there_are_not_opens_those_there_are(told: int, found: int) -> None:
-    model = distributed(3)
+    model = multi_branch(3)
     model.used.fill_(told)
     assert len(forced(model, regions(4, 4, 4)).branches) == found
 
@@ -380,12 +381,12 @@ def test_it_overfits_four_images_and_points_at_the_union_of_the_parts() -> None:
     said = decoding.greedy(model, model.encode(seen), 5)
     assert said.tokens.tolist() == tokens[:, 1:].tolist()
     assert said.logp.exp().min() > 0.9
-    where, _ = decoding.place(said, seen)
+    where, _ = links.boxes_of(said, seen)
     assert where[:, 1, 0].tolist() == [[0.0, 0, 20, 20]] * 4
 
 
 def test_captions_without_a_word_and_images_without_a_region() -> None:
-    model, seen = distributed(), regions(0, 3)
+    model, seen = multi_branch(), regions(0, 3)
     said = decoding.greedy(model, model.encode(seen), 4)
     assert said.picks is not None and not said.picks[0].any() and said.logp.isfinite().all()
     with pytest.raises(ValueError, match="no word"):
@@ -393,7 +394,7 @@ def test_captions_without_a_word_and_images_without_a_region() -> None:
 
 
 def test_rows_may_be_repeated_as_beams_are() -> None:
-    model, seen = distributed(), regions(4, 3)
+    model, seen = multi_branch(), regions(4, 3)
     encoded: EncodedImage = model.encode(seen)
     rows = torch.tensor([1, 0, 1, 1])
     state = model.start(encoded[rows])

@@ -69,7 +69,7 @@ def test_scan_looks_for_every_word_and_pos_scan_for_tagged_nouns() -> None:
 def test_words_that_do_not_count_are_read_and_take_attention_from_nouns_unless_these_are_alone() -> None:
     model, words = scan(NOUNS), TOKENS[:1, 1:]
     torch.testing.assert_close(model.read(words, model.counted(words)), scan().read(words, is_word(words)))
-    model.alone = True
+    model.nouns_only = True
     counts = model.counted(words)
     e = model.read(words, counts)
     torch.testing.assert_close(e, scan().read(words, is_word(words)) * counts[..., None])

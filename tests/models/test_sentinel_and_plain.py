@@ -10,6 +10,7 @@ from tiny import DIM, regions
 from torch import Tensor, nn
 
 from groundling import decoding
+from groundling.inference import links
 from groundling.models.adaptive import AdaptiveAttention, SentinelAttention
 from groundling.models.neuraltalk import Neuraltalk2
 from groundling.tensors import Decoding, EncodedImage, Regions
@@ -110,9 +111,9 @@ def test_a_captioner_without_attention_places_no_word() -> None:
     model, seen = large(neuraltalk), regions(3, 2)
     said = decoding.greedy(model, model.encode(seen), 6)
     assert not said.attn.any() and said.picks is not None and not said.picks.any()
-    assert decoding.place(said, seen)[0].isnan().all()
+    assert links.boxes_of(said, seen)[0].isnan().all()
     assert (
-        decoding.place(forced(model, seen[torch.tensor([0])], TOKENS[:1], IMAGE_OF[:1]), seen[torch.tensor([0])])[0]
+        links.boxes_of(forced(model, seen[torch.tensor([0])], TOKENS[:1], IMAGE_OF[:1]), seen[torch.tensor([0])])[0]
         .isnan()
         .all()
     )

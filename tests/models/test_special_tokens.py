@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_branches import distributed
+from test_multi_branch import multi_branch
 from test_sentinel_and_plain import adaptive, large, neuraltalk
 from tiny import regions, updown
 from torch import Tensor
@@ -19,7 +19,13 @@ NEVER = [PAD, BOS, UNK]
 
 
 @pytest.fixture(
-    params=[updown, lambda: large(neuraltalk), lambda: large(adaptive), lambda: distributed(1), lambda: distributed(3)],
+    params=[
+        updown,
+        lambda: large(neuraltalk),
+        lambda: large(adaptive),
+        lambda: multi_branch(1),
+        lambda: multi_branch(3),
+    ],
     ids=["updown", "neuraltalk2", "adaptive", "one branch", "three branches"],
 )
 def model(request: pytest.FixtureRequest) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from groundling.cli import main
 from groundling.errors import DataError
 from groundling.papers.study import compare, questions, study_id, two_of
-from groundling.papers.study.answers import SAME, Ratings, judge, kappa, read
+from groundling.papers.study.answers import SAME, Ratings, evaluate, kappa, read
 from groundling.types import GroundedCaption, Link
 
 
@@ -83,7 +83,7 @@ def ratings(rater: str, *given: int, study: str = "s") -> Ratings:
 
 
 def value(raters: list[Ratings]) -> dict[str, float]:
-    return {one.name: one.score().value for one in judge(raters)}
+    return {one.name: one.score().value for one in evaluate(raters)}
 
 
 def test_shares_agreement_and_kappa_by_hand() -> None:
@@ -112,11 +112,11 @@ def test_one_rater_has_shares_and_no_agreement() -> None:
 
 def test_answers_that_do_not_go_together_are_refused() -> None:
     with pytest.raises(DataError, match="two files are by the rater 'ann'"):
-        judge([ratings("ann", 0), ratings("ann", 1)])
+        evaluate([ratings("ann", 0), ratings("ann", 1)])
     with pytest.raises(DataError, match="different studies: s, t"):
-        judge([ratings("ann", 0), ratings("bob", 1, study="t")])
+        evaluate([ratings("ann", 0), ratings("bob", 1, study="t")])
     with pytest.raises(DataError, match="not a single answer"):
-        judge([ratings("ann")])
+        evaluate([ratings("ann")])
 
 
 def answer(choice: str, left: int, image: str = "i", token: int = 0) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from groundling.papers.study import Sheet, compare, write
-from groundling.papers.study.answers import SAME, judge, read
+from groundling.papers.study.answers import SAME, evaluate, read
 from groundling.types import GroundedCaption, Link
 
 EVIL = "</script><script>document.title='broken'</script>"
@@ -134,7 +134,7 @@ class TestInABrowser:
         assert self.count(chromium) == "4 of 4 words"
         raters = [read(path) for path in (ann, self.saved(chromium, downloads, "Bob"))]
         assert list(raters[0].of.values()) == [1, 1, 1, 1] and list(raters[1].of.values()) == [SAME, 1, 1, 1]
-        found = {one.name: one.score().value for one in judge(raters)}
+        found = {one.name: one.score().value for one in evaluate(raters)}
         assert found["ours is better"] == 7 / 8 and found["same rating"] == 3 / 4
 
     def test_a_phone_shows_both_sides(self, chromium: Any, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from groundling.data.loader import Loader
 from groundling.errors import GroundlingError
 from groundling.evaluation.self_retrieval import Gallery
 from groundling.metrics.retrieval import own_ranks
-from groundling.recipes import ABOUT, Recipe, TrainingContext, load, teachers
+from groundling.recipes import ABOUT, Recipe, TrainingContext, _teachers, load
 from groundling.recipes._mismatched import Mismatched
 from groundling.recipes.adaptive import Adaptive
 from groundling.recipes.contrastive import Contrastive, log_ratio, logp
@@ -144,7 +144,7 @@ class Leftmost(nn.Module):
 def test_with_a_guide_the_target_looks_where_the_guide_does_at_nouns(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(teachers, "teacher", lambda folder, context: Leftmost())
+    monkeypatch.setattr(_teachers, "teacher", lambda folder, context: Leftmost())
     context, batch, recipe = world.context(), world.batch(), replace(CL, guide="planted", lam1=0.5)
     assert context.start is not None
     captioner = context.start.parts.captioner

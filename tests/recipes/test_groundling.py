@@ -21,7 +21,8 @@ from groundling.training.run import train
 
 SMALL = Groundling(
     hidden=32, embed=16, attention=16, location=8, dropout=0.0, lr=1e-2, decay_every=100, min_count=1, batch=8,
-    lam1=1.0, branches=2, alone=12, epochs=3, contrast=1, contrast_lr=1e-4, finish=1, finish_lr=1e-4, samples=2,
+    lam1=1.0, branches=2, warmup_epochs=12, epochs=3, contrast=1, contrast_lr=1e-4, scst_epochs=1, scst_lr=1e-4,
+    samples=2,
 )  # fmt: skip
 GROUNDER = TwoBranch(distill=0.0, joint=16, embed=16, hidden=16, dropout=0.0, lr=1e-2, epochs=8, batch=16, min_count=1)
 
@@ -54,22 +55,22 @@ def test_without_a_guide_it_says_how_to_get_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("contrast", "finish", "names"),
+    ("contrast", "scst", "names"),
     [
         (0, 0, ["guide"]),
-        (0, 1, ["guide", "judge"]),
+        (0, 1, ["guide", "reward_model"]),
         (1, 0, ["guide", "earlier"]),
-        (2, 1, ["guide", "judge", "earlier"]),
+        (2, 1, ["guide", "reward_model", "earlier"]),
     ],
 )
 def test_teachers_are_there_only_for_the_stages_that_need_them(
-    contrast: int, finish: int, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    contrast: int, scst: int, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("groundling.recipes.groundling.teacher", lambda folder, context: nn.Identity())
     dataset, store = planted.make(tmp_path / "store", images=5)
     vocab = Vocabulary.of((c for e in dataset for c in e.captions), 1)
     about = TrainingContext(dataset, vocab, store.layout, store.fingerprint, Classes((), {}))
-    recipe = replace(SMALL, guide="elsewhere", contrast=contrast, finish=finish)
+    recipe = replace(SMALL, guide="elsewhere", contrast=contrast, scst_epochs=scst)
     assert list(recipe.teachers(about)) == names
     stages = [stage.name for stage in recipe.stages(about)]
-    assert stages == ["alone", "together"] + ["cl"] * bool(contrast) + ["scst"] * finish
+    assert stages == ["warmup", "together"] + ["cl"] * bool(contrast) + ["scst"] * scst

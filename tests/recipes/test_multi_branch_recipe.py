@@ -103,8 +103,8 @@ def test_it_learns_things_in_parts_and_points_at_the_whole(tmp_path: Path) -> No
 def test_a_run_ends_with_all_branches_open_and_begins_with_those_of_another(tmp_path: Path) -> None:
     dataset, store = planted.make(tmp_path / "store", images=10)
     split = dataset.split("train"), dataset.split("val"), store
-    train(MultiBranch(**QUICK, branches=1, alone=1, epochs=1), *split, tmp_path / "one")
-    recipe = MultiBranch(**QUICK, branches=2, alone=0, epochs=1)
+    train(MultiBranch(**QUICK, branches=1, warmup_epochs=1, epochs=1), *split, tmp_path / "one")
+    recipe = MultiBranch(**QUICK, branches=2, warmup_epochs=0, epochs=1)
     train(replace(recipe, lr=0.0), *split, tmp_path / "two", start=tmp_path / "one")
     one, two = (load(tmp_path / name).parts.captioner for name in ("one", "two"))
     assert (int(one.used), int(two.used)) == (1, 2)
@@ -115,18 +115,18 @@ def test_a_run_ends_with_all_branches_open_and_begins_with_those_of_another(tmp_
 def test_one_branch_learns_first_and_the_rate_goes_on_falling(tmp_path: Path) -> None:
     dataset, store = planted.make(tmp_path / "store", images=5)
     about = context(dataset, store)
-    recipe = MultiBranch(**SMALL, branches=3, alone=5, epochs=4, decay=0.5, decay_every=3)
+    recipe = MultiBranch(**SMALL, branches=3, warmup_epochs=5, epochs=4, decay=0.5, decay_every=3)
     parts, batch = recipe.parts(about.vocab, store.layout, about.classes), first_batch(dataset, store)
-    alone, together = recipe.stages(about)
-    assert [alone.schedule(e, []) for e in range(5)] + [together.schedule(e, []) for e in range(4)] == [
+    warmup, together = recipe.stages(about)
+    assert [warmup.schedule(e, []) for e in range(5)] + [together.schedule(e, []) for e in range(4)] == [
         *(1, 1, 1, 0.5, 0.5),
         *(0.5, 0.25, 0.25, 0.25),
     ]
-    for stage, used in ((alone, 1), (together, 3)):
+    for stage, used in ((warmup, 1), (together, 3)):
         sum(stage.losses(parts, batch, Clock(0, 0)).values()).backward()
         assert int(parts.captioner.used) == used
         assert all((p.grad is not None) == (used == 3) for p in parts.captioner.others.parameters())
-    assert [stage.name for stage in replace(recipe, alone=0).stages(about)] == ["together"]
+    assert [stage.name for stage in replace(recipe, warmup_epochs=0).stages(about)] == ["together"]
 
 
 def test_the_loss_is_the_mean_of_the_branches(tmp_path: Path) -> None:

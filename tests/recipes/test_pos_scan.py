@@ -18,11 +18,11 @@ from groundling.recipes import (
     WEIGHTS,
     ModelRecipe,
     TrainingContext,
+    _teachers,
     builds_model,
     load,
     pos_scan,
     recipe_class,
-    teachers,
 )
 from groundling.recipes.distill import Distill
 from groundling.recipes.neuraltalk import Neuraltalk
@@ -102,7 +102,7 @@ def test_a_captioner_learns_four_images_and_looks_where_its_guide_looks(
     assert said.attn.gather(2, told).squeeze(2)[nouns].min() > 0.5
 
 
-@pytest.mark.parametrize("name", ["updown", "updown_aware", "cyclical", "adaptive", "multihead", "distributed"])
+@pytest.mark.parametrize("name", ["updown", "updown_aware", "cyclical", "adaptive", "multihead", "multi_branch"])
 def test_any_captioner_that_attends_to_regions_follows_a_guide(name: str, tmp_path: Path) -> None:
     context, batch = four(tmp_path)
     base = recipe_class(name)(**SIZES | ({"location": 8} if name not in ("updown", "adaptive") else {}))
@@ -114,24 +114,24 @@ def test_any_captioner_that_attends_to_regions_follows_a_guide(name: str, tmp_pa
     assert first.attn.gather(2, told).squeeze(2)[nouns].min() > 0.5
 
 
-def test_distillation_is_a_finish_that_wants_a_guide_and_a_captioner_that_looks(
+def test_distillation_is_a_fine_tune_recipe_that_wants_a_guide_and_a_captioner_that_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(teachers, "teacher", lambda folder, context: Beside())
+    monkeypatch.setattr(_teachers, "teacher", lambda folder, context: Beside())
     dataset, store = planted.make(tmp_path / "store", images=10)
     data = dataset.split("train"), dataset.split("val"), store
     plain = {"hidden": 8, "embed": 8, "epochs": 1, "min_count": 1}
     train(Updown(attention=8, **plain), *data, tmp_path / "start")
-    finish = Distill(guide="planted", epochs=1)
-    train(finish, *data, tmp_path / "run", start=tmp_path / "start")
+    fine_tune = Distill(guide="planted", epochs=1)
+    train(fine_tune, *data, tmp_path / "run", start=tmp_path / "start")
     after = load(tmp_path / "run")
-    assert (after.recipe, after.fine_tuning) == (Updown(attention=8, **plain), (finish,))
+    assert (after.recipe, after.fine_tuning) == (Updown(attention=8, **plain), (fine_tune,))
     assert {name.partition(".")[0] for name in read(tmp_path / "run" / WEIGHTS)[0]} == {"captioner"}
     with pytest.raises(GroundlingError, match="--guide RUN"):
         train(Distill(), *data, tmp_path / "none", start=tmp_path / "start")
     train(Neuraltalk(**plain), *data, tmp_path / "blind")
     with pytest.raises(GroundlingError, match="looks at no region"):
-        train(finish, *data, tmp_path / "none", start=tmp_path / "blind")
+        train(fine_tune, *data, tmp_path / "none", start=tmp_path / "blind")
 
 
 @pytest.mark.parametrize("form", ["nll", "kl", "ce"])

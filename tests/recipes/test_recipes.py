@@ -279,7 +279,7 @@ def tensors(parts: Parts) -> Iterator[tuple[str, torch.Tensor]]:
         ("updown", {"hidden": 10**30}, "model.json does not describe a model: .*Copy the run again"),
         ("updown", {"length": 10**12}, "model.json does not describe a model: length must be from 1 to 1000; got 1"),
         ("two_branch", {"layers": 10**9}, "model.json does not describe a model: .*more than 10,000 tensors"),
-        ("distributed", {"branches": 10**9}, "model.json does not describe a model: .*more than 10,000 tensors"),
+        ("multi_branch", {"branches": 10**9}, "model.json does not describe a model: .*more than 10,000 tensors"),
         ("two_branch", {"vectors": "/dev/zero", "vector_size": 10**9}, "not of the run of its model.json"),
     ],
 )

@@ -48,7 +48,7 @@ def untrained(context: TrainingContext, dropout: float = 0.0) -> Parts:
 
 
 class Kites(nn.Module):
-    """A judge who likes to read of kites."""
+    """A reward model that likes to read of kites."""
 
     def __init__(self, vocab: Vocabulary) -> None:
         super().__init__()
@@ -144,17 +144,19 @@ def test_words_that_are_never_drawn_gain_nothing_from_captions_below_the_baselin
 
 
 def test_the_expected_reward_rises(tmp_path: Path) -> None:
-    """From random weights, rewarded by a judge alone: kites are read of in one caption of four, then in most."""
+    """From random weights, rewarded by a reward model alone: kites are read of in one caption of four, then in most."""
     context, batch = world(tmp_path)
-    m, judge = untrained(context), Kites(context.vocab)
-    losses = Scst(samples=5).losses(lambda m, batch, words, image_of: judge.rate(batch.regions, words, image_of), 6)
+    m, reward_model = untrained(context), Kites(context.vocab)
+    losses = Scst(samples=5).losses(
+        lambda m, batch, words, image_of: reward_model.rate(batch.regions, words, image_of), 6
+    )
     optimizer = torch.optim.Adam(m.parameters(), 1e-2)
 
     def expected() -> float:
         encoded = m.captioner.encode(batch.regions)[torch.arange(8).repeat_interleave(50)]
         with torch.no_grad():
             drawn = decoding.sample(m.captioner, encoded, 6, generator=torch.Generator().manual_seed(0)).tokens
-        return float(judge.rate(batch.regions, drawn, encoded.row).mean())
+        return float(reward_model.rate(batch.regions, drawn, encoded.row).mean())
 
     before = expected()
     for step in range(25):
@@ -171,8 +173,8 @@ def test_the_expected_reward_rises(tmp_path: Path) -> None:
 def test_captioners_of_several_branches_or_heads_learn_too(recipe: MultiBranch | Multihead, tmp_path: Path) -> None:
     context, batch = world(tmp_path)
     m = recipe.parts(context.vocab, context.layout, context.classes)
-    judge = Kites(context.vocab)
-    losses = Scst().losses(lambda m, batch, words, image_of: judge.rate(batch.regions, words, image_of), 6)
+    reward_model = Kites(context.vocab)
+    losses = Scst().losses(lambda m, batch, words, image_of: reward_model.rate(batch.regions, words, image_of), 6)
     torch.manual_seed(0)
     losses(m, batch, Clock(0, 0))["scst"].backward()
     assert all(w.grad is not None and w.grad.isfinite().all() for w in m.captioner.logits.parameters())
@@ -183,7 +185,7 @@ def test_captioners_of_several_branches_or_heads_learn_too(recipe: MultiBranch |
 
 def test_the_reward_is_cider_and_what_else_was_asked_for(tmp_path: Path) -> None:
     context, batch = world(tmp_path)
-    m = Parts(judge=Kites(context.vocab))
+    m = Parts(reward_model=Kites(context.vocab))
     words = torch.tensor(
         [[*context.vocab.encode(["the", "kite", "near"]), EOS], [*context.vocab.encode(["the", "dog"]), EOS, PAD]]
     )
@@ -193,7 +195,7 @@ def test_the_reward_is_cider_and_what_else_was_asked_for(tmp_path: Path) -> None
     cider, also = CiderReward(captions)(words.numpy(), image), BleuReward(captions)(words.numpy(), image)
     for recipe, expected in (
         (Scst(), cider),
-        (Scst(judge="planted", lam2=0.5), cider + np.array([0.5, 0])),
+        (Scst(reward_model="planted", lam2=0.5), cider + np.array([0.5, 0])),
         (Scst(bleu=2.0), cider + 2 * also),
     ):
         np.testing.assert_allclose(recipe.reward(context)(m, batch, words, image_of).numpy(), expected, rtol=1e-6)
@@ -214,19 +216,19 @@ def test_bleu_of_ids_is_that_of_words_with_the_end_as_a_word() -> None:
 # ---------------------------------------------------------------- the whole
 
 
-def test_a_model_goes_on_with_what_it_was_and_the_judge_leaves_no_trace(
+def test_a_model_goes_on_with_what_it_was_and_the_reward_model_leaves_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset, store = planted.make(tmp_path / "store", images=10)
     data = dataset.split("train"), dataset.split("val"), store
     train(Updown(epochs=1, length=7, dropout=0.1, **SMALL), *data, tmp_path / "start")
     monkeypatch.setattr(scst, "teacher", lambda folder, context: Kites(context.vocab))
-    finish = Scst(judge="planted", epochs=1, batch=8)
+    fine_tune = Scst(reward_model="planted", epochs=1, batch=8)
     with pytest.raises(GroundlingError, match="--start"):
-        train(finish, *data, tmp_path / "run")
-    train(finish, *data, tmp_path / "run", start=tmp_path / "start")
+        train(fine_tune, *data, tmp_path / "run")
+    train(fine_tune, *data, tmp_path / "run", start=tmp_path / "start")
     before, after = load(tmp_path / "start"), load(tmp_path / "run")
-    assert (after.recipe, after.fine_tuning, after.vocab) == (before.recipe, (finish,), before.vocab)
+    assert (after.recipe, after.fine_tuning, after.vocab) == (before.recipe, (fine_tune,), before.vocab)
     assert after.scores and after.length == 8
     old, new = (read(tmp_path / name / WEIGHTS)[0] for name in ("start", "run"))
     assert old.keys() == new.keys()

@@ -1,4 +1,4 @@
-"""Runs that begin with another: warm starts, fine_tuning, teachers."""
+"""Runs that begin with another: warm starts, fine-tuning, teachers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
-from groundling.decoding import rerank
 from groundling.errors import GroundlingError, RegionMismatch
+from groundling.inference.links import rerank
 from groundling.recipes import Model, TrainingContext, load
 from groundling.recipes._teachers import Adapted, matcher_of, teacher
 from groundling.recipes.matcher_scan import MatcherScan
@@ -41,7 +41,7 @@ def world(tmp_path: Path) -> tuple[Dataset, Store, Path]:
     return dataset, store, tmp_path / "run"
 
 
-def test_a_finish_goes_on_with_the_model_and_remembers_what_made_it(
+def test_a_fine_tune_recipe_goes_on_with_the_model_and_remembers_what_made_it(
     world: tuple[Dataset, Store, Path], tmp_path: Path
 ) -> None:
     dataset, store, run = world
@@ -58,7 +58,9 @@ def test_a_finish_goes_on_with_the_model_and_remembers_what_made_it(
     assert near < 0.01  # a step or two with a rate of 5e-5 away, not fresh weights
 
 
-def test_a_finish_without_a_model_says_what_is_missing(world: tuple[Dataset, Store, Path], tmp_path: Path) -> None:
+def test_a_fine_tune_recipe_without_a_model_says_what_is_missing(
+    world: tuple[Dataset, Store, Path], tmp_path: Path
+) -> None:
     dataset, store, _ = world
     with pytest.raises(GroundlingError, match="scst goes on with a trained model.*--start"):
         train(FINISH, dataset.split("train"), dataset.split("val"), store, tmp_path / "end")
@@ -98,7 +100,7 @@ def test_another_start_is_another_run(world: tuple[Dataset, Store, Path], tmp_pa
         train(FINISH, *ways, start=tmp_path / "run2")
 
 
-def test_a_finish_sees_as_many_regions_as_the_model_that_it_goes_on_with(
+def test_a_fine_tune_recipe_sees_as_many_regions_as_the_model_that_it_goes_on_with(
     world: tuple[Dataset, Store, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset, store, _ = world
@@ -115,7 +117,7 @@ def test_a_finish_sees_as_many_regions_as_the_model_that_it_goes_on_with(
     assert seen == {3}
 
 
-def test_a_finish_of_a_model_that_makes_no_captions_is_refused(
+def test_a_fine_tune_recipe_of_a_model_that_makes_no_captions_is_refused(
     world: tuple[Dataset, Store, Path], tmp_path: Path
 ) -> None:
     dataset, store, _ = world
@@ -182,8 +184,7 @@ def test_a_second_look_does_not_rule_out_what_the_matcher_has_not_seen() -> None
     regions = Regions.of(torch.zeros(5, 2), places, (100, 10), valid=torch.tensor([True] * 4 + [False]))
     words, beta = torch.tensor([[4, 2]]), torch.tensor([0.1, 0.1, 0.7, 0.1, 0])
     said = Decoding(words, torch.zeros(1, 2), beta.expand(1, 2, 5), words)
-    again: Any = Adapted(Second(), torch.arange(5), 2)
-    found = rerank(said, regions, again, 0.5)
+    found = rerank(said, regions, Adapted(Second(), torch.arange(5), 2).point, 0.5)
     expected = torch.tensor([0, 0.05, 0.175, 0.025, 0]).sqrt()
     torch.testing.assert_close(found.attn[0, 0], expected / expected.sum())
     torch.testing.assert_close(found.attn[0, 1], beta)

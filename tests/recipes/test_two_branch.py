@@ -11,8 +11,9 @@ import torch
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
 from groundling.errors import DataError, GroundlingError
-from groundling.inference.calibration import calibrate, queries
-from groundling.inference.grounder import PhraseGrounder, load
+from groundling.evaluation.phrases import queries
+from groundling.inference.calibration import calibrate
+from groundling.inference.grounder import PhraseGrounder, load_grounder
 from groundling.metrics.phrases import localise
 from groundling.recipes import Model, TrainingContext, recipe_class, save
 from groundling.recipes import load as load_model
@@ -62,7 +63,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def test_every_row_of_the_table_finds_planted_things_in_new_images(run: Path, tmp_path: Path) -> None:
     """By chance, one in five."""
     dataset, store = make(tmp_path, images=30, seed=1)
-    found = [query for some in queries(load(run), dataset, store) for query in some]
+    found = [query for some in queries(load_grounder(run), dataset, store) for query in some]
     assert len(found) == 60
     assert localise(found).recall[:, 0].mean() > 0.8
 
@@ -77,7 +78,7 @@ def test_a_grounder_is_a_guide_that_looks_at_the_thing(run: Path, tmp_path: Path
     assert sum(hits) > 18
 
 
-def test_a_judge_prefers_what_is_there(run: Path, tmp_path: Path) -> None:
+def test_a_reward_model_prefers_what_is_there(run: Path, tmp_path: Path) -> None:
     dataset, store = make(tmp_path, images=12, seed=3)
     model = load_model(run)
     words = torch.tensor([model.vocab.encode(e.captions[0].tokens) + [2] for e in dataset])
@@ -88,9 +89,9 @@ def test_a_judge_prefers_what_is_there(run: Path, tmp_path: Path) -> None:
     torch.testing.assert_close(model.parts.matcher.rate(regions, words, torch.arange(12)), own)
 
 
-def test_presence_is_fitted_and_judged_on_different_images(run: Path, tmp_path: Path) -> None:
+def test_evidence_is_fitted_and_judged_on_different_images(run: Path, tmp_path: Path) -> None:
     dataset, store = make(tmp_path, images=60, seed=4)
-    found = calibrate(load(run), dataset, store)
+    found = calibrate(load_grounder(run), dataset, store)
     assert found.fitted_on > 0 and found.judged_on > 0
     assert found.accuracy > 0.8
     assert found.ece < 0.3  # few phrases: the noise of a bin of ten
@@ -229,5 +230,5 @@ def test_the_recipe_is_listed() -> None:
 
 def test_a_model_without_phrases_is_no_grounder(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no model"):
-        load(tmp_path)
+        load_grounder(tmp_path)
     assert PhraseGrounder.__doc__

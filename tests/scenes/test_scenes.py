@@ -1,4 +1,4 @@
-"""Sampling scenes: the same seed the same bytes, captions that speak of what is there, boxes around it."""
+"""Drawn scenes: the same seed the same bytes, captions that speak of what is there, boxes around it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from groundling.scenes.events import sample
 from groundling.scenes.grammar import TYPES, Speaker, article, captions, length, text
 from groundling.scenes.recall import recall
 from groundling.scenes.world import PEOPLE, Fact, World, pick
-from groundling.scenes.write import EncodedImage, markup, scene, split_sizes, write
+from groundling.scenes.write import DrawnScene, markup, scene, split_sizes, write
 
 SOME = 60
 
 
 @pytest.fixture(scope="module")
-def scenes() -> list[EncodedImage]:
+def scenes() -> list[DrawnScene]:
     return [scene(3, number) for number in range(SOME)]
 
 
@@ -67,7 +67,7 @@ def test_a_scene_does_not_depend_on_how_many_there_are(folder: Path) -> None:
 # ---------------------------------------------------------------- boxes are where things are
 
 
-def test_boxes_are_inside_the_picture_and_not_inverted(scenes: list[EncodedImage]) -> None:
+def test_boxes_are_inside_the_picture_and_not_inverted(scenes: list[DrawnScene]) -> None:
     for made in scenes:
         wide, high = made.picture.image.size
         for left, top, right, bottom in filter(None, made.picture.boxes):
@@ -93,7 +93,7 @@ def test_taking_an_item_away_changes_pixels_in_its_box_and_none_outside() -> Non
             assert not changed.any(), item.name
 
 
-def test_the_box_of_a_person_holds_head_and_clothes(scenes: list[EncodedImage]) -> None:
+def test_the_box_of_a_person_holds_head_and_clothes(scenes: list[DrawnScene]) -> None:
     checked = 0
     for made in scenes:
         for index, item in enumerate(made.world.items):
@@ -124,14 +124,14 @@ def test_a_larger_picture_has_the_same_boxes_larger() -> None:
 # ---------------------------------------------------------------- captions
 
 
-def test_captions_of_a_scene_differ_and_have_six_to_sixteen_words(scenes: list[EncodedImage]) -> None:
+def test_captions_of_a_scene_differ_and_have_six_to_sixteen_words(scenes: list[DrawnScene]) -> None:
     for made in scenes:
         said = [text(caption) for caption in made.captions]
         assert len(said) == len(set(said)) == 5
         assert all(6 <= length(caption) <= 16 for caption in made.captions)
 
 
-def test_every_caption_tells_the_first_fact(scenes: list[EncodedImage]) -> None:
+def test_every_caption_tells_the_first_fact(scenes: list[DrawnScene]) -> None:
     for made in scenes:
         fact = made.world.facts[0]
         for caption in made.captions:
@@ -140,21 +140,21 @@ def test_every_caption_tells_the_first_fact(scenes: list[EncodedImage]) -> None:
             assert fact.thing < 0 or (fact.thing,) in told
 
 
-def test_captions_speak_only_of_what_can_be_seen(scenes: list[EncodedImage]) -> None:
+def test_captions_speak_only_of_what_can_be_seen(scenes: list[DrawnScene]) -> None:
     for made in scenes:
         for piece in (piece for caption in made.captions for piece in caption):
             assert all(made.picture.boxes[i] for i in piece.items)
             assert all(TYPES.get(made.world.items[i].name, "other") == piece.type for i in piece.items)
 
 
-def test_a_number_is_said_of_as_many_boxes(scenes: list[EncodedImage]) -> None:
+def test_a_number_is_said_of_as_many_boxes(scenes: list[DrawnScene]) -> None:
     numbers = {"two": 2, "three": 3}
     said = [p for made in scenes for c in made.captions for p in c if p.words.split()[0] in numbers]
     assert said
     assert all(numbers[p.words.split()[0]] == len(p.items) for p in said)
 
 
-def test_colours_said_are_colours_drawn(scenes: list[EncodedImage]) -> None:
+def test_colours_said_are_colours_drawn(scenes: list[DrawnScene]) -> None:
     for made in scenes:
         for piece in (piece for caption in made.captions for piece in caption if piece.items):
             for other in {item.colour for item in made.world.items} - {made.world.items[i].colour for i in piece.items}:
@@ -217,7 +217,7 @@ def test_pick_follows_the_weights() -> None:
 # ---------------------------------------------------------------- files
 
 
-def test_marks_can_be_read_back(scenes: list[EncodedImage]) -> None:
+def test_marks_can_be_read_back(scenes: list[DrawnScene]) -> None:
     """Without its marks a line is the caption; entities with boxes are in the annotation."""
     for number, made in enumerate(scenes):
         sentences, annotation = markup(made, number)

@@ -47,7 +47,7 @@ def test_everything_else_of_a_caption_stays(tagged: list[Caption]) -> None:
 
 
 def test_captions_with_odd_tokens_are_not_lost() -> None:
-    """TrainingContext tokens may be empty or punctuation, as in the official files of ActivityNet-Entities."""
+    """Given tokens may be empty or punctuation, as in the official files of ActivityNet-Entities."""
     odd = Caption("dogs , ", ("dogs", ",", ""), ((0, 4), (5, 6), (7, 7)))
     empty = Caption("", (), ())
     found = annotate([odd, empty])

@@ -1,0 +1,95 @@
+"""What may be captioned or grounded: one image or many, as files, pictures, arrays, folders or examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from groundling.errors import DataError, GroundlingError
+from groundling.images import open_image, opened
+from groundling.regions.extract import images_below
+from groundling.regions.media import of_frames
+from groundling.tensors import Regions, RegionSource
+from groundling.types import Example
+from groundling.video import Segment, frames, is_clip
+
+OneImage = str | Path | Image.Image | NDArray[Any] | Example
+Images = OneImage | Iterable[OneImage]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One image or clip on its way through a model."""
+
+    id: str
+    media: str = ""  # its file; "" where it has none
+    picture: Image.Image | None = None
+    segment: Segment | None = None  # seconds, of a clip
+
+    @property
+    def is_clip(self) -> bool:
+        return bool(self.media) and is_clip(self.media)
+
+
+def is_one(images: Images) -> TypeGuard[OneImage]:
+    """One image, or a sequence, a folder or an array of several?"""
+    if isinstance(images, str | Path):
+        return not Path(images).is_dir()
+    if isinstance(images, np.ndarray):
+        return images.ndim < 4
+    return isinstance(images, Image.Image | Example)
+
+
+def items(images: Images) -> Iterator[Item]:
+    """Each image in turn. Of a folder, its image and video files by name, and those of the folders in it.
+
+    The id is the name of a file without its ending, that of an example, or else the number of the image, from 0.
+    """
+    if is_one(images):
+        yield _item(images, "")
+        return
+    each: Iterable[OneImage] = [images] if isinstance(images, str | Path) else images  # type: ignore[assignment]
+    for number, image in enumerate(each):
+        if isinstance(image, str | Path) and Path(image).is_dir():
+            yield from (Item(job.id, str(job.path)) for job in images_below(Path(image)))
+        else:
+            yield _item(image, str(number))
+
+
+def _item(image: OneImage, number: str) -> Item:
+    if isinstance(image, str | Path):
+        return Item(Path(image).stem, str(image))
+    if isinstance(image, Example):
+        return Item(image.id, image.media, segment=image.segment)
+    if isinstance(image, Image.Image):
+        return Item(number, picture=image)
+    if isinstance(image, np.ndarray):
+        return Item(number, picture=_picture(image))
+    raise GroundlingError(f"an image is a file, a PIL image, an array or an example, not {type(image).__name__}")
+
+
+def _picture(array: NDArray[Any]) -> Image.Image:
+    colours = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
+    if array.dtype != np.uint8 or not colours or not array.size:
+        shape = "×".join(map(str, array.shape))
+        raise GroundlingError(
+            f"an array of an image is height × width × 3 of uint8, RGB from 0 to 255; got {shape} of {array.dtype}"
+        )
+    return Image.fromarray(np.ascontiguousarray(array))
+
+
+def regions_of(item: Item, source: RegionSource, count: int) -> Regions:
+    """The regions of an image, or of `count` frames of a clip as one (B = 1); DataError names a file."""
+    if item.picture is not None:
+        return source(opened(item.picture))
+    if not item.media:
+        raise DataError(f"{item.id!r} has no picture file: give its regions")
+    if item.is_clip:
+        return of_frames([source(frame) for frame in frames(item.media, count, item.segment)])
+    return source(open_image(item.media))
