@@ -296,6 +296,24 @@ def _given(sentence: str, phrases: Sequence[str]) -> list[NounPhrase]:
     return asked
 
 
+def in_sentence(sentence: str, phrases: Sequence[GroundedPhrase]) -> GroundedCaption:
+    """The whole sentence as a caption: each phrase one token, linked where it was found, else with what it is."""
+    tokens: list[str] = []
+    links: list[Link] = []
+    end = 0
+    for one in sorted(phrases, key=lambda one: one.span):
+        tokens += sentence[end : one.span[0]].split()
+        if one.found:
+            start = sum(len(token) + 1 for token in tokens)
+            links.append(Link(len(tokens), (start, start + len(one.phrase)), one.box, one.score, evidence=one.evidence))
+        tokens.append(one.phrase if one.found else f"{one.phrase} ({one.result})")
+        end = one.span[1]
+    tokens += sentence[end:].split()
+    starts = accumulate((len(token) + 1 for token in tokens), initial=0)
+    spans = tuple((start, start + len(token)) for start, token in zip(starts, tokens, strict=False))
+    return GroundedCaption("", " ".join(tokens), tuple(tokens), spans, tuple(links))
+
+
 def as_caption(
     phrases: Sequence[GroundedPhrase], id: str = "", media: str = "", size: tuple[int, int] = (0, 0)
 ) -> GroundedCaption:
