@@ -86,6 +86,19 @@ def image_size(path: Path | str) -> tuple[int, int]:
         return (height, width) if _orientation(image) >= 5 else (width, height)
 
 
+def stored_box(path: Path | str, box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    """A box of the image as it is shown, in the pixels as the file stores them, before EXIF turns them."""
+    with _header(Path(path)) as image:
+        turn = _orientation(image)
+    width, height = image_size(path)  # as shown
+    left, top, right, bottom = box
+    if turn in (2, 3, 7, 8):
+        left, right = width - right, width - left
+    if turn in (3, 4, 6, 7):
+        top, bottom = height - bottom, height - top
+    return (top, left, bottom, right) if turn >= 5 else (left, top, right, bottom)
+
+
 @contextmanager
 def _header(path: Path) -> Iterator[Image.Image]:
     """The opened, undecoded image; whatever goes wrong inside the `with` becomes a DataError about this file."""

@@ -1,6 +1,7 @@
 """The nouns that hold no tensor: what a dataset says, what a user gets. `tensors.py` has the others.
 
-Kept apart so that scoring and reading data need no torch. Boxes are xyxy in pixels of the media as stored on disk.
+Kept apart so that scoring and reading data need no torch. Boxes are xyxy in pixels of the image as viewers show it,
+turned as its EXIF says; `images.stored_box` gives those of the pixels as they are stored.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _image(args: argparse.Namespace) -> None:
     from groundling import inference
     from groundling.commands.outputs import new_file, new_folder
     from groundling.errors import GroundlingError
-    from groundling.inference.grounder import as_caption
+    from groundling.inference.grounder import as_caption, in_sentence
     from groundling.report.picture import draw
 
     if not (args.sentence or args.phrase):
@@ -105,7 +105,8 @@ def _image(args: argparse.Namespace) -> None:
     else:
         _print(places)
     if png:
-        draw(args.image, as_caption(places)).save(png)
+        shown = as_caption(places) if args.phrase else in_sentence(args.sentence, places)
+        draw(args.image, shown).save(png)
     if coco:
         _coco(coco, args.image, regions, places)
     if folder:

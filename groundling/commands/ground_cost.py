@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> None:
     model = inference.load_grounder(args.model, args.device)
     picture = open_image(args.image)
     regions = model.regions(picture)
-    asked = [phrase.tokens for phrase in noun_phrases(args.sentence or SENTENCE)]
+    asked = [phrase.tokens for phrase in noun_phrases([args.sentence or SENTENCE])[0]]
     rows = [
         {"part": "regions and features, of one image", **_measured(lambda: model.regions(picture))},
         {

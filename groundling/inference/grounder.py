@@ -35,7 +35,7 @@ from groundling.metrics.calibration import Isotonic
 from groundling.models.grounder import Grounder
 from groundling.tensors import Regions, RegionSource
 from groundling.text import words
-from groundling.text.noun_phrases import NounPhrase, noun_phrases, noun_phrases_of
+from groundling.text.noun_phrases import NounPhrase, noun_phrases
 from groundling.text.wordnet import wordnet
 from groundling.types import PAD, UNK, Box, GroundedCaption, Link, Span
 
@@ -275,7 +275,7 @@ def _asked(sentences: Sequence[str], phrases: Sequence[str]) -> list[list[NounPh
     """What is looked for in each of several images: these phrases, or the noun phrases of its sentence."""
     if phrases:
         return [_given(sentence, phrases) for sentence in sentences]
-    asked = noun_phrases_of(sentences)
+    asked = noun_phrases(sentences)
     if empty := next((sentence for sentence, parts in zip(sentences, asked, strict=True) if not parts), None):
         raise GroundlingError(f"no noun phrase in {empty!r}: name what to look for (--phrase)")
     if not all(asked):
@@ -291,9 +291,27 @@ def _given(sentence: str, phrases: Sequence[str]) -> list[NounPhrase]:
         if not tokens:
             raise GroundlingError(f"the phrase {phrase!r} has no word")
         at = sentence.find(phrase)
-        head = next((one.head for one in reversed(noun_phrases(phrase))), tokens[-1])
+        head = next((one.head for one in reversed(noun_phrases([phrase])[0])), tokens[-1])
         asked.append(NounPhrase(phrase, (at, at + len(phrase)) if at >= 0 else (0, 0), tokens, head))
     return asked
+
+
+def in_sentence(sentence: str, phrases: Sequence[GroundedPhrase]) -> GroundedCaption:
+    """The whole sentence as a caption: each phrase one token, linked where it was found, else with what it is."""
+    tokens: list[str] = []
+    links: list[Link] = []
+    end = 0
+    for one in sorted(phrases, key=lambda one: one.span):
+        tokens += sentence[end : one.span[0]].split()
+        if one.found:
+            start = sum(len(token) + 1 for token in tokens)
+            links.append(Link(len(tokens), (start, start + len(one.phrase)), one.box, one.score, evidence=one.evidence))
+        tokens.append(one.phrase if one.found else f"{one.phrase} ({one.result})")
+        end = one.span[1]
+    tokens += sentence[end:].split()
+    starts = accumulate((len(token) + 1 for token in tokens), initial=0)
+    spans = tuple((start, start + len(token)) for start, token in zip(starts, tokens, strict=False))
+    return GroundedCaption("", " ".join(tokens), tuple(tokens), spans, tuple(links))
 
 
 def as_caption(

@@ -70,7 +70,7 @@ class Models:
         """Load what the first sentence would wait for."""
         from groundling.text.noun_phrases import noun_phrases
 
-        noun_phrases("a dog")
+        noun_phrases(["a dog"])
 
     # ---------------------------------------------------------------- from pixels to regions
 
@@ -96,7 +96,7 @@ class Models:
         from groundling.text.noun_phrases import noun_phrases
         from groundling.text.words import words
 
-        if not phrases and not noun_phrases(sentence):
+        if not phrases and not noun_phrases([sentence])[0]:
             raise unfit("there is no noun phrase in the sentence: name what to look for with phrases", "no-phrase")
         if any(not words(phrase) for phrase in phrases):
             raise unfit("one of the phrases has no word in it", "no-phrase")
@@ -107,7 +107,7 @@ class Models:
         """The noun phrases of a sentence and their characters."""
         from groundling.text.noun_phrases import noun_phrases
 
-        return [(one.text, one.span) for one in noun_phrases(sentence)]
+        return [(one.text, one.span) for one in noun_phrases([sentence])[0]]
 
     def words(self, regions: Regions, count: int) -> list[list[Word]]:
         """For each region, the words that fit it best."""

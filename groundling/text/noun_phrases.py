@@ -44,18 +44,18 @@ class NounPhrase:
     head: str  # its last noun; a compound is one: "fire hydrant"
 
 
-def noun_phrases(sentence: str) -> list[NounPhrase]:
-    """The noun phrases of any sentence, list, question or fragment; two with "of" between them are one."""
-    return noun_phrases_of([sentence])[0]
-
-
-def noun_phrases_of(sentences: Sequence[str]) -> list[list[NounPhrase]]:
-    """Those of each of several sentences, which are tagged together."""
+def noun_phrases(sentences: Sequence[str]) -> list[list[NounPhrase]]:
+    """The noun phrases of any sentences, lists, questions or fragments; two with "of" between them are one."""
     captions = [with_stops(sentence) for sentence in sentences]
-    if longest := max((len(caption.tokens) for caption in captions if len(caption.tokens) > MOST_WORDS), default=0):
-        raise GroundlingError(f"the sentence has {longest} words, at most {MOST_WORDS} are read: split it")
-    tagged = annotate(captions)
-    return [[_phrase(caption, span, compounds(caption)) for span in joined(caption)] for caption in tagged]
+    longest = max((len(caption.tokens) for caption in captions), default=0)
+    if longest > MOST_WORDS:
+        raise GroundlingError(f"a sentence has {longest} words, at most {MOST_WORDS} are read: split it")
+    return [_phrases(caption) for caption in annotate(captions)]
+
+
+def _phrases(caption: Caption) -> list[NounPhrase]:
+    known = compounds(caption)
+    return [_phrase(caption, span, known) for span in joined(caption)]
 
 
 def with_stops(sentence: str) -> Caption:
@@ -297,8 +297,8 @@ def _lives(caption: Caption, i: int) -> bool:
 def _is_kind_of(word: str, kind: str) -> bool:
     """By what the word most often means."""
     net = wordnet()
-    synset = net.synset(word)
-    return synset is not None and net.synset(kind) in set(net.kinds(synset))
+    synset, above = net.synset(word), net.synset(kind)
+    return synset is not None and any(one == above for one in net.kinds(synset))
 
 
 def _clauses(caption: Caption) -> list[Span]:

@@ -28,7 +28,7 @@ def run(*words: object) -> int:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Scenes, their regions, a captioner and a grounder that know a little of them."""
     place = tmp_path_factory.mktemp("adapt")
-    assert run("scenes", place / "scenes", "--images", 60) == 0
+    assert run("scenes", place / "scenes", "--images", 40) == 0
     data = ["--data", place / "scenes", "--regions", place / "regions"]
     store = ["--source", "scenes", "--out", place / "regions", "--workers", 1]
     assert run("regions", "extract", place / "scenes", *store) == 0

@@ -21,7 +21,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("notes.txt").write_text("a dog")
     Path("photo.heic").write_bytes(b"not a photo")
     Path("nothing").mkdir()
-    Path("absent.csv").write_text("image,caption\na.jpg,A dog runs.\nb.jpg,A cat sleeps.\n")
+    for folder in ("pictures", "table"):
+        Path(folder).mkdir()
+    Image.new("RGB", (64, 48), "white").save("pictures/a.png")
+    Path("table/absent.csv").write_text("image,caption\na.jpg,A dog runs.\nb.jpg,A cat sleeps.\n")
     Path("columns.csv").write_text("picture_of,words\na.jpg,A dog.\n")
     Path("said.jsonl").write_text('{"id": "a"\n')
     return tmp_path
@@ -48,8 +51,8 @@ MISTAKES = [
     ("adapt", "required: --data"),
     ("adapt --data missing", "missing: no such file or folder"),
     ("adapt --data columns.csv", "columns.csv"),
-    ("regions extract nothing --source photo --out s", "there are"),
-    ("score said.jsonl --data missing", "missing"),
+    ("regions extract pictures --source photo --out s", "there are"),
+    ("score said.jsonl --data missing", "said.jsonl: not JSON"),
     ("doctor --regions s", "--regions needs DATA"),
     ("scenes", "required: "),
 ]
@@ -71,7 +74,7 @@ def test_a_mistake_is_answered_with_its_cure(
 
 
 def test_a_table_whose_pictures_are_all_missing_is_a_problem(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "absent.csv", "--json"]) == 1
+    assert main(["doctor", "table/absent.csv", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)["data"]["problems"]
     assert any("not one of the 2 images is there" in one for one in told)
 

@@ -1,0 +1,72 @@
+"""Photos as people have them: turned by EXIF, of phones, of any size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import ExifTags, Image
+
+import groundling
+from groundling import images
+from groundling.errors import DataError
+from groundling.images import open_image, stored_box
+from groundling.report.picture import LARGEST, PALETTE, draw
+from groundling.types import Box, GroundedCaption, Link
+
+
+def box_of_black(image: Image.Image) -> Box:
+    rows, columns = np.nonzero(np.asarray(image.convert("L")) < 128)
+    return float(columns.min()), float(rows.min()), float(columns.max() + 1), float(rows.max() + 1)
+
+
+@pytest.mark.parametrize("turn", range(1, 9))
+def test_a_box_of_a_turned_photo_is_known_in_its_stored_pixels_too(turn: int, tmp_path: Path) -> None:
+    stored = Image.new("RGB", (60, 40), "white")
+    stored.paste((0, 0, 0), (5, 10, 30, 20))
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = turn
+    stored.save(tmp_path / "photo.png", exif=exif)
+    shown = box_of_black(open_image(tmp_path / "photo.png"))
+    assert stored_box(tmp_path / "photo.png", shown) == (5, 10, 30, 20)
+
+
+def test_a_heic_photo_is_read_where_pillow_heif_is_installed(tmp_path: Path) -> None:
+    pillow_heif = pytest.importorskip("pillow_heif")
+    pillow_heif.from_pillow(Image.new("RGB", (64, 48), "red")).save(tmp_path / "a.heic")
+    assert open_image(tmp_path / "a.heic").size == (64, 48)
+
+
+def test_without_it_the_photo_is_named_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "_readable", lambda: ("JPEG", "PNG"))
+    (tmp_path / "a.heic").write_bytes(b"bytes of a phone")
+    with pytest.raises(DataError, match=r"a\.heic: HEIC photos need pillow-heif: pip install 'groundling\[heic\]'"):
+        open_image(tmp_path / "a.heic")
+
+
+def caption(*boxes: Box) -> GroundedCaption:
+    words = tuple("abcdefgh"[: len(boxes)])
+    spans = tuple((2 * i, 2 * i + 1) for i in range(len(words)))
+    links = tuple(Link(i, spans[i], box, 0.9, evidence=0.9) for i, box in enumerate(boxes))
+    return GroundedCaption("x", " ".join(words), words, spans, links)
+
+
+def test_letters_grow_with_the_picture_and_the_picture_has_a_largest_size() -> None:
+    strip = {}
+    for side in (640, 2000, 6000):
+        drawn = draw(Image.new("RGB", (side, side), "white"), caption((0, 0, side / 2, side / 2)))
+        assert drawn.width == min(side, LARGEST)
+        strip[side] = (drawn.height - drawn.width) / drawn.width
+    assert strip[2000] == pytest.approx(strip[640], rel=0.1)
+    assert strip[6000] == pytest.approx(strip[640], rel=0.1)
+
+
+def test_of_two_equal_boxes_both_are_seen() -> None:
+    drawn = draw(Image.new("RGB", (640, 480), "white"), caption((100, 100, 400, 400), (100, 100, 400, 400)))
+    colours = {colour for _, colour in drawn.crop((0, 0, 640, 480)).getcolors() or ()}
+    assert {tuple(int(name[i : i + 2], 16) for i in (1, 3, 5)) for name in PALETTE[:2]} <= colours
+
+
+def test_the_public_names_are_shown_before_they_are_used() -> None:
+    assert {"load", "load_grounder", "draw", "GroundedCaption"} <= set(dir(groundling))
