@@ -173,7 +173,9 @@ def check_manifest(folder: Path, required: bool = False) -> bool:
     sums = _manifest(folder)
     if sums is None:
         if required:
-            raise DataError(f"{folder / MANIFEST} is missing, so nothing vouches for the model; install groundling anew")
+            raise DataError(
+                f"{folder / MANIFEST} is missing, so nothing vouches for the model; install groundling anew"
+            )
         return False
     for name, accepted in sums.items():
         if not (folder / name).is_file():

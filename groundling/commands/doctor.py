@@ -311,7 +311,9 @@ def show(sections: dict[str, Section], ok: bool) -> None:
         console.print(f"[bold]{name}[/bold]")
         width = max(map(len, section.facts), default=0)
         for key, value in section.facts.items():
-            console.print(f"  {key:<{width}}  {escape(f'{value:,}' if isinstance(value, int) else printable(str(value)))}")
+            console.print(
+                f"  {key:<{width}}  {escape(f'{value:,}' if isinstance(value, int) else printable(str(value)))}"
+            )
         if section.rows:
             told = [column for column in section.rows[0] if any(row[column] for row in section.rows)]
             table = Table(box=None, padding=(0, 0, 0, 2))

@@ -1,8 +1,9 @@
 """Pickles that hold nothing but plain data: lists, dictionaries, strings and numbers, as RefCOCO was published.
 
 A pickle is a program. Before it runs, its steps are read one by one: each must be one of those that build plain data,
-and none may name a place of the memo so far away that the memo alone takes all memory. What it has built must be a tree:
-lists inside of which the same list stands again and again are small on the disk and endless to whoever walks through.
+and none may name a place of the memo so far away that the memo alone takes all memory. What it has built must be a
+tree: lists inside of which the same list stands again and again are small on the disk and endless to walk
+through.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ _FIXED = re.compile(  # steps of a known length: marks, numbers, containers, and
     rb"(?s:[(.012Nadelstu}\])\x85-\x89\x94]|\x80.|\x95.{8}|J.{4}|K.|M..|G.{8}|[hq].|j...\x00|r...\x00"
     rb"|[IFL][^\n]{0,100}\n|[gp][0-9]{1,7}\n|[SV][^\n]*\n)+"
 )
-_LENGTHS = {b"T": 4, b"U": 1, b"X": 4, b"\x8a": 1, b"\x8c": 1, b"\x8d": 8}  # steps that carry bytes -> bytes of the count
+_LENGTHS = {
+    b"T": 4,
+    b"U": 1,
+    b"X": 4,
+    b"\x8a": 1,
+    b"\x8c": 1,
+    b"\x8d": 8,
+}  # steps that carry bytes -> bytes of the count
 _REFUSED = b"cio\x93PQR\x81\x92b"  # ask for classes, functions or objects outside: the unpickler says for which
 
 
@@ -78,7 +86,8 @@ def _check_tree(value: Any, size: int) -> None:
                 item.encode()  # UnicodeEncodeError, a ValueError, for half a character
                 characters += len(item)
             elif isinstance(item, list | tuple | dict):
-                if id(item) in seen and item:
+                flat = isinstance(item, tuple) and not any(isinstance(x, list | tuple | dict) for x in item)
+                if id(item) in seen and item and not flat:
                     raise ValueError("the same list stands in two places")
                 seen.add(id(item))
                 below += [*item, *item.values()] if isinstance(item, dict) else item

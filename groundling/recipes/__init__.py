@@ -229,11 +229,11 @@ def load(folder: Path | str) -> Model:
 
 def _described(path: Path) -> Model:
     """The model that `model.json` describes, without weights yet."""
+    from groundling.files import read_bytes
     from groundling.regions import fingerprints
     from groundling.regions.records import Layout
     from groundling.text.classes import Classes
     from groundling.text.vocab import Vocabulary
-    from groundling.files import read_bytes
     from groundling.training.meta_init import MetaInit
 
     try:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from groundling.errors import DataError
 from groundling.regions import records
 from groundling.regions.files import DATA, INDEX, body_is_sound, header_at, mapped_index
+from groundling.regions.fingerprints import from_json
 from groundling.regions.records import RECORD, Header, Index, Layout
 from groundling.regions.writer import Writer
 from groundling.tensors import Regions

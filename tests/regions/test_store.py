@@ -19,8 +19,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from groundling.files import LOCK
 from groundling.errors import DataError, GroundlingError, RegionMismatch
+from groundling.files import LOCK
 from groundling.regions import records
 from groundling.regions.files import DATA, INDEX
 from groundling.regions.fingerprints import require

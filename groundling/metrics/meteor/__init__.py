@@ -98,7 +98,9 @@ def _best(said: list[list[str]], true: list[list[list[str]]], lexicon: Lexicon, 
     counts = [len(texts) for texts in true]
     pairs = list(zip((c for c, n in zip(captions, counts, strict=True) for _ in range(n)), references, strict=True))
     rows = _unbroken(
-        np.array([_count(*pair, matches) for some in _portions(pairs, matcher) for pair, matches in _aligned(some, matcher)])
+        np.array(
+            [_count(*pair, matches) for some in _portions(pairs, matcher) for pair, matches in _aligned(some, matcher)]
+        )
     )
     scores, best, first = score(rows), [], 0
     for n in counts:

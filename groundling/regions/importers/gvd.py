@@ -66,7 +66,9 @@ def _ids(path: Path) -> tuple[list[str], bool]:
             f"{path}: needs a list of images or videos with ids: {type(error).__name__}: {error}"
         ) from error
     if wrong := next((id for id in ids if not id or set("/\\\0") & set(id)), None):
-        raise DataError(f"{path}: the id {wrong[:60]!r} is not the name of a file: features are looked for in one folder")
+        raise DataError(
+            f"{path}: the id {wrong[:60]!r} is not the name of a file: features are looked for in one folder"
+        )
     return ids, video
 
 
