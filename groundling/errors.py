@@ -20,5 +20,5 @@ class RegionMismatch(GroundlingError):
 
 
 def printable(text: str) -> str:
-    """The text as a terminal may have it: control characters, of file names say, and what no encoding holds, escaped."""
+    """The text as a terminal may have it: control characters and what no encoding holds are escaped."""
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)

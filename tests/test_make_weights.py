@@ -14,6 +14,7 @@ from PIL import Image
 
 from groundling import inference, recipes
 from groundling.errors import GroundlingError
+from groundling.files import MANIFEST
 from groundling.inference import calibration
 from groundling.recipes.two_branch import TwoBranch
 from groundling.regions.records import Layout
@@ -88,6 +89,7 @@ def test_weights_of_other_shapes_are_refused(run: Path) -> None:
     about = json.loads((run / recipes.ABOUT).read_text())
     about["fields"]["joint"] = 9
     (run / recipes.ABOUT).write_text(json.dumps(about))
+    (run / MANIFEST).unlink()
     with pytest.raises(GroundlingError, match=f"{recipes.WEIGHTS} is not of the run of its"):
         recipes.load(run)
 

@@ -1,8 +1,9 @@
 """Pickles that hold nothing but plain data: lists, dictionaries, strings and numbers, as RefCOCO was published.
 
 A pickle is a program. Before it runs, its steps are read one by one: each must be one of those that build plain data,
-and none may name a place of the memo so far away that the memo alone takes all memory. What it has built must be a tree:
-lists inside of which the same list stands again and again are small on the disk and endless to whoever walks through.
+and none may name a place of the memo so far away that the memo alone takes all memory. What it has built must be a
+tree: lists inside of which the same list stands again and again are small on the disk and endless to walk
+through.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def _check_tree(value: Any, size: int) -> None:
                 item.encode()  # UnicodeEncodeError, a ValueError, for half a character
                 characters += len(item)
             elif isinstance(item, list | tuple | dict):
-                if id(item) in seen and item:
+                flat = isinstance(item, tuple) and not any(isinstance(x, list | tuple | dict) for x in item)
+                if id(item) in seen and item and not flat:
                     raise ValueError("the same list stands in two places")
                 seen.add(id(item))
                 below += [*item, *item.values()] if isinstance(item, dict) else item

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
+MOST = 4096  # pixels of the longer side
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -15,11 +17,12 @@ if TYPE_CHECKING:
 def heat(regions: Regions, similarity: Tensor, size: tuple[int, int]) -> Tensor:
     """(height, width): for every pixel the mean score of the regions that cover it, 0 to 1 over the image.
 
-    regions: of one image; similarity: (R,) of one phrase; size: width and height of the map.
+    regions: of one image; similarity: (R,) of one phrase; size: width and height of the map, of which no side is
+    made longer than MOST.
     """
     import torch
 
-    width, height = size
+    width, height = (max(1, min(side, MOST * side // max(size))) for side in size)
     real = regions.valid[0]
     scale = torch.tensor([width, height]) / regions.size[0].clamp(min=1)
     boxes = regions.boxes[0][real] * scale.repeat(2)

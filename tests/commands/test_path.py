@@ -258,6 +258,7 @@ def test_a_model_of_imported_regions_asks_for_a_store(
     about = json.loads((model / "model.json").read_text())
     about["fingerprint"]["version"] = "imported"
     (model / "model.json").write_text(json.dumps(about))
+    (model / "manifest.json").unlink()
     assert run("caption", place / "scenes" / "images", "--model", model) == 2
     assert "trained on imported regions (scenes): give --regions STORE" in capsys.readouterr().err
 

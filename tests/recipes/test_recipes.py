@@ -14,6 +14,7 @@ import torch
 
 from groundling.decoding import greedy
 from groundling.errors import DataError, GroundlingError, RegionMismatch
+from groundling.files import MANIFEST
 from groundling.recipes import (
     ABOUT,
     RECIPES,
@@ -192,6 +193,7 @@ def saved(tmp_path: Path) -> Path:
 def change(folder: Path, **fields: Any) -> None:
     about = json.loads((folder / ABOUT).read_text()) | fields
     (folder / ABOUT).write_text(json.dumps({k: v for k, v in about.items() if v is not None}))
+    (folder / MANIFEST).unlink(missing_ok=True)
 
 
 def test_a_folder_without_a_model_says_how_to_make_one(tmp_path: Path) -> None:
@@ -240,6 +242,7 @@ def test_an_unknown_recipe_is_named_with_those_there_are(saved: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000])
 def test_a_description_that_is_no_json_object_is_refused(content: bytes, saved: Path) -> None:
     (saved / ABOUT).write_bytes(content)
+    (saved / MANIFEST).unlink()
     with pytest.raises(DataError, match="does not describe a model"):
         load(saved)
 
@@ -255,6 +258,7 @@ def test_what_is_loaded_is_what_was_saved_down_to_what_is_in_no_file(name: str, 
     save(tmp_path / name, model)
     weights, about = read(tmp_path / name / WEIGHTS)
     write(tmp_path / name / WEIGHTS, {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}, about)
+    (tmp_path / name / MANIFEST).unlink()
     state = torch.get_rng_state()
     found, wanted = (dict(tensors(parts)) for parts in (load(tmp_path / name).parts, kept(model)))
     assert torch.get_rng_state().equal(state)
@@ -298,6 +302,7 @@ def test_loading_imports_no_compiler(saved: Path) -> None:
 
 def test_weights_of_another_model_are_refused(saved: Path) -> None:
     write(saved / WEIGHTS, {"captioner.embed.weight": torch.zeros(3, 3)}, {})
+    (saved / MANIFEST).unlink()
     with pytest.raises(DataError, match="not of the run of its model.json"):
         load(saved)
     (saved / WEIGHTS).unlink()

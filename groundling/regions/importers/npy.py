@@ -1,4 +1,4 @@
-"""NumPy arrays from files of others: no pickles, and no more memory than one image may take, whatever the header says."""
+"""NumPy arrays from files of others: no pickles, and no more memory than one image may take."""
 
 from __future__ import annotations
 
