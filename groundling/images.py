@@ -92,9 +92,9 @@ def stored_box(path: Path | str, box: tuple[float, float, float, float]) -> tupl
         turn = _orientation(image)
     width, height = image_size(path)  # as shown
     left, top, right, bottom = box
-    if turn in (2, 3, 7, 8):
+    if turn in (2, 3, 6, 7):
         left, right = width - right, width - left
-    if turn in (3, 4, 6, 7):
+    if turn in (3, 4, 7, 8):
         top, bottom = height - bottom, height - top
     return (top, left, bottom, right) if turn >= 5 else (left, top, right, bottom)
 
