@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,7 +99,7 @@ def test_a_recipe_of_an_installed_package_has_a_name_flags_and_models(
     points = "[groundling.recipes]\npointed = theirs:Sharp\nupdown = theirs:Sharp\nbroken = theirs:Nothing\n"
     (site / "theirs-1.0.dist-info" / "entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(str(site))
-    importlib.metadata.MetadataPathFinder.invalidate_caches()
+    importlib.invalidate_caches()
     _registry.installed.cache_clear()
     made = recipe_class("pointed")
     assert made.__module__ == "theirs" and recipe_name(made(**SMALL)) == "pointed"
