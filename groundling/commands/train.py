@@ -53,7 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     recipes = parser.add_subparsers(dest="recipe", metavar="RECIPE", required=True)
     for name in (*RECIPES, *installed(), *files):
-        description, fields = _config.read(files.get(name, name))
+        try:
+            description, fields = _config.read(files.get(name, name))
+        except GroundlingError as error:  # of another package: no reason not to train others
+            if name not in installed():
+                raise
+            recipes.add_parser(name, help=str(error).replace("%", "%%"), **_how(str(error)))
+            continue
         first = description.partition("\n")[0]
         _add_recipe(recipes.add_parser(name, help=first, **_how(description)), name, fields)
     for old, name in OLD_RECIPES.items():  # not in the list of --help

@@ -137,7 +137,7 @@ def _scores(
             return before
         logger.info("%s is of another version: scored again", path)
     captioner = inference.load(folder, str(_device(bench)))
-    scores = list(_judged(captioner, bench.split, data, evaluator, store))
+    scores = list(_judged(captioner, bench.split, data, evaluator, store, table.beam))
     if table.self_retrieval and "captioner" in captioner.model.recipe.saved_modules:
         scores += _self_retrieval(captioner, evaluator, store)
     with saved(path) as file:
@@ -153,7 +153,12 @@ def _read(path: Path) -> list[Score]:
 
 
 def _judged(
-    captioner: inference.GroundedCaptioner, split: str, data: Dataset, evaluator: CaptionEvaluator, store: Store
+    captioner: inference.GroundedCaptioner,
+    split: str,
+    data: Dataset,
+    evaluator: CaptionEvaluator,
+    store: Store,
+    beam: int,
 ) -> Iterator[Score]:
     """Attention accuracy; captions and links of a captioner; phrases that a matcher or grounder finds."""
     model, device = captioner.model, captioner.device
@@ -161,7 +166,8 @@ def _judged(
         found = attention_accuracy(model, data, store, split, device=device)
         yield from (replace(statistics.score(), name="attention") for statistics in found.statistics().values())
     if "captioner" in model.recipe.saved_modules:
-        said = list(captioner.caption([example.id for example in evaluator.examples], regions=store))
+        ids = [example.id for example in evaluator.examples]
+        said = list(captioner.caption(ids, inference.BeamSearch(beam), regions=store))
         yield from evaluator(said, METRICS).scores
     elif not isinstance(model.parts.matcher, Grounder):
         yield from (one.score() for one in both_ways(model, data.split(split), store, device, split))

@@ -33,7 +33,7 @@ from groundling.types import Score, Vocab
 
 if TYPE_CHECKING:
     from groundling.objectives.cross_entropy import cross_entropy
-    from groundling.recipes._captioning import aware_updown, forced, sampled, updown
+    from groundling.recipes._captioning import build_aware_updown, build_updown, forced, sampled
     from groundling.recipes._types import (
         Batch,
         CaptionerParts,
@@ -88,7 +88,7 @@ __all__ = [
     "UpDownTraining",
     "Vocab",
     "WEIGHTS",
-    "aware_updown",
+    "build_aware_updown",
     "builds_model",
     "cross_entropy",
     "forced",
@@ -99,11 +99,11 @@ __all__ = [
     "renamed",
     "sampled",
     "save",
-    "updown",
+    "build_updown",
 ]
 _HOME = {  # what needs torch is found on first use, so that help stays quick
     "objectives.cross_entropy": ("cross_entropy",),
-    "recipes._captioning": ("aware_updown", "forced", "sampled", "updown"),
+    "recipes._captioning": ("build_aware_updown", "forced", "sampled", "build_updown"),
     "recipes._types": (
         *("Batch", "CaptionerParts", "Classes", "Clock", "GuidedParts", "Layout", "Losses", "Parts", "Stage", "Tensor"),
         "UpDownParts",

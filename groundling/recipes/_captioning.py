@@ -27,14 +27,14 @@ def sampled(m: UpDownParts, batch: Batch, share: float, clock: Clock) -> Decodin
     return decoding
 
 
-def updown(size: UpDownSize, vocab: Vocab, layout: Layout) -> UpDown:
+def build_updown(size: UpDownSize, vocab: Vocab, layout: Layout) -> UpDown:
     """Up-Down on plain regions."""
     encoder = Plain(layout.dim, size.hidden, size.dropout)
     attend = Additive(size.hidden, size.attention)
     return UpDown(len(vocab), encoder, attend, size.hidden, size.embed, size.dropout)
 
 
-def aware_updown(
+def build_aware_updown(
     size: AwareSize,
     vocab: Vocab,
     layout: Layout,

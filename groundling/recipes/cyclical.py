@@ -37,7 +37,7 @@ from groundling.models.localizer import Localizer, perceptron
 from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import AwareSize, Count, ModelRecipe, PlateauTraining, Share, TrainingContext
-from groundling.recipes._captioning import aware_updown, forced
+from groundling.recipes._captioning import build_aware_updown, forced
 from groundling.recipes._types import Batch, CaptionerParts, Classes, Clock, Layout, Parts, Stage, Tensor, UpDownParts
 from groundling.tensors import Decoding, EncodedImage
 from groundling.types import Vocab
@@ -62,7 +62,7 @@ class Cyclical(AwareSize, PlateauTraining, ModelRecipe):
     lr: float = 1e-4  # learning rate of Adam, at the beginning of both stages
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        captioner = aware_updown(self, vocab, layout, classes)
+        captioner = build_aware_updown(self, vocab, layout, classes)
         ask = perceptron(self.hidden if self.of_hidden else self.embed, self.attention, self.layers)
         return Parts(captioner=captioner, localizer=Localizer(ask))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from groundling.errors import GroundlingError
 from groundling.models.multihead import MultiHead as Attention
 from groundling.recipes import BranchTraining, CrossEntropyRecipe
-from groundling.recipes._captioning import aware_updown
+from groundling.recipes._captioning import build_aware_updown
 from groundling.recipes._types import Classes, Layout, Parts, Vocab
 
 
@@ -33,4 +33,4 @@ class Multihead(BranchTraining, CrossEntropyRecipe):
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         attend = Attention(self.hidden, self.attention, self.heads)
-        return Parts(captioner=aware_updown(self, vocab, layout, classes, attend, coupled=bool(self.coupled)))
+        return Parts(captioner=build_aware_updown(self, vocab, layout, classes, attend, coupled=bool(self.coupled)))

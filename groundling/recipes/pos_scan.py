@@ -22,7 +22,7 @@ from groundling.recipes import (
     TrainingContext,
     UpDownTraining,
 )
-from groundling.recipes._captioning import sampled, updown
+from groundling.recipes._captioning import build_updown, sampled
 from groundling.recipes._teachers import guidance, teacher
 from groundling.recipes._types import Batch, Classes, Clock, Layout, Parts, Tensor, UpDownParts, Vocab, nn
 from groundling.tensors import Matcher
@@ -39,7 +39,7 @@ class PosScan(UpDownTraining, CrossEntropyRecipe):
     lam1_reverse: float = 0.0  # weight of KL(captioner ‖ guide), as printed in eq. 15
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        return Parts(captioner=updown(self, vocab, layout))
+        return Parts(captioner=build_updown(self, vocab, layout))
 
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         return {"guide": teacher(self.guide, context)}

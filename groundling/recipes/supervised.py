@@ -34,7 +34,7 @@ from groundling.objectives.attention_truth import (
 )
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import BoxSupervision, CrossEntropyRecipe, UpDownTraining
-from groundling.recipes._captioning import sampled, updown
+from groundling.recipes._captioning import build_updown, sampled
 from groundling.recipes._types import Batch, Classes, Clock, Layout, Parts, Tensor, UpDownParts, Vocab
 
 
@@ -43,7 +43,7 @@ class Supervised(BoxSupervision, UpDownTraining, CrossEntropyRecipe):
     uses_boxes: ClassVar[bool] = True
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        return Parts(captioner=updown(self, vocab, layout))
+        return Parts(captioner=build_updown(self, vocab, layout))
 
     def xe(self, m: UpDownParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         said = sampled(m, batch, self.sampling, clock)

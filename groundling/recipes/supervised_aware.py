@@ -22,7 +22,7 @@ from groundling.models.encoders import GroundingAware
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.objectives.region_classes import region_cross_entropy
 from groundling.recipes import AwareSize, BoxSupervision, ModelRecipe, PlateauTraining, TrainingContext
-from groundling.recipes._captioning import aware_updown, forced
+from groundling.recipes._captioning import build_aware_updown, forced
 from groundling.recipes._types import Batch, Classes, Clock, Layout, Losses, Parts, Stage, Tensor, UpDownParts, Vocab
 from groundling.recipes.supervised import supervision
 
@@ -34,7 +34,7 @@ class SupervisedAware(BoxSupervision, AwareSize, PlateauTraining, ModelRecipe):
     uses_boxes: ClassVar[bool] = True
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        return Parts(captioner=aware_updown(self, vocab, layout, classes))
+        return Parts(captioner=build_aware_updown(self, vocab, layout, classes))
 
     def stages(self, context: TrainingContext) -> list[Stage]:
         return [self.stage("xe", self.losses(class_of_word(context.vocab, context.classes)))]

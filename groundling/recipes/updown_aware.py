@@ -16,11 +16,11 @@ We depart from the paper in W_c, which is learned with the rest instead of taken
 from dataclasses import dataclass
 
 from groundling.recipes import AwareSize, CrossEntropyRecipe, PlateauTraining
-from groundling.recipes._captioning import aware_updown
+from groundling.recipes._captioning import build_aware_updown
 from groundling.recipes._types import Classes, Layout, Parts, Vocab
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpdownAware(AwareSize, PlateauTraining, CrossEntropyRecipe):
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        return Parts(captioner=aware_updown(self, vocab, layout, classes))
+        return Parts(captioner=build_aware_updown(self, vocab, layout, classes))

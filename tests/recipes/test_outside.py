@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +11,7 @@ import planted
 import pytest
 
 from groundling.cli import main
+from groundling.commands import _parser
 from groundling.errors import DataError, GroundlingError
 from groundling.recipes import _config, _registry, builds_model, load, recipe_class, recipe_name
 from groundling.recipes._registry import from_file
@@ -66,8 +67,6 @@ def test_flags_and_help_of_a_file_come_from_its_fields(sharp: Path, capsys: pyte
 
 
 def test_the_command_line_hands_the_flags_of_a_file_to_its_recipe(sharp: Path) -> None:
-    from groundling.commands import _parser
-
     words = ["train", str(sharp), "--data", "d", "--regions", "r", "--out", "o", "--entropy", "0.5", "--no-nouns-only"]
     args = _parser(words).parse_args(words)
     assert (args.config_entropy, args.config_nouns_only, args.config_hidden) == (0.5, False, 512)
@@ -100,7 +99,7 @@ def test_a_recipe_of_an_installed_package_has_a_name_flags_and_models(
     points = "[groundling.recipes]\npointed = theirs:Sharp\nupdown = theirs:Sharp\nbroken = theirs:Nothing\n"
     (site / "theirs-1.0.dist-info" / "entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(str(site))
-    importlib.metadata.MetadataPathFinder.invalidate_caches()
+    importlib.invalidate_caches()
     _registry.installed.cache_clear()
     made = recipe_class("pointed")
     assert made.__module__ == "theirs" and recipe_name(made(**SMALL)) == "pointed"
@@ -108,6 +107,9 @@ def test_a_recipe_of_an_installed_package_has_a_name_flags_and_models(
     assert "entropy" in [field.name for field in _config.read("pointed")[1]]
     with pytest.raises(GroundlingError, match="the recipe broken of theirs cannot be used.*reinstall"):
         recipe_class("broken")
+    assert main(["train", "broken"]) == 2  # which is no reason not to train others
+    words = ["train", "pointed", "--data", "d", "--regions", "r", "--out", "o", "--entropy", "2"]
+    assert _parser(words).parse_args(words).config_entropy == 2
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,17 @@ def test_all_methods_of_a_contrastive_table_keep_their_last_weights() -> None:
     assert recipe_class("contrastive")().stage("cl", losses).watch == "cider-d"  # type: ignore[attr-defined]
 
 
+def test_the_table_of_coco_has_its_own_sizes_schedules_and_beam() -> None:
+    coco = table("pos-scan-table-4")
+    assert coco.beam == 3 and table("pos-scan-table-2").beam == 1
+    jobs = {job.name: job for job in coco.order(coco.rows)}
+    assert jobs and all(name.startswith("coco-") for name in jobs)
+    assert jobs["coco-kl-pos-scan"].config["hidden"] == 1024
+    assert jobs["coco-kl-pos-scan"].config["guide"] == "@coco-pos-scan"
+    assert jobs["coco-kl-pos-scan-reward-scan"].start == "coco-kl-pos-scan"
+    assert jobs["coco-scan"].config == {"lr": 5e-4, "epochs": 20 * 5, "decay_every": 10 * 5}
+
+
 def test_matchers_are_as_released() -> None:
     """128 captions in a batch, one of an image; nouns alone share the attention. An epoch shows one caption of five."""
     for made in (MatcherScan(), MatcherPosScan()):

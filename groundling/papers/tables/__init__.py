@@ -79,6 +79,7 @@ class Table:
     jobs: tuple[Job, ...]
     rows: tuple[Row, ...]
     note: str = ""  # printed below
+    beam: int = 1  # width of the beam search for captions; 1: greedy
 
     @property
     def self_retrieval(self) -> bool:
