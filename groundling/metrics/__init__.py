@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from groundling.metrics.cider import DocumentFrequency as DocumentFrequency
     from groundling.metrics.classification import Proposals as Proposals
     from groundling.metrics.classification import region_classification as region_classification
+    from groundling.metrics.coco_style import Bleu as Bleu
+    from groundling.metrics.coco_style import Cider as Cider
+    from groundling.metrics.coco_style import COCOEvalCap as COCOEvalCap
+    from groundling.metrics.coco_style import Meteor as Meteor
+    from groundling.metrics.coco_style import PTBTokenizer as PTBTokenizer
+    from groundling.metrics.coco_style import Rouge as Rouge
+    from groundling.metrics.coco_style import Spice as Spice
     from groundling.metrics.diversity import score_diversity as score_diversity
     from groundling.metrics.diversity import self_retrieval as self_retrieval
     from groundling.metrics.evaluation import Evaluation as Evaluation
@@ -43,6 +50,13 @@ _HOME = {
     "DocumentFrequency": "metrics.cider",
     "Proposals": "metrics.classification",
     "region_classification": "metrics.classification",
+    "Bleu": "metrics.coco_style",
+    "COCOEvalCap": "metrics.coco_style",
+    "Cider": "metrics.coco_style",
+    "Meteor": "metrics.coco_style",
+    "PTBTokenizer": "metrics.coco_style",
+    "Rouge": "metrics.coco_style",
+    "Spice": "metrics.coco_style",
     "score_diversity": "metrics.diversity",
     "self_retrieval": "metrics.diversity",
     "Evaluation": "metrics.evaluation",
