@@ -8,9 +8,10 @@ Zhou et al., More Grounded Image Captioning by Distilling Image-Text Matching Mo
 β: attention of the captioner.  α: of the guide, a matcher that was trained before (`matcher_pos_scan`, or
 `matcher_scan` to compare), is frozen, and leaves no trace in the model.  The second stage, eq. 17 to 19, is `scst`.
 
-We depart from (15) as the authors' code does. It computes KL(α ‖ β); the direction that is printed is weighted by
-`lam1_reverse` here. Both terms are means, over the words and over the nouns of the batch, instead of sums. A noun that
-the guide does not place does not count.
+The paper's: (15), λ1 = 0.1; KL(β ‖ α) as printed is weighted by `lam1_reverse`.
+The released code's: KL(α ‖ β), weighted by `lam1`; means over the words and over the nouns of the batch, instead of
+sums; scheduled sampling up to 0.25 (`--sampling 0.25`, as in the rows of the tables here).
+Ours: a noun that the guide does not place does not count.
 """
 
 from dataclasses import dataclass
