@@ -12,6 +12,8 @@ from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from groundling.commands.flag_types import Renamed
+
 if TYPE_CHECKING:
     from groundling.inference import DecodingSettings, GroundedCaptioner
     from groundling.types import Example, GroundedCaption
@@ -59,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="W",
         help="how much the grounder counts against the captioner's own attention, from 0 to 1 (default 0.5)",
     )
-    parser.add_argument("--trust", dest="grounder_weight", type=float, help=argparse.SUPPRESS)  # its name in 0.1
+    parser.add_argument("--trust", dest="grounder_weight", type=float, action=Renamed, now="--grounder-weight")
     parser.add_argument("--regions", metavar="STORE", help="regions of the data set; made on the fly without it")
     parser.add_argument("--frames", type=int, metavar="N", help="of a video file (default 10)")
     parser.add_argument("--split", help="only this split of the data set")

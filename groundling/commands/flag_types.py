@@ -1,9 +1,11 @@
-"""Whole numbers on the command line, as types of flags."""
+"""What flags of several commands share: whole numbers as types, and names of an earlier version."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
+from typing import Any
 
 
 def whole(least: int) -> Callable[[str], int]:
@@ -33,3 +35,18 @@ def listed(least: int) -> Callable[[str], list[int]]:
         return found
 
     return parse
+
+
+class Renamed(argparse.Action):
+    """A flag by its name of an earlier version: not in --help, works for one more version, and tells the new name."""
+
+    def __init__(self, option_strings: list[str], dest: str, now: str = "", **kwargs: Any) -> None:
+        kwargs |= {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+        super().__init__(option_strings, dest, **kwargs)
+        self.now = now
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, args: argparse.Namespace, value: Any, option: str | None = None
+    ) -> None:
+        print(f"groundling: {option} is now {self.now}", file=sys.stderr)
+        setattr(args, self.dest, value)

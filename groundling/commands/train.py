@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from groundling.commands.flag_types import Renamed
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
@@ -78,9 +79,7 @@ def _add_recipe(parser: argparse.ArgumentParser, name: str, fields: Sequence[Con
             help=f"{field.help} (default {field.default})".replace("%", "%%"),
         )
     for old, new in OLD_FIELDS.get(name, {}).items():
-        group.add_argument(
-            _flag(old), dest=f"config_{new}", type=types[new], default=argparse.SUPPRESS, help=argparse.SUPPRESS
-        )
+        group.add_argument(_flag(old), dest=f"config_{new}", type=types[new], action=Renamed, now=_flag(new))
 
 
 def _flag(name: str) -> str:
@@ -136,10 +135,12 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import torch
 
-    from groundling.recipes import recipe_class
+    from groundling.recipes import OLD_RECIPES, recipe_class
     from groundling.training.interrupt import Stopped
     from groundling.training.parallel import processes, rank
 
+    if args.recipe in OLD_RECIPES:
+        print(f"groundling: the recipe {args.recipe} is now {OLD_RECIPES[args.recipe]}", file=sys.stderr)
     config = {name.removeprefix("config_"): value for name, value in vars(args).items() if name.startswith("config_")}
     recipe = recipe_class(args.recipe)(**config)
     if args.threads:

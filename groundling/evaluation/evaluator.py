@@ -9,7 +9,7 @@ from pathlib import Path
 
 from groundling.data import evaluator_files
 from groundling.data.dataset import Dataset, load
-from groundling.errors import DataError, GroundlingError
+from groundling.errors import DataError, GroundlingError, MissingExtra
 from groundling.files import parse_json, read_lines, read_text
 from groundling.metrics.evaluation import TEXT_METRICS, Evaluation, by_lemma, evaluate
 from groundling.metrics.predictions import read_captions
@@ -73,7 +73,14 @@ def evaluator_for(
         raise GroundlingError("--grounding: these captions have no links; make them with `groundling caption`")
     if not pointing:
         log.info("these captions have no links: their texts alone are scored")
-    evaluator = replace(CaptionEvaluator.of(data, split, links=pointing, skip_bad=skip_bad), texts=texts)
+    try:
+        evaluator = CaptionEvaluator.of(data, split, links=pointing, skip_bad=skip_bad)
+    except MissingExtra as error:  # the classes of words are made with spaCy, where the data set names none
+        if grounding or not texts:
+            raise
+        log.warning("links are not scored: %s", error)
+        evaluator = CaptionEvaluator.of(data, split, links=False, skip_bad=skip_bad)
+    evaluator = replace(evaluator, texts=texts)
     if grounding and not evaluator.links:
         raise GroundlingError(f"--grounding: nobody drew boxes in {data}")
     if not evaluator.links and not texts:

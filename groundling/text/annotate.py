@@ -95,9 +95,9 @@ def _filled(caption: Caption, row: Row) -> Caption:
 
 
 def _run(sentences: Sequence[tuple[str, ...]], tagger: Tagger) -> Iterator[Row]:
+    nlp = _load(tagger)
     from spacy.tokens import Doc
 
-    nlp = _load(tagger)
     docs = (Doc(nlp.vocab, words=[_shown(token) for token in tokens]) for tokens in sentences)
     tagged = nlp.pipe(docs, batch_size=512)
     for doc in track(tagged, "tagging captions", total=len(sentences), quiet=len(sentences) < 2000):
@@ -116,7 +116,7 @@ def _load(tagger: Tagger) -> Any:
     try:
         import spacy
     except ImportError as error:
-        raise MissingExtra("tags and lemmas need spaCy: pip install 'spacy>=3.8,<3.9'") from error
+        raise MissingExtra("tags and lemmas need spaCy: pip install 'groundling[train]'") from error
     return spacy.load(tagger.name if tagger.name != PACKAGED else checked_folder(tagger), exclude=UNUSED)
 
 
