@@ -121,7 +121,7 @@ def table(walk: Walk) -> str:
 def _purpose(file: str) -> str:
     docstring = ast.get_docstring(ast.parse((PACKAGE / file).read_text(encoding="utf-8"))) or ""
     first = " ".join(docstring.split("\n\n")[0].split())
-    return re.split(r"(?<! al)[.] ", first)[0].rstrip(".").replace("|", "\\|")
+    return re.split(r"(?<! al)(?<! eq)[.] ", first)[0].rstrip(".").replace("|", "\\|")
 
 
 def section(name: str, page: str) -> str:
