@@ -14,7 +14,7 @@ from groundling import inference
 from groundling.cli import main
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import calibration
-from groundling.inference.grounder import as_caption
+from groundling.inference.grounder import as_caption, best_similarity
 from groundling.report.picture import draw
 
 TINY = ["--joint", 16, "--embed", 8, "--hidden", 8, "--epochs", 1, "--batch", 8, "--min-count", 1, "--distill", 0]
@@ -119,9 +119,10 @@ def test_an_image_without_regions_has_no_place_for_anything(place: Path, picture
     """The store of a detector that found nothing in it; in a sum over images its evidence is the least there is."""
     model = inference.load_grounder(place / "model")
     none = model.regions(picture).first(0)
-    assert model.rank(none, [["dog"], ["red", "ball"]]).evidence.tolist() == [-1, -1]
+    ranking = model.rank(none, [["dog"], ["red", "ball"]])
+    assert best_similarity(ranking.similarity).tolist() == [-1, -1]
     with pytest.raises(GroundlingError, match="no regions"):
-        model.place(none, "a dog")
+        model.ground_regions(none, "a dog")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"format": 1, "calibration": {"x": [1], "p": [3]}}'])
