@@ -142,12 +142,11 @@ def mentions(caption: str, synonyms: Mapping[str, str], names: Mapping[str, str]
     """The objects that a caption speaks of, in order. `names`: `long_names_of` the synonyms, the longest is taken."""
     words = [singular(token) for token in tokens(caption)]
     whole = {**MERGED, **(names or {})}
+    sizes = range(LONGEST, 1, -1) if names else (2,)
     merged: list[tuple[str, int]] = []
     i = 0
     while i < len(words):
-        size = next(
-            (n for n in range(LONGEST, 1, -1) if " ".join(words[i : i + n]) in whole and i + n <= len(words)), 1
-        )
+        size = next((n for n in sizes if " ".join(words[i : i + n]) in whole and i + n <= len(words)), 1)
         merged.append((whole.get(" ".join(words[i : i + size]), words[i]), i))
         i += size
     about_toilet = any(word == "toilet" for word, _ in merged)  # its seat is no chair
