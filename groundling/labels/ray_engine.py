@@ -71,7 +71,8 @@ def _labelled(ray: Any, job: Job, shards: Sequence[Shard], workers: int) -> Iter
 
 
 def _connect(ray: Any, address: str, workers: int) -> None:
-    about: dict[str, Any] = {"address": address} if address else {"num_cpus": max(2, workers)}
+    alone: dict[str, Any] = {"num_cpus": max(2, workers), "include_dashboard": False}
+    about = {"address": address} if address else alone
     here = {"env_vars": {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}}
     try:
         ray.init(**about, runtime_env=here, log_to_driver=False, logging_level=logging.WARNING)

@@ -15,6 +15,26 @@ from groundling.labels import engine, ray_engine
 from groundling.labels.inputs import shards
 
 
+def actors() -> list[int]:
+    """Processes of Ray actors that descend from this one."""
+    parents, found = {}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"MapWorker" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except OSError:  # it has ended
+            continue
+    return sorted(pid for pid in found if os.getpid() in ancestors(pid, parents))
+
+
+def ancestors(pid: int, parents: dict[int, int]) -> set[int]:
+    seen: set[int] = set()
+    while (pid := parents.get(pid, 0)) > 1 and pid not in seen:
+        seen.add(pid)
+    return seen
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_ray_writes_the_same_bytes_though_a_worker_is_killed(
@@ -35,13 +55,9 @@ def test_ray_writes_the_same_bytes_though_a_worker_is_killed(
         folder = tmp_path / "ray" / engine.SHARDS
         while not list(folder.glob("*.jsonl")):
             time.sleep(0.02)
-        from ray.util.state import list_actors
-
-        for actor in list_actors(filters=[("state", "=", "ALIVE")]):
-            if "MapWorker" in actor.class_name and actor.pid:
-                os.kill(actor.pid, signal.SIGKILL)
-                killed.append(actor.pid)
-                return
+        for pid in actors()[:1]:
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
