@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import mimetypes
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from groundling.serve.guard import Guard, names_of
 from groundling.serve.metrics import Metrics
 from groundling.serve.models import Models
 from groundling.serve.problems import Problem, bad
-from groundling.serve.review import Reviews, decision, list_photos, to_json
+from groundling.serve.review import Reviews, decision, list_photos
 from groundling.serve.searching import MOST, Search
 from groundling.serve.service import NDJSON, PARSERS, Service, content_type, while_wanted
 from groundling.serve.settings import Settings
@@ -172,16 +173,14 @@ class Site:
             fields = Fields(parse_json(content), self.settings.limits)
         decided = decision(fields, self.photos, time.time())
         count = await asyncio.shield(asyncio.to_thread(reviews.add, decided))
-        return JSONResponse({"accepted": to_json(decided), "count": count}, status_code=201)
+        return JSONResponse({"accepted": asdict(decided), "count": count}, status_code=201)
 
     async def _decided(self, request: Request) -> Response:
         image = request.query_params.get("image", "")
-        return JSONResponse({"image": image, "decisions": [to_json(d) for d in self._kept().of(image)]})
+        return JSONResponse({"image": image, "decisions": [asdict(d) for d in self._kept().of(image)]})
 
     async def _export(self, request: Request) -> Response:
-        import json
-
-        lines = [json.dumps(to_json(d)) + "\n" for d in list(self._kept().latest.values())]
+        lines = [json.dumps(asdict(d)) + "\n" for d in list(self._kept().latest.values())]
         headers = {"Content-Type": NDJSON, "Content-Disposition": 'attachment; filename="reviews.jsonl"'}
         return Response("".join(lines), headers=headers)
 

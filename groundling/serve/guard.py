@@ -168,7 +168,7 @@ class Guard:
         origin = headers.get("origin")
         if method in SAFE or not origin or origin in self.settings.origins:
             return
-        if urlsplit_netloc(origin) != headers.get("host", "").lower():
+        if _authority(origin) != headers.get("host", "").lower():
             detail = (
                 f"scripts of other pages may not ask here; to let them, start the server with --cors {origin[:100]}"
             )
@@ -235,7 +235,7 @@ def _hostname(host: str) -> str:
         return ""
 
 
-def urlsplit_netloc(origin: str) -> str:
+def _authority(origin: str) -> str:
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

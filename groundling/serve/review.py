@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from groundling.errors import DataError, GroundlingError
 from groundling.serve.asks import Fields, as_box
@@ -182,7 +181,3 @@ def list_photos(folder: Path) -> dict[str, Path]:
     if not 0 < len(found) <= MOST_PHOTOS:
         raise GroundlingError(f"{folder} has {len(found)} photos; a review takes 1 to {MOST_PHOTOS:,}")
     return found
-
-
-def to_json(decision: Decision) -> dict[str, Any]:
-    return asdict(decision)
