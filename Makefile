@@ -1,8 +1,9 @@
 # Two commands do everything: `make demo` and `make test`. Each makes its own virtual environment on first use.
+# `make attack` runs all damaged inputs and kills, in minutes; `make test` a minute of them.
 # `make weights DATA=FOLDER` trains what is in groundling/weights/ anew, in hours; it goes on where it was stopped.
 PYTHON ?= python3
 
-.PHONY: demo test weights clean
+.PHONY: demo test attack weights clean
 .DEFAULT_GOAL := demo
 
 .venv/installed: pyproject.toml constraints.txt
@@ -23,6 +24,10 @@ test: .venv-test/installed
 	.venv-test/bin/ruff check .
 	.venv-test/bin/mypy
 	.venv-test/bin/pytest
+	.venv-test/bin/python tools/attack.py --seconds 60
+
+attack: .venv-test/installed
+	.venv-test/bin/python tools/attack.py
 
 weights: .venv-test/installed
 	@test -n "$(DATA)" || { echo "name the data set: make weights DATA=FOLDER"; exit 2; }
