@@ -1,10 +1,11 @@
 # Two commands do everything: `make demo` and `make test`. Each makes its own virtual environment on first use.
+# `make attack` runs all damaged inputs and kills, in minutes; `make test` a minute of them.
 # `make docs` builds the documentation into site/. `make hooks` runs the checks of `make test` at each commit and push.
 # `make weights EVERYDAY=FOLDER FLICKR8K=FOLDER` trains what is in groundling/weights/ anew, in hours; it goes on where it
 # was stopped.
 PYTHON ?= python3
 
-.PHONY: demo test hooks docs weights clean
+.PHONY: demo test attack hooks docs weights clean
 .DEFAULT_GOAL := demo
 
 .venv/installed: pyproject.toml constraints.txt
@@ -30,6 +31,10 @@ test: .venv-test/installed
 	.venv-test/bin/ruff check .
 	.venv-test/bin/mypy
 	.venv-test/bin/pytest
+	.venv-test/bin/python tools/attack.py --seconds 60
+
+attack: .venv-test/installed
+	.venv-test/bin/python tools/attack.py
 
 hooks: .venv-test/installed
 	.venv-test/bin/pre-commit install

@@ -94,9 +94,9 @@ def test_who_holds_a_folder_is_named_and_its_death_frees_it(tmp_path: Path) -> N
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout is not None and other.stdout.readline() == "in\n"
-        with pytest.raises(GroundlingError, match=rf"another process \({other.pid}.*is writing to the run"):
-            with files.locked(tmp_path, "the run"):
-                pass
+        told = rf"another process \({other.pid}.*is writing to the run"
+        with pytest.raises(GroundlingError, match=told), files.locked(tmp_path, "the run"):
+            pass
         other.kill()
     with files.locked(tmp_path, "the run"):
         pass

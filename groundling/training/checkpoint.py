@@ -41,7 +41,8 @@ def packed(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
 
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     told = json.dumps(about)
-    return save(plain, {"about": told, "sha256": _checksum(plain, told)})
+    content: bytes = save(plain, {"about": told, "sha256": _checksum(plain, told)})
+    return content
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
@@ -73,7 +74,7 @@ def _checksum(tensors: Mapping[str, Tensor], about: str) -> str:
     seen = sha256(about.encode())
     for name, value in sorted(tensors.items()):
         seen.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        seen.update(value.reshape(-1).view(torch.uint8).numpy() if value.numel() else b"")
+        seen.update(value.reshape(-1).view(torch.uint8).numpy().data if value.numel() else b"")
     return seen.hexdigest()
 
 

@@ -85,8 +85,8 @@ def test_unclosed_marks_take_no_square_time() -> None:
 @pytest.mark.parametrize("side", [10**400, -1, 10**7])
 def test_an_image_wider_than_any_is_refused(side: int, tmp_path: Path) -> None:
     (tmp_path / "captions_val.json").write_text(
-        '{"images": [{"id": 1, "file_name": "a.jpg", "width": %d, "height": 5}],'
-        ' "annotations": [{"id": 1, "image_id": 1, "caption": "A dog."}]}' % side
+        f'{{"images": [{{"id": 1, "file_name": "a.jpg", "width": {side}, "height": 5}}],'
+        ' "annotations": [{"id": 1, "image_id": 1, "caption": "A dog."}]}'
     )
     with pytest.raises(DataError, match="captions_val.json: image 1: width: .*expected a number from 0 to 1,000,000"):
         load(tmp_path, annotated=False)

@@ -144,7 +144,7 @@ def _opened(paths: list[Path], sums: Path) -> Table | None:
 def _checksum(table: Table) -> str:
     crc = 0
     for array in table:
-        crc = zlib.crc32(np.ascontiguousarray(array), zlib.crc32(f"{array.dtype} {array.shape}".encode(), crc))
+        crc = zlib.crc32(np.ascontiguousarray(array).data, zlib.crc32(f"{array.dtype} {array.shape}".encode(), crc))
     return f"{crc:08x}"
 
 
