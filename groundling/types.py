@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any, Protocol
 
 from groundling.errors import DataError
@@ -167,6 +168,20 @@ class GroundedCaption:
             return link.evidence < LIKELY
         return link.score * max(1, self.frames) < FAINT  # the frames of a clip share it
 
+    def _repr_html_(self) -> str:
+        """In a notebook: the caption, and a row for each of its links."""
+        rows = [
+            (
+                self.word(link),
+                " ".join(f"{x:.0f}" for x in link.box),
+                f"{link.score:.2f}",
+                "" if link.evidence is None else f"{link.evidence:.2f}",
+                "perhaps made up" if self.weak(link) else "",
+            )
+            for link in self.links
+        ]
+        return f"<p>{escape(self.text)}</p>{html_table(('word', 'box', 'score', 'evidence', ''), rows)}"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: what one line of a captions file holds. Weights are rounded to four digits."""
         row = asdict(self)
@@ -222,6 +237,13 @@ class Score:
 
     def __str__(self) -> str:
         return f"{self.name} = {self.value:.4f} (n = {self.n}) [{self.signature}]"
+
+
+def html_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for notebooks; whatever is in it is shown as text."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
 
 
 def _link(row: Mapping[str, Any]) -> Link:

@@ -68,5 +68,12 @@ def test_of_two_equal_boxes_both_are_seen() -> None:
     assert {tuple(int(name[i : i + 2], 16) for i in (1, 3, 5)) for name in PALETTE[:2]} <= colours
 
 
+def test_a_notebook_shows_a_caption_and_its_boxes_and_no_markup_of_others() -> None:
+    said = caption((10, 20, 30, 40))
+    assert "<td>10 20 30 40</td>" in said._repr_html_()
+    evil = GroundedCaption("x", "<script>", ("<script>",), ((0, 8),), (Link(0, (0, 8), (0, 0, 1, 1), 0.9),))
+    assert "<script>" not in evil._repr_html_()
+
+
 def test_the_public_names_are_shown_before_they_are_used() -> None:
     assert {"load", "load_grounder", "draw", "GroundedCaption"} <= set(dir(groundling))

@@ -37,7 +37,7 @@ from groundling.tensors import Regions, RegionSource
 from groundling.text import words
 from groundling.text.noun_phrases import NounPhrase, noun_phrases
 from groundling.text.wordnet import wordnet
-from groundling.types import PAD, UNK, Box, GroundedCaption, Link, Span
+from groundling.types import PAD, UNK, Box, GroundedCaption, Link, Span, html_table
 
 TEMPERATURE = 0.08  # of p; chosen on the validation split of Flickr8k
 WINDOW = 16  # images that are grounded together
@@ -54,6 +54,13 @@ class GroundedPhrase:
     evidence: float | None  # probability that the phrase is in the image at all
     unknown: tuple[str, ...] = ()  # words of it that the model never saw
     head: str = ""  # its last noun; a compound is one: "fire hydrant"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: one row."""
+        box = " ".join(f"{x:.0f}" for x in self.box) if self.found else ""
+        evidence = "" if self.evidence is None else f"{self.evidence:.2f}"
+        row = (self.phrase, self.result, box, f"{self.score:.2f}", evidence)
+        return html_table(("phrase", "result", "box", "score", "evidence"), [row])
 
     @property
     def result(self) -> str:
