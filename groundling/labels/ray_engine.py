@@ -8,7 +8,6 @@ the file, in one step, and both would write the same.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -73,9 +72,8 @@ def _labelled(ray: Any, job: Job, shards: Sequence[Shard], workers: int) -> Iter
 def _connect(ray: Any, address: str, workers: int) -> None:
     alone: dict[str, Any] = {"num_cpus": max(2, workers), "include_dashboard": False}
     about = {"address": address} if address else alone
-    here = {"env_vars": {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}}
     try:
-        ray.init(**about, runtime_env=here, log_to_driver=False, logging_level=logging.WARNING)
+        ray.init(**about, log_to_driver=False, logging_level=logging.WARNING)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise GroundlingError(f"no Ray cluster at {address or 'this machine'}: {error}") from error
 
