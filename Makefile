@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` and `make test`. Each makes its own virtual environment on first use.
-# `make attack` runs all damaged inputs and kills, in minutes; `make test` a minute of them.
+# `make attack` runs all damaged inputs and kills, in minutes.
 # `make docs` builds the documentation into site/. `make hooks` runs the checks of `make test` at each commit and push.
 # `make weights EVERYDAY=FOLDER FLICKR8K=FOLDER` trains what is in groundling/weights/ anew, in hours; it goes on where it
 # was stopped.
@@ -31,7 +31,6 @@ test: .venv-test/installed
 	.venv-test/bin/ruff check .
 	.venv-test/bin/mypy
 	.venv-test/bin/pytest
-	.venv-test/bin/python tools/attack.py --seconds 60
 
 attack: .venv-test/installed
 	.venv-test/bin/python tools/attack.py

@@ -302,11 +302,12 @@ def _png(folder: Path, caption: GroundedCaption) -> bool:
 
     No two ids give one name: a/b is a%2Fb, as in an address, and % is %25.
     """
+    from groundling.commands.outputs import file_name
     from groundling.errors import DataError
     from groundling.report.picture import draw
 
     try:
-        draw(caption.media, caption).save(folder / f"{caption.id.replace('%', '%25').replace('/', '%2F')}.png")
+        draw(caption.media, caption).save(folder / file_name(caption.id, ".png"), "PNG")
     except (DataError, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
             raise
