@@ -47,10 +47,10 @@ def test_client_and_library_say_the_same(server: Running) -> None:
     for ours, theirs in zip(here, there, strict=True):
         assert theirs.box == pytest.approx(ours.box, abs=0.06)
         assert (theirs.score, theirs.evidence) == pytest.approx((ours.score, ours.evidence), abs=2e-4)
-    assert model.again and model.again.grounder
+    assert model.reranker and model.reranker.grounder
     sentence = "a cat and a dog on a sofa"
     for ours_found, place in zip(
-        model.again.grounder.ground(CAT, sentence), Client(server.url).ground(CAT, sentence), strict=True
+        model.reranker.grounder.ground(CAT, sentence), Client(server.url).ground(CAT, sentence), strict=True
     ):
         assert (place.phrase, place.span, place.found) == (ours_found.phrase, ours_found.span, ours_found.found)
         assert place.box == pytest.approx(ours_found.box, abs=0.06)
@@ -151,7 +151,7 @@ def test_the_document_names_every_address_of_the_api_and_no_other(server: Runnin
 
 
 def test_metrics_count_by_route_and_logs_have_no_word_of_a_request(server: Running) -> None:
-    image(server, "/v1/ground?sentence=a+secretword")
+    image(server, "/v1/ground?sentence=a+secretword+dog")
     server.ask("GET", "/made/up/secretpath")
     text = server.ask("GET", "/metrics").body.decode()
     assert 'groundling_requests_total{method="POST",route="/v1/ground",status="200"}' in text
