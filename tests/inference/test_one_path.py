@@ -127,8 +127,8 @@ def test_the_examples_of_docstrings_run(
     module: object, folder: Path, looking: Path, picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With these models in place of the package's own."""
-    shutil.copytree(folder, tmp_path / "weights" / "captioner")
-    shutil.copytree(looking, tmp_path / "weights" / "grounder")
+    shutil.copytree(folder, tmp_path / "weights" / "everyday" / "captioner")
+    shutil.copytree(looking, tmp_path / "weights" / "everyday" / "grounder")
     monkeypatch.setattr(loading, "SHIPPED", tmp_path / "weights")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()

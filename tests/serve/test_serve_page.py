@@ -65,9 +65,12 @@ class Person:
         return self.browser.find_element("css selector", css)
 
     def until(self, there: Callable[[], Any]) -> Any:
+        """Wait for it; an element that the page draws anew meanwhile is looked for again."""
+        from selenium.common.exceptions import StaleElementReferenceException
         from selenium.webdriver.support.ui import WebDriverWait
 
-        return WebDriverWait(self.browser, 120).until(lambda _: there())
+        wait = WebDriverWait(self.browser, 120, ignored_exceptions=[StaleElementReferenceException])
+        return wait.until(lambda _: there())
 
     def choose_a_photo(self, name: str = "astronaut.jpg") -> None:
         self.one("#file").send_keys(str(PHOTOS / name))
