@@ -33,7 +33,7 @@ def data(tmp_path: Path) -> Path:
     for id in ("1", "2"):
         (root / "Sentences" / f"{id}.txt").write_text(TEXT)
         (root / "Annotations" / f"{id}.xml").write_text(XML)
-        Image.new("RGB", (100, 80)).save(root / "images" / f"{id}.png")
+        Image.new("RGB", (100, 80), (int(id), 0, 0)).save(root / "images" / f"{id}.png")
     (root / "train.txt").write_text("1\n")
     (root / "val.txt").write_text("2\n")
     return root
