@@ -28,6 +28,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("tutorials/*.md")), *s
 SCENES = 24  # drawn instead of hundreds
 SMALL = {"epochs": 1, "hidden": 16, "embed": 16, "attention": 16, "joint": 16, "batch": 8, "min_count": 1}
 MINUTES = ("groundling reproduce ", "groundling train two_branch", "groundling train groundling ", "--source photos")
+MINUTES += ("groundling adapt ",)
 SHELLS = ("python", "console")
 
 
@@ -61,7 +62,8 @@ def place(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def photos_with_captions(place: Path) -> None:
-    """`photo.jpg`, a folder `new` of photos, and `my/data`, photos with a table of captions."""
+    """`photo.jpg`, a folder `new` of photos, and `my/data`, photos with a table of captions; a folder `photos`, and
+    `captions.tsv` and `photos.csv` that speak of its files."""
     (place / "my/data").mkdir(parents=True)
     (place / "new").mkdir()
     rows = ["image\tcaption"]
@@ -72,6 +74,10 @@ def photos_with_captions(place: Path) -> None:
     pictures = sorted((place / "my/data").glob("*.png"))
     for name, picture in zip(("photo.jpg", "new/a.jpg", "new/b.jpg"), pictures, strict=False):
         Image.open(picture).convert("RGB").save(place / name)
+    (place / "photos").mkdir()
+    shutil.copy(place / "photo.jpg", place / "photos/dog.jpg")
+    (place / "captions.tsv").write_text("dog.jpg\ta dog on the grass\n")
+    (place / "photos.csv").write_text("image,caption\nphotos/dog.jpg,a dog on the grass\n")
 
 
 def files_of_evaluators(place: Path) -> None:
@@ -123,6 +129,8 @@ def run_command(command: Command, where: str, capsys: pytest.CaptureFixture[str]
     if words[:2] == ["pip", "install"]:
         return check_extras(words, where)
     assert words[0] == "groundling", f"{where}: {words[0]} is not a command that the tests can run"
+    if words[1] == "serve":  # which ends when it is stopped
+        words = [*words, "--help"]
     capsys.readouterr()
     try:
         code = main(smaller(words[1:]))

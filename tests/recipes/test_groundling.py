@@ -50,7 +50,7 @@ def test_a_captioner_follows_a_grounder_that_saw_no_box_either(tmp_path: Path) -
 
 def test_without_a_guide_it_says_how_to_get_one(tmp_path: Path) -> None:
     dataset, store = planted.make(tmp_path / "store", images=10)
-    with pytest.raises(GroundlingError, match="--guide RUN .*two_branch"):
+    with pytest.raises(GroundlingError, match="--guide RUN.*two_branch"):
         train(SMALL, dataset.split("train"), dataset.split("val"), store, tmp_path / "run")
 
 

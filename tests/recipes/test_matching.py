@@ -36,6 +36,7 @@ from groundling.training.run import train
 from groundling.training.stages import Clock, Parts, Step
 
 SMALL: dict[str, Any] = {"hidden": 64, "embed": 16, "lr": 1e-2, "min_count": 1, "batch": 4, "epochs": 20}
+SMALL |= {"captions_per_image": 5}
 RECIPES: dict[str, type[MatcherScan] | type[MatcherPosScan]] = {"scan": MatcherScan, "pos": MatcherPosScan}
 
 
