@@ -35,6 +35,7 @@ def test_a_model_folder_of_the_earlier_version_loads(tmp_path: Path) -> None:
     [row] = about["finishes"] = about.pop("fine_tuning")
     row["fields"]["judge"] = row["fields"].pop("reward_model")
     (tmp_path / "model.json").write_text(json.dumps(about))
+    (tmp_path / "manifest.json").unlink()
     model = recipes.load(tmp_path)
     assert (model.recipe, model.fine_tuning) == (recipe, made.fine_tuning)
 
@@ -47,7 +48,8 @@ def test_a_calibration_is_found_by_its_earlier_name(tmp_path: Path) -> None:
 
 def test_settings_of_an_earlier_run_are_those_of_this_version() -> None:
     old = {"recipe": "distributed", "alone": 2, "epochs": 5}
-    assert _renamed(old) == {"recipe": "multi_branch", "warmup_epochs": 2, "epochs": 5}
+    now = _renamed(old)
+    assert now.items() >= {"recipe": "multi_branch", "warmup_epochs": 2, "epochs": 5}.items() and "alone" not in now
 
 
 @pytest.mark.parametrize(

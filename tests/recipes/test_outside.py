@@ -66,7 +66,7 @@ def test_the_penalty_of_the_tutorial_is_the_entropy_at_nouns(sharp: Path, tmp_pa
     parts = made.parts(vocab, store.layout, groundable_words(dataset))
     torch.nn.init.zeros_(parts.captioner.attend.weigh.weight)
     terms = made.xe(parts, batch, Clock(0, 0))
-    assert float(terms["entropy"]) == pytest.approx(0.3 * math.log(planted.REGIONS), rel=1e-5)
+    assert terms["entropy"].item() == pytest.approx(0.3 * math.log(planted.REGIONS), rel=1e-5)
 
 
 def test_flags_and_help_of_a_file_come_from_its_fields(sharp: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ from groundling.text.vocab import Vocabulary
 from groundling.training.stages import Clock, Parts
 
 TINY: dict[str, Any] = {"hidden": 8, "embed": 4, "attention": 4, "dropout": 0.0}
-WEIGHTS = Path(groundling.__file__).parent / "weights"
+WEIGHTS = Path(groundling.__file__).parent / "weights" / "flickr8k"
 
 
 def world(folder: Path) -> tuple[Vocabulary, Any, Any, Any]:

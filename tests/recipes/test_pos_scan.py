@@ -117,7 +117,8 @@ def test_any_captioner_that_attends_to_regions_follows_a_guide(name: str, tmp_pa
 def test_distillation_is_a_fine_tune_recipe_that_wants_a_guide_and_a_captioner_that_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_teachers, "teacher", lambda folder, context: Beside())
+    real = _teachers.teacher
+    monkeypatch.setattr(_teachers, "teacher", lambda run, context: Beside() if run else real(run, context))
     dataset, store = planted.make(tmp_path / "store", images=10)
     data = dataset.split("train"), dataset.split("val"), store
     plain = {"hidden": 8, "embed": 8, "epochs": 1, "min_count": 1}
