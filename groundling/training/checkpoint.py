@@ -17,6 +17,7 @@ from groundling.files import open_regular, saved
 from groundling.types import Score
 
 LAST = "last.safetensors"
+CHECKSUM = "sha256"  # key in what a file says about its tensors
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ def packed(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
     from safetensors.torch import save
 
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    told = json.dumps(about)
-    content: bytes = save(plain, {"about": told, "sha256": _checksum(plain, told)})
+    told = {**about, CHECKSUM: _checksum(plain, json.dumps(about))}
+    content: bytes = save(plain, {"about": json.dumps(told)})  # one entry: several have no order that is kept
     return content
 
 
@@ -61,12 +62,16 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, "pt") as file:
             told = dict(file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        about = json.loads(told["about"])
+        about = dict(json.loads(told["about"]))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a checkpoint of groundling: {type(error).__name__}: {error}") from error
-    if told.get("sha256", expected := _checksum(tensors, told["about"])) != expected:
+    if about.pop(CHECKSUM, expected := _checksum(tensors, json.dumps(_without(about)))) != expected:
         raise DataError(f"{path} is damaged: its checksum does not match. Copy it again, or train it anew (--restart)")
     return tensors, about
+
+
+def _without(about: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in about.items() if key != CHECKSUM}
 
 
 def _checksum(tensors: Mapping[str, Tensor], about: str) -> str:
