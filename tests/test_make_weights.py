@@ -98,7 +98,8 @@ def test_every_step_is_a_command_that_is_understood(tool: ModuleType, monkeypatc
     """Up to the data, which is not there: flags and config are all known."""
     from groundling.cli import main
 
-    for command in (*tool.STEPS.values(), *tool.SCORES):
-        words = [word.format(data="/nowhere/data", work="/nowhere") for word in command.split()]
+    steps = [command for of_set in tool.STEPS.values() for command in of_set.values()]
+    for command in (*steps, *tool.SCORES, tool.PHRASES):
+        words = [word.format(data="/nowhere/data", work="/nowhere", name="flickr8k") for word in command.split()]
         monkeypatch.setattr(sys, "argv", ["groundling", *words])
         assert main() == 2

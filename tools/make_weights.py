@@ -40,9 +40,12 @@ EVERYDAY = {  # name -> words of `groundling`; {data} and {work} are filled in
     "grounder": "train two_branch --data {data} --regions {work}/regions --out {work}/grounder "
     "--vectors glove-6b-50d --vector-size 50 --epochs 3 --decay-every 1 --captions-per-image 3 "
     "--regions-per-image 50 --min-count 3",
-    "captioner": "train updown_aware --data {data} --regions {work}/regions --out {work}/captioner "
+    "decoder": "train updown_aware --data {data} --regions {work}/regions --out {work}/decoder "
     "--hidden 512 --embed 300 --attention 256 --location 64 --regions-per-image 50 --image-map 0 --dropout 0.3 "
-    "--lr 8e-4 --decay 0.5 --plateau 1 --epochs 6 --captions-per-image 3",
+    "--lr 8e-4 --decay 0.5 --plateau 1 --epochs 4 --captions-per-image 3",
+    "captioner": "train groundling --data {data} --regions {work}/regions --out {work}/captioner "
+    "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --image-map 0 --dropout 0.3 "
+    "--lr 2.5e-4 --decay 0.5 --decay-every 1 --warmup-epochs 0 --epochs 2 --contrast 0 --captions-per-image 3 --coupled",
 }
 FLICKR8K = {
     "regions": "regions extract {data} --source photos_v1 --out {work}/regions",
