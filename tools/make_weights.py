@@ -117,16 +117,18 @@ def pack(work: Path, out: Path) -> None:
 def shrink(run: Path, out: Path) -> None:
     """The model of a run with its matrices in half precision; checked by loading it, which makes them whole again."""
     weights, about = read(run / WEIGHTS)
+    halves = {name: halved(value) for name, value in weights.items()}
+    for name, value in halves.items():
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            sys.exit(f"{run / WEIGHTS}: {name} is not finite in half precision")
     out.mkdir(parents=True, exist_ok=True)
-    write(out / WEIGHTS, {name: halved(value) for name, value in weights.items()}, about)
+    write(out / WEIGHTS, halves, about)
     described = json.loads((run / ABOUT).read_bytes())
     for recipe in (described, *described.get("fine_tuning", ())):
         recipe["fields"] = portable(recipe["fields"])
     (out / ABOUT).write_text(json.dumps(described, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
     write_manifest(out)
-    for name, value in recipes.load(out).parts.state_dict().items():
-        if value.is_floating_point() and not bool(value.isfinite().all()):
-            sys.exit(f"{run / WEIGHTS}: {name} is not finite in half precision")
+    recipes.load(out)
 
 
 def halved(value: Tensor) -> Tensor:
