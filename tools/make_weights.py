@@ -45,7 +45,8 @@ EVERYDAY = {  # name -> words of `groundling`; {data} and {work} are filled in
     "--lr 8e-4 --decay 0.5 --plateau 1 --epochs 4 --captions-per-image 3",
     "captioner": "train groundling --data {data} --regions {work}/regions --out {work}/captioner "
     "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --image-map 0 --dropout 0.3 "
-    "--lr 2.5e-4 --decay 0.5 --decay-every 1 --warmup-epochs 0 --epochs 2 --contrast 0 --captions-per-image 3 --coupled",
+    "--lr 2.5e-4 --decay 0.5 --decay-every 1 --warmup-epochs 0 --epochs 2 --contrast 0 --captions-per-image 3 "
+    "--coupled",
 }
 FLICKR8K = {
     "regions": "regions extract {data} --source photos_v1 --out {work}/regions",
