@@ -337,9 +337,11 @@ def test_regions_are_what_the_fingerprint_promises(camera: photos.Photos) -> Non
     regions = camera(street())
     assert regions.feats.shape == (1, 40, camera.fingerprint.dim) and regions.feats.dtype == torch.float32
     assert regions.boxes[0, 0].tolist() == [0, 0, 480, 360] and regions.size.tolist() == [[480, 360]]
-    assert regions.whole is not None and regions.whole.shape == (1, camera.fingerprint.dim)
-    assert regions.labels.shape == regions.scores.shape == (1, 40, 5)
-    assert camera.fingerprint.parameters == {"regions": 40} and len(camera.fingerprint.labels) == 90
+    words = [label for label in camera.fingerprint.labels if label.startswith("word:")]
+    assert regions.whole is not None and regions.whole.shape == (1, 384 + 90 + len(words))
+    assert regions.grid is not None and regions.grid.shape == (1, 49, 384)
+    assert regions.labels.shape == regions.scores.shape == (1, 40, photos.LABELS + photos.WORDS)
+    assert camera.fingerprint.parameters == {"regions": 40} and len(camera.fingerprint.labels) == 90 + len(words)
     assert all(len(digest) == 64 for digest in camera.fingerprint.weights.values())
 
 
