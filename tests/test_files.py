@@ -159,8 +159,9 @@ def test_a_folder_without_a_manifest_is_told_and_ours_must_have_one(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["captioner", "grounder"])
-def test_the_weights_of_the_package_are_sealed(name: str) -> None:
-    folder = Path(files.__file__).parent / "weights" / name
+@pytest.mark.parametrize("weights", ["everyday", "flickr8k"])
+def test_the_weights_of_the_package_are_sealed(weights: str, name: str) -> None:
+    folder = Path(files.__file__).parent / "weights" / weights / name
     assert files.check_manifest(folder, required=True)
     sealed = files._manifest(folder) or {}
     assert {path.name for path in folder.iterdir()} - {files.MANIFEST} == set(sealed)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from groundling import images
-from groundling.errors import DataError, MissingExtra
+from groundling.errors import DataError
 from groundling.video import clip_size, frame_count, frames, is_clip, middles, upright
 
 
@@ -131,7 +131,7 @@ def test_without_pyav_the_pip_command_is_told(tmp_path: Path, monkeypatch: pytes
 
     clip = write_clip(tmp_path / "clip.mp4", frames=1)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtra, match=r"groundling\[video\]"):
+    with pytest.raises(DataError, match=r"groundling\[video\]"):
         list(frames(clip))
 
 
