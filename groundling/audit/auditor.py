@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from groundling.audit.known import NO_THING, SAME, Known
+from groundling.audit.known import SAME, Known
 from groundling.audit.verdicts import (
     CANNOT_TELL,
     GROUNDED,
@@ -26,6 +26,7 @@ from groundling.images import Picture
 from groundling.inference.grounder import PhraseGrounder
 from groundling.inference.loading import GROUNDER, model_folder
 from groundling.tensors import Regions
+from groundling.text.classes import NO_THING
 from groundling.types import Box, Caption, Span
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from groundling.text.classes import NO_THING
 from groundling.text.wordnet import WordNet, wordnet
 from groundling.types import Vocab
 
@@ -20,11 +21,6 @@ TOO_BROAD = frozenset(
     + ("entity", "event", "group", "instrumentality", "item", "location", "matter", "measure", "object", "organism")
     + ("part", "piece", "place", "point", "position", "quality", "quantity", "relation", "set", "shape", "state")
     + ("structure", "stuff", "substance", "thing", "unit", "way", "whole", "work")
-)
-NO_THING = frozenset(  # nouns of captions that name nothing that has a place
-    ("air", "back", "background", "bottom", "center", "centre", "corner", "day", "direction", "distance", "edge")
-    + ("end", "foreground", "front", "image", "left", "middle", "photo", "photograph", "pic", "picture", "right")
-    + ("scene", "shot", "side", "sort", "time", "top", "type", "variety", "view", "kind", "lot", "number", "couple")
 )
 
 

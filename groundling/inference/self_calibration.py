@@ -9,14 +9,13 @@ import json
 import logging
 from pathlib import Path
 
-import numpy as np
-
 from groundling.data.dataset import Dataset
 from groundling.errors import DataError
 from groundling.files import saved
 from groundling.inference.calibration import CALIBRATION, Calibration, calibrate, similarities
 from groundling.inference.grounder import PhraseGrounder, load_grounder
-from groundling.metrics.statistics import Array, signature
+from groundling.metrics.agreement import area_under_curve
+from groundling.metrics.statistics import signature
 from groundling.regions.store import Store
 from groundling.types import Score
 
@@ -48,13 +47,4 @@ def separation(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: 
     if not 0 < truth.sum() < len(truth):
         raise DataError(f"{len(examples)} images are too few to compare their phrases with those of others")
     about = signature(SEPARATION, phrases="captions", split=examples[0].split)
-    return Score(SEPARATION, area_under_curve(scores, truth), len(truth), about)
-
-
-def area_under_curve(scores: Array, truth: Array) -> float:
-    """Share of the pairs of a true and a false item in which the true one scores higher; an equal score is half."""
-    _, group, count = np.unique(scores, return_inverse=True, return_counts=True)
-    rank = (count.cumsum() - (count - 1) / 2)[group]  # from 1; the mean of equal ones
-    positive = float(truth.sum())
-    above = float(rank[truth > 0].sum()) - positive * (positive + 1) / 2
-    return above / (positive * (len(truth) - positive))
+    return Score(SEPARATION, area_under_curve(scores[truth > 0], scores[truth <= 0]), len(truth), about)

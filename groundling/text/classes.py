@@ -18,6 +18,26 @@ from typing import Any
 from groundling.errors import DataError
 from groundling.types import Caption, Example, Phrase, Span
 
+NO_THING = frozenset(  # nouns of captions that name nothing that has a place
+    ("air", "back", "background", "bottom", "center", "centre", "close", "corner", "couple", "day", "direction")
+    + ("distance", "edge", "end", "foreground", "front", "image", "kind", "left", "lot", "middle", "number", "photo")
+    + (
+        "photograph",
+        "pic",
+        "picture",
+        "right",
+        "scene",
+        "shot",
+        "side",
+        "sort",
+        "time",
+        "top",
+        "type",
+        "variety",
+        "view",
+    )
+)
+
 
 @dataclass(frozen=True)
 class Classes(Collection[str]):
@@ -112,7 +132,8 @@ def _labelled(example: Example, classes: Classes) -> Iterator[Phrase]:
 
 
 def groundable_words(examples: Iterable[Example]) -> Classes:
-    """Forms of the object classes of a training split; where nobody drew boxes, of the heads of its noun phrases.
+    """Forms of the object classes of a training split; where nobody drew boxes, of the heads of its noun phrases, but
+    for those that name no thing.
 
     A class is as frequent as the papers' in Flickr30k: 100 phrases in 29,000 images.
     """
@@ -127,4 +148,5 @@ def groundable_words(examples: Iterable[Example]) -> Classes:
         nouns = [head_noun(caption, chunk) for chunk in caption.chunks]
         heads.update(caption.lemmas[noun] for noun in nouns if noun >= 0)
     names = sorted((name for name, n in heads.items() if n >= least), key=lambda name: (-heads[name], name))
-    return Classes(tuple(names), forms(names, captions))
+    said = forms(names, captions)
+    return Classes(tuple(names), {word: name for word, name in said.items() if name not in NO_THING})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from groundling.errors import DataError
-from groundling.text.classes import Classes, build, forms, head_noun, label
+from groundling.text.classes import Classes, build, forms, groundable_words, head_noun, label
 from groundling.types import Caption, Example, Phrase
 
 BOX = (0.0, 0.0, 5.0, 5.0)
@@ -108,3 +109,10 @@ def test_a_class_that_the_data_set_names_is_the_class_of_its_word() -> None:
     assert label([segment], found) == [segment]
     (rare,) = label([segment], Classes(("dog",), {"dog": "dog"}))[0].gold
     assert (rare.label, rare.head) == ("", 1)
+
+
+def test_where_nobody_drew_boxes_nouns_that_name_no_thing_are_not_groundable() -> None:
+    said = replace(tagged("dog/NN on/IN top/NN of/IN box/NN"), chunks=((0, 1), (2, 3), (4, 5)))
+    found = groundable_words([Example("1", "", (0, 0), (said, said))])
+    assert "dog" in found and "box" in found and "top" not in found
+    assert "top" in found.names  # a class all the same: models have as many as captions have

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from groundling.inference.self_calibration import area_under_curve
+from groundling.metrics.agreement import area_under_curve
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,6 @@ from groundling.inference.self_calibration import area_under_curve
     ],
 )
 def test_the_area_is_the_share_of_pairs_in_the_right_order(scores: list[float], truth: list[int], area: float) -> None:
-    assert area_under_curve(np.array(scores), np.array(truth, float)) == pytest.approx(area)
+    assert area_under_curve(np.array(scores)[np.array(truth)], np.array(scores)[~np.array(truth)]) == pytest.approx(
+        area
+    )
