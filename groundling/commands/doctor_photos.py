@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from groundling.types import Example
 
 MANY = 50_000  # pictures above which equal ones are not looked for
-FEW_PHOTOS = 3000  # half of the training photos of the weights in this package; below, adapting is advised
+FEW_PHOTOS = 3000  # below, adapting is advised; a choice, not measured
 
 
 def leaks(dataset: Dataset) -> Iterator[str]:
