@@ -11,8 +11,9 @@
 
  3. Contrastive learning (Dai and Lin, NeurIPS 2017, eq. 10) against what was learned so far, with the same KL, for
     `contrast` epochs: captions that fit their own image alone name more kinds of things.
- 4. Self-critical training (`scst`) with the guide as reward model:  r(y) = CIDEr-D(y) + λ2 S(I, y),  for `scst_epochs`
-    epochs, none unless asked. A grounder rates phrases, not sentences, hence the small λ2; it was not tuned.
+ 4. Self-critical training (`scst`) with the guide as reward model:  r(y) = CIDEr-D(y) + λ2 S(I, y),  and the same KL,
+    for `scst_epochs` epochs, none unless asked. A grounder rates phrases, not sentences, hence the small λ2; it was
+    not tuned.
 
 Each stage starts from the best weights of the one before it. `docs/results.md` has what was measured: 2 helps most; 3
 helps captions, and grounding where a grounder looks again; 1 helps without a guide, and with one takes more time than

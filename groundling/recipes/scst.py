@@ -16,6 +16,9 @@ The mean of both estimates is the same. Where drawn captions are worth much less
 that has seen few photos, nearly all gains of (18) are below 0, and the second estimate is much less noisy.
 
 S: score of the reward model, a matcher that was trained before (`matcher_scan`, `matcher_pos_scan`) and is frozen.
+With --guide RUN, ours, λ1 KL(guide ‖ captioner) at the nouns of one true caption of each image is added: a captioner
+that was taught where to attend (`distill`, `groundling`) does not forget it while it learns what is rewarded.
+
 CIDEr-D is from 0 to 10, on word ids with the end as a word, with the document frequencies of the training captions.
 BLEU-4 may be added, as the code that the papers build on allows.
 
@@ -38,13 +41,13 @@ from groundling.errors import GroundlingError
 from groundling.metrics.reward import BleuReward, CiderReward
 from groundling.objectives.reinforce import reinforce
 from groundling.recipes import PatientAdam, Recipe, TrainingContext
-from groundling.recipes._teachers import teacher
-from groundling.recipes._types import Batch, CaptionerParts, Clock, Losses, Stage, Tensor, nn
+from groundling.recipes._teachers import followed, guide_of, teacher
+from groundling.recipes._types import Batch, CaptionerParts, Clock, GuidedParts, Losses, Stage, Tensor, nn
 from groundling.tensors import EncodedImage, Matcher
 from groundling.types import BOS
 
 
-class RewardedParts(CaptionerParts):
+class RewardedParts(GuidedParts):
     reward_model: Matcher
 
 
@@ -58,13 +61,15 @@ class Scst(PatientAdam, Recipe):
     reward_model: str = ""  # run of the matcher whose score is rewarded too; empty: none
     lam2: float = 1.0  # weight of its score, eq. 19
     bleu: float = 0.0  # weight of BLEU-4, from 0 to 1
+    guide: str = ""  # run of the matcher or grounder whose attention the captioner goes on following; empty: none
+    lam1: float = 0.1  # weight of KL(guide ‖ captioner)
     baseline: str = "greedy"  # what a drawn caption is compared with: greedy (eq. 18), or others that were drawn
     samples: int = 5  # captions drawn for each image
     lr: float = 5e-5
     epochs: int = 80
     batch: int = 16  # images in a batch
 
-    captions_per_image: ClassVar[int] = 1  # those of the batch are not used: all captions of an image are references
+    captions_per_image: ClassVar[int] = 1  # for the guide; the references are all captions of an image
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,7 +79,8 @@ class Scst(PatientAdam, Recipe):
             raise GroundlingError("to compare a drawn caption with others, draw at least 2 of each image: --samples 2")
 
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
-        return {"reward_model": teacher(self.reward_model, context)} if self.reward_model else {}
+        found = {"reward_model": teacher(self.reward_model, context)} if self.reward_model else {}
+        return found | ({"guide": guide_of(self.guide, context)} if self.guide else {})
 
     def stages(self, context: TrainingContext) -> list[Stage]:
         return [self.stage("scst", self.losses(self.reward(context), context.length + 1))]
@@ -91,7 +97,10 @@ class Scst(PatientAdam, Recipe):
                 worth = reward(m, batch, torch.cat([usual, drawn]), torch.cat([own, image_of]))
             each = worth[len(own) :]
             expected = worth[image_of] if self.baseline == "greedy" else of_others(each, self.samples)
-            return {"scst": reinforce(log_likelihood(m, encoded[image_of], drawn), drawn, each - expected)}
+            terms = {"scst": reinforce(log_likelihood(m, encoded[image_of], drawn), drawn, each - expected)}
+            if self.guide:
+                terms["attention"] = self.lam1 * followed(m.guide, batch, attention(m, encoded, batch))
+            return terms
 
         return scst
 
@@ -125,3 +134,9 @@ def log_likelihood(m: CaptionerParts, encoded: EncodedImage, words: Tensor) -> T
     """(N, T): log p of each word of captions (N, T), which end at EOS or PAD, among the words that are said."""
     before = torch.cat([torch.full_like(words[:, :1], BOS), words[:, :-1]], 1)
     return m.captioner(encoded, before, words, mask_special=True).logp
+
+
+def attention(m: CaptionerParts, encoded: EncodedImage, batch: Batch) -> Tensor:
+    """(N, T, R): where the captioner, or its first branch, attends at each word of the true captions of a batch."""
+    decoded = m.captioner(encoded[batch.image_of], batch.inputs, batch.targets)
+    return (decoded.branches[0] if decoded.branches else decoded).attn

@@ -18,7 +18,7 @@ from groundling.errors import GroundlingError
 from groundling.metrics.bleu import bleu, counts
 from groundling.metrics.ngrams import Corpus, Numbers
 from groundling.metrics.reward import BleuReward, CiderReward
-from groundling.recipes import WEIGHTS, TrainingContext, load, scst
+from groundling.recipes import WEIGHTS, TrainingContext, _teachers, load, scst
 from groundling.recipes.multi_branch import MultiBranch
 from groundling.recipes.multihead import Multihead
 from groundling.recipes.scst import Scst
@@ -211,6 +211,37 @@ def test_bleu_of_ids_is_that_of_words_with_the_end_as_a_word() -> None:
     np.testing.assert_allclose(BleuReward(references)(samples, image), bleu(counts(corpus), 4))
     with pytest.raises(ValueError, match="image 1 has no reference"):
         BleuReward([[[4]], []])
+
+
+# ---------------------------------------------------------------- the guide
+
+
+class Leftmost(nn.Module):
+    """A guide that attends to the first region at every word."""
+
+    def look(self, batch: Batch) -> Tensor:
+        attention = torch.zeros(*batch.targets.shape, batch.regions.boxes.shape[1])
+        attention[..., 0] = 1
+        return attention
+
+
+def test_with_a_guide_the_attention_at_nouns_of_true_captions_follows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all captions are worth the same, REINFORCE gives no gradient, and only λ1 KL(guide ‖ captioner) is left."""
+    monkeypatch.setattr(_teachers, "teacher", lambda folder, context: Leftmost())
+    context, batch = world(tmp_path)
+    recipe = Scst(samples=2, baseline="others", guide="planted", lam1=0.5)
+    m = Parts(captioner=untrained(context).captioner, **recipe.teachers(context))
+
+    def equal(m: Parts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
+        return torch.ones(len(words))
+
+    terms = recipe.losses(equal, 7)(m, batch, Clock(0, 0))
+    decoded = m.captioner(m.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    nouns = batch.nouns[:, 1:]
+    assert nouns.any() and set(terms) == {"scst", "attention"} and terms["scst"].item() == 0
+    torch.testing.assert_close(terms["attention"], -0.5 * decoded.attn[..., 0][nouns].log().mean())
 
 
 # ---------------------------------------------------------------- the whole
