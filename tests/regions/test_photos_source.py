@@ -369,6 +369,20 @@ def test_features_follow_the_box_not_the_place_in_the_list(camera: photos.Photos
 
 
 @real
+def test_boxes_that_somebody_gives_are_seen_as_those_that_the_source_chooses(camera: photos.Photos) -> None:
+    """Its own boxes, given back in another order, have the same features and labels; another box has others."""
+    found = camera(street())
+    order = [7, 3, 12]
+    again = camera.at(street(), found.boxes[0, order].numpy())
+    assert again.feats.shape[1] == 4 and again.boxes[0, 0].tolist() == [0, 0, 480, 360]
+    torch.testing.assert_close(again.feats[0], found.feats[0, [0, *order]], rtol=1e-4, atol=1e-5)
+    assert torch.equal(again.labels[0], found.labels[0, [0, *order]])
+    other = camera.at(street(), boxes((181, 61, 299, 900)))  # what is outside of the photo is cut off
+    assert other.boxes[0, 1].tolist() == pytest.approx([181, 61, 299, 360], abs=1e-3)
+    assert not torch.allclose(other.feats[0, 1], again.feats[0, 1], atol=0.1)
+
+
+@real
 @pytest.mark.parametrize("size", [(1, 1), (2, 700), (3000, 2000)])
 def test_any_size_of_photo_has_finite_regions_inside_it(camera: photos.Photos, size: tuple[int, int]) -> None:
     regions = camera(Image.linear_gradient("L").resize(size))

@@ -69,11 +69,21 @@ class Photos:
         )
 
     def __call__(self, image: Any) -> Regions:
-        size = image.size
         picture = _fit(image.convert("RGB"))
         rgb = np.asarray(picture)
         found = self._detector(rgb)
         boxes = propose(found, search(rgb, SEARCH_SIDE), self._regions)
+        return self._seen(picture, found, boxes, image.size)
+
+    def at(self, image: Any, boxes: Floats) -> Regions:
+        """The whole image, then these boxes (xyxy in pixels of it), seen as those that the source chooses itself."""
+        picture = _fit(image.convert("RGB"))
+        relative = (np.asarray(boxes, np.float32) / np.array([*image.size, *image.size], np.float32)).clip(0, 1)
+        wanted = np.concatenate([np.array([[0, 0, 1, 1]], np.float32), relative])
+        return self._seen(picture, self._detector(np.asarray(picture)), wanted, image.size)
+
+    def _seen(self, picture: Image.Image, found: _ssd.Detections, boxes: Floats, size: tuple[int, int]) -> Regions:
+        """The regions at boxes (R, 4; 0 to 1), the first of them the whole image, which is of `size`."""
         with torch.inference_mode():
             grid = self._words.network(_backbone.pixels(picture, WORKING_SIDE))[0]
             cells = self._words.cells(grid)
