@@ -55,7 +55,7 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
     "audit": USE | {"inference", "evaluation", "formats", "report"},
     "labels": USE | {"inference", "evaluation", "report"},
     "search": TENSOR | {"labels", "text"},
-    "serve": USE | {"inference", "report", "__version__"},
+    "serve": USE | {"inference", "evaluation", "report", "formats", "audit", "labels", "search", "__version__"},
     "papers": USE | {"inference", "evaluation", "report", "__version__"},
     "commands": ALL,
 }

@@ -6,26 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from groundling.serve.asks import Ask, Audit, Caption, Claim, Ground, Look
-from groundling.serve.models import Models, Place
-from groundling.types import LIKELY, Box, GroundedCaption, Span
+from groundling import formats
+from groundling.formats import Grounded, Place
+from groundling.serve.asks import Ask, Audit, Caption, Ground, Look
+from groundling.serve.models import Models
+from groundling.types import Box, GroundedCaption
 
 if TYPE_CHECKING:
     from groundling.tensors import Regions
-
-GROUNDED, ABSENT, UNSURE = "grounded", "not there", "cannot tell"
-SAME = 0.5  # IoU from which two boxes are at one place
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Evidence from which a phrase is grounded, and below which it is not there."""
-
-    grounded: float = LIKELY
-    absent: float = 0.35
-
-
-THRESHOLDS = Thresholds()
 
 
 @dataclass(frozen=True)
@@ -36,9 +24,13 @@ class Seen:
     regions: Regions
     frames: int  # of a clip; 0: an image
 
-    def to_dict(self) -> dict[str, Any]:
+    @property
+    def size(self) -> tuple[int, int]:
         width, height = (round(side) for side in self.regions.size[0].tolist())
-        about = {"id": self.id, "width": width, "height": height}
+        return width, height
+
+    def to_dict(self) -> dict[str, Any]:
+        about = {"id": self.id, "width": self.size[0], "height": self.size[1]}
         return about | ({"frames": self.frames} if self.frames else {})
 
 
@@ -48,11 +40,11 @@ def answer(models: Models, seen: Seen, ask: Ask) -> dict[str, Any]:
         case Caption():
             return captions(models, [seen], ask)[0]
         case Ground():
-            places = models.ground(seen.regions, ask.sentence, ask.phrases)
-            found = [place.to_dict() for place in places]
-            return {"image": seen.to_dict(), "sentence": ask.sentence, "phrases": found}
+            found = [one.to_dict() for one in models.ground(seen.regions, ask.sentence, ask.phrases)]
+            rows = [row | _frame(seen, row["box"]) for row in found]
+            return {"image": seen.to_dict(), "sentence": ask.sentence, "phrases": rows}
         case Audit():
-            return {"image": seen.to_dict(), "text": ask.text, **audit(models, seen.regions, ask)}
+            return {"image": seen.to_dict(), **audit(models, seen, ask)}
         case Look():
             return {"image": seen.to_dict(), **look(models, seen.regions, ask)}
 
@@ -76,60 +68,52 @@ def _caption(said: GroundedCaption, seen: Seen) -> dict[str, Any]:
     return {"image": seen.to_dict(), **row}
 
 
+def _frame(seen: Seen, box: Sequence[float] | None) -> dict[str, int]:
+    """The frame of a clip that has a region at this box (rounded as in answers); nothing for an image."""
+    if not seen.frames or box is None:
+        return {}
+    regions = seen.regions
+    away = (regions.boxes[0] - regions.boxes.new_tensor(box)).abs().amax(-1)
+    return {"frame": int(regions.frame[0, away.argmin()])}
+
+
 # ---------------------------------------------------------------- audit
 
 
-def audit(models: Models, regions: Regions, ask: Audit, limits: Thresholds = THRESHOLDS) -> dict[str, Any]:
-    """A verdict for every noun phrase of a text, and for every phrase that somebody gave a box for."""
-    places = _all_places(models, regions, ask)
-    rows = []
-    for place in places:
-        claim = next((c for c in ask.claims if _same_phrase(c, place, ask.text)), None)
-        row = place.to_dict() | {"verdict": verdict(place, limits)}
-        if claim:
-            overlap = iou(claim.box, place.box)
-            row |= {"claimed_box": list(claim.box), "iou": round(overlap, 4), "box_agrees": overlap >= SAME}
-        rows.append(row)
-    counts = {name: sum(row["verdict"] == name for row in rows) for name in (GROUNDED, ABSENT, UNSURE)}
-    return {"phrases": rows, "counts": counts}
+def audit(models: Models, seen: Seen, ask: Audit) -> dict[str, Any]:
+    """A verdict for every noun phrase of a text: the same as that of `groundling audit`."""
+    grounded = read(ask, seen.size)
+    rows = [one.to_dict() for one in models.audit(seen.regions, grounded)]
+    verdicts = [row["verdict"] for row in rows]
+    answer: dict[str, Any] = {
+        "text": grounded.text,
+        "phrases": [row | _frame(seen, row["box"]) for row in rows],
+        "counts": {name: verdicts.count(name) for name in models.verdicts},
+    }
+    problems = [{"reason": one.reason, "piece": one.piece} for one in grounded.problems]
+    return answer | ({"problems": problems} if problems else {})
 
 
-def verdict(place: Place, limits: Thresholds) -> str:
-    """`cannot tell` where the last word, which names the thing, was never seen, or the evidence is neither."""
-    last = place.phrase.split()[-1].lower()
-    if place.evidence is None or any(word in last for word in place.unknown):
-        return UNSURE
-    if place.evidence >= limits.grounded:
-        return GROUNDED
-    return ABSENT if place.evidence < limits.absent else UNSURE
-
-
-def _all_places(models: Models, regions: Regions, ask: Audit) -> list[Place]:
-    spoken = models.phrases(ask.text)
-    places = models.ground(regions, ask.text, ()) if spoken else []
-    rest = [c.phrase for c in ask.claims if not any(_same_phrase(c, place, ask.text) for place in places)]
-    return places + (models.ground(regions, ask.text, rest) if rest or not places else [])
-
-
-def _same_phrase(claim: Claim, place: Place, text: str) -> bool:
-    """Do they speak of the same characters of the text, or in the same words?"""
-    if claim.phrase.casefold().strip() == place.phrase.casefold():
-        return True
-    start = text.find(claim.phrase)
-    return start >= 0 and _overlap((start, start + len(claim.phrase)), place.span) > 0
-
-
-def _overlap(one: Span, other: Span) -> int:
-    return min(one[1], other[1]) - max(one[0], other[0])
+def read(ask: Audit, size: tuple[int, int]) -> Grounded:
+    """The text without marks of its format, and the places that came with it, in pixels."""
+    found = formats.read(ask.format, ask.text, size, ask.resized)
+    starts = [found.text.find(claim.phrase) for claim in ask.claims]
+    given = [
+        Place((start, start + len(claim.phrase)), (claim.box,))
+        for claim, start in zip(ask.claims, starts, strict=True)
+        if start >= 0
+    ]
+    return Grounded(found.text, (*found.places, *given), found.problems)
 
 
 # ---------------------------------------------------------------- regions
 
 
 def look(models: Models, regions: Regions, ask: Look) -> dict[str, Any]:
-    """The regions with the words that fit them; which of them is most like the box that was asked for."""
+    """The regions with the words that fit them; of a box that was asked for, that one alone."""
     words, labels = models.words(regions, ask.words), models.labels(regions)
     boxes: list[Box] = [(b[0], b[1], b[2], b[3]) for b in regions.boxes[0].tolist()]
+    frames = regions.frame[0].tolist() if ask.box is None else [ask.frame] * len(boxes)
     rows = [
         {
             "box": [round(x, 1) for x in box],
@@ -137,20 +121,6 @@ def look(models: Models, regions: Regions, ask: Look) -> dict[str, Any]:
             "words": [vars(word) for word in fitting],
             "labels": [{"label": label, "score": score} for label, score in detected],
         }
-        for box, frame, fitting, detected in zip(boxes, regions.frame[0].tolist(), words, labels, strict=True)
+        for box, frame, fitting, detected in zip(boxes, frames, words, labels, strict=True)
     ]
-    if ask.box is None:
-        return {"regions": rows}
-    overlaps = [iou(ask.box, box) for box in boxes]
-    best = max(range(len(boxes)), key=overlaps.__getitem__, default=-1)
-    nearest = None if best < 0 else {"index": best, "iou": round(overlaps[best], 4), **rows[best]}
-    return {"regions": rows, "box": list(ask.box), "nearest": nearest}
-
-
-def iou(one: Box, other: Box) -> float:
-    """Area in both over area in either."""
-    width = min(one[2], other[2]) - max(one[0], other[0])
-    height = min(one[3], other[3]) - max(one[1], other[1])
-    both = max(0.0, width) * max(0.0, height)
-    either = sum((b[2] - b[0]) * (b[3] - b[1]) for b in (one, other)) - both
-    return both / either if either > 0 else 0.0
+    return {"regions": rows if ask.box is None else rows[1:]}  # the first is the whole image

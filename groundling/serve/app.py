@@ -20,6 +20,7 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from groundling import __version__
+from groundling.formats import FORMATS
 from groundling.serve import openapi, reference
 from groundling.serve.asks import Fields, parse_json
 from groundling.serve.bodies import Bodies
@@ -118,6 +119,7 @@ class Site:
                 "version": __version__,
                 "ready": self.engine.ready,
                 "examples": [f"/examples/{name}" for name in EXAMPLES],
+                "formats": list(FORMATS),
                 "photos": len(self.photos),
                 "search": self.search is not None,
                 "limits": {"bytes": limits.body, "pixels": limits.pixels, "sentence": limits.sentence},

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from groundling.formats import FORMATS
 from groundling.serve.problems import bad
 from groundling.serve.settings import Limits
 from groundling.types import Box
@@ -60,16 +61,21 @@ class Claim:
 
 @dataclass(frozen=True)
 class Audit:
+    """What somebody said of an image, written in a format of `groundling.formats`; places may be given beside it."""
+
     text: str
     claims: tuple[Claim, ...] = ()
+    format: str = "plain"
+    resized: tuple[int, int] | None = None  # Qwen2.5-VL: the size at which it saw the image
 
 
 @dataclass(frozen=True)
 class Look:
-    """The regions of an image, each with so many words that fit it; `box`: which region is like this box?"""
+    """The regions of an image, each with so many words that fit it; or this box alone, of a frame if it is a clip."""
 
     words: int = 5
     box: Box | None = None
+    frame: int = 0
 
 
 Ask = Caption | Ground | Audit | Look
@@ -95,7 +101,7 @@ class Fields:
         if not isinstance(value, str):
             raise bad(f"{name} must be text, got {_kind(value)}")
         if len(value) > longest:
-            raise bad(f"{name} has {len(value)} characters, at most {longest} are read: make it shorter")
+            raise bad(f"{name} has {len(value):,} characters, at most {longest:,} are read: make it shorter")
         return value.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be sent back
 
     def number(self, name: str, low: float, high: float, whole: bool = False) -> float | None:
@@ -180,20 +186,42 @@ def audit(fields: Fields) -> Audit:
         raise bad(
             f'boxes must be a list of at most {fields.limits.phrases} of {{"phrase": …, "box": [x1, y1, x2, y2]}}'
         )
-    return Audit(text, tuple(_claim(one) for one in claims))
+    format, resized = fields.text("format", 40) or "plain", _resized(fields)
+    if format not in FORMATS:
+        raise bad(f"format must be one of {', '.join(FORMATS)}")
+    if claims and format != "plain":
+        raise bad(f"boxes go with plain text; those of {format} stand in the text itself")
+    return Audit(text, tuple(_claim(one, text) for one in claims), format, resized)
+
+
+def _resized(fields: Fields) -> tuple[int, int] | None:
+    value = fields.get("resized")
+    if value is None:
+        return None
+    if fields.plain:
+        value = [int(part) if part.isdecimal() else 0 for part in str(value).split("x")[:3]]
+    if not isinstance(value, list) or len(value) != 2 or not all(type(x) is int and 0 < x < 10**6 for x in value):
+        raise bad("resized must be the width and the height at which the model saw the image, such as [1036, 728]")
+    return value[0], value[1]
 
 
 def look(fields: Fields) -> Look:
-    words = fields.number("words", 0, 20, whole=True)
-    return Look(5 if words is None else int(words), fields.box("box"))
+    words, box = fields.number("words", 0, 20, whole=True), fields.box("box")
+    frame = fields.number("frame", 0, 31, whole=True)
+    if frame is not None and box is None:
+        raise bad("frame tells which frame of a clip the box is in: give box, too")
+    return Look(5 if words is None else int(words), box, int(frame or 0))
 
 
-def _claim(row: Any) -> Claim:
+def _claim(row: Any, text: str) -> Claim:
     if not isinstance(row, dict) or set(row) != {"phrase", "box"} or not isinstance(row["phrase"], str):
         raise bad('each of boxes must be {"phrase": …, "box": [x1, y1, x2, y2]}')
-    if not 0 < len(row["phrase"].strip()) <= 200:
+    phrase = " ".join(row["phrase"].encode("utf-8", "replace").decode().split())
+    if not 0 < len(phrase) <= 200:
         raise bad("the phrase of a box has 1 to 200 characters")
-    return Claim(row["phrase"].encode("utf-8", "replace").decode(), as_box(row["box"], "box"))
+    if phrase not in " ".join(text.split()):
+        raise bad(f"{phrase[:60]!r} has a box but is not in the text: name phrases as the text does")
+    return Claim(phrase, as_box(row["box"], "box"))
 
 
 def as_box(value: Any, name: str) -> Box:

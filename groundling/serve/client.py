@@ -42,16 +42,32 @@ class ServerError(GroundlingError):
 
 @dataclass(frozen=True)
 class Place:
-    """A phrase and its place. `verdict` is there after an audit."""
+    """A phrase and its place."""
 
     phrase: str
     span: Span  # its characters in the sentence
     box: Box  # xyxy in pixels
     score: float  # 0 to 1, how sure the model is of the box
     evidence: float | None  # probability that the phrase is in the image at all
-    found: bool
+    result: str  # "found", "not found", or "unknown": the model never saw the noun
     unknown: tuple[str, ...] = ()  # words of it that the model never saw
-    verdict: str = ""
+
+    @property
+    def found(self) -> bool:
+        return self.result == "found"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an audit says of a phrase: grounded, wrong place, not there, cannot tell."""
+
+    phrase: str
+    span: Span  # its characters in the text
+    verdict: str
+    probability: float | None  # of being in the image; None where nobody can tell
+    box: Box | None  # where it most likely is, if it is there
+    asked: str = ""  # the word that was looked for instead
+    reason: str = ""  # why nobody can tell
 
 
 @dataclass(frozen=True)
@@ -94,14 +110,22 @@ class Client:
         asked: dict[str, Any] = {"sentence": sentence} | ({"phrases": list(phrases)} if phrases else {})
         return [_place(row) for row in self._ask("ground", image, asked)["phrases"]]
 
-    def audit(self, image: Photo, text: str, boxes: Sequence[tuple[str, Box]] = ()) -> list[Place]:
-        """A verdict for each noun phrase of a text; `boxes` are phrases with the boxes that somebody gave for them."""
-        claims = [{"phrase": phrase, "box": list(box)} for phrase, box in boxes]
-        return [_place(row) for row in self._ask("audit", image, {"text": text, "boxes": claims})["phrases"]]
+    def audit(
+        self, image: Photo, text: str, boxes: Sequence[tuple[str, Box]] = (), *, format: str = "plain"
+    ) -> list[Verdict]:
+        """A verdict for each noun phrase of a text, as `groundling audit` gives it.
 
-    def regions(self, image: Photo, words: int = 5) -> list[Region]:
-        """What the models look at, each region with so many words that fit it."""
-        return [_region(row) for row in self._ask("regions", image, {"words": words})["regions"]]
+        boxes: phrases of a plain text with the boxes that somebody gave for them.
+        format: one of `groundling convert --list`, whose boxes stand in the text.
+        """
+        claims = [{"phrase": phrase, "box": list(box)} for phrase, box in boxes]
+        asked = {"text": text, "format": format, "boxes": claims}
+        return [_verdict(row) for row in self._ask("audit", image, asked)["phrases"]]
+
+    def regions(self, image: Photo, words: int = 5, box: Box | None = None) -> list[Region]:
+        """What the models look at, each region with so many words that fit it; or this box alone: what is this?"""
+        asked: dict[str, Any] = {"words": words} | ({"box": list(box)} if box else {})
+        return [_region(row) for row in self._ask("regions", image, asked)["regions"]]
 
     def ready(self) -> bool:
         """Are the models loaded?"""
@@ -176,15 +200,27 @@ def _caption(row: dict[str, Any], image: Photo) -> GroundedCaption:
 
 
 def _place(row: Mapping[str, Any]) -> Place:
-    left, top, right, bottom = row["box"]
+    span, unknown = _span(row), tuple(row["unknown"])
+    return Place(row["phrase"], span, _box(row["box"]), row["score"], row["evidence"], row["result"], unknown)
+
+
+def _verdict(row: Mapping[str, Any]) -> Verdict:
+    box = _box(row["box"]) if row["box"] else None
+    asked, reason = row.get("asked", ""), row.get("reason", "")
+    return Verdict(row["phrase"], _span(row), row["verdict"], row["probability"], box, asked, reason)
+
+
+def _span(row: Mapping[str, Any]) -> Span:
     start, end = row["span"]
-    unknown, verdict = tuple(row["unknown"]), row.get("verdict", "")
-    box = (left, top, right, bottom)
-    return Place(row["phrase"], (start, end), box, row["score"], row["evidence"], row["found"], unknown, verdict)
+    return start, end
+
+
+def _box(values: Sequence[float]) -> Box:
+    left, top, right, bottom = values
+    return left, top, right, bottom
 
 
 def _region(row: Mapping[str, Any]) -> Region:
-    left, top, right, bottom = row["box"]
     words = tuple((word["word"], word["evidence"]) for word in row["words"])
     labels = tuple((label["label"], label["score"]) for label in row["labels"])
-    return Region((left, top, right, bottom), row["frame"], words, labels)
+    return Region(_box(row["box"]), row["frame"], words, labels)

@@ -19,17 +19,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from groundling.errors import GroundlingError
 from groundling.serve import answers
 from groundling.serve.answers import Seen
-from groundling.serve.asks import Ask, Caption, Media
+from groundling.serve.asks import Ask, Caption, Look, Media
 from groundling.serve.decoders import Decoders
 from groundling.serve.metrics import Metrics
 from groundling.serve.models import Models
-from groundling.serve.problems import Problem, internal, overloaded, unfit
+from groundling.serve.problems import Problem, bad, internal, overloaded, unfit
 from groundling.serve.settings import Limits
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 log = logging.getLogger(__name__)
 
@@ -141,6 +144,8 @@ class Engine:
             self.metrics.waiting.dec()
 
     async def _answer(self, media: Media, ask: Ask, until: float) -> dict[str, Any]:
+        if isinstance(ask, Look) and ask.box is not None:
+            return await self._queued(ask, await self._look_at_box(media, ask, until), until)
         return await self._queued(ask, await self._look(media, until), until)
 
     async def _queued(self, ask: Ask | Errand, seen: Seen | None, until: float) -> dict[str, Any]:
@@ -150,16 +155,24 @@ class Engine:
         return await job.future
 
     async def _look(self, media: Media, until: float) -> Seen:
-        key = media.id or f"{sha256(media.content).hexdigest()}{f'-{media.frames}' if media.frames else ''}"
+        key = media.id or _key(media)
         if (seen := self._remembered(key)) is not None:
             self.metrics.remembered.inc()
             return seen
         if media.id:
             raise Problem(404, "unknown-image", "this image is not remembered (any more): send its bytes again")
-        loop = asyncio.get_running_loop()
+        return await self._found(self._find, key, media, until)
+
+    async def _look_at_box(self, media: Media, ask: Look, until: float) -> Seen:
+        """What is remembered of an image is its regions, not its pixels."""
+        if media.id:
+            raise bad("a box is looked at anew: with box, send the image itself, not image_id")
+        return await self._found(self._find_box, _key(media), media, ask, until)
+
+    async def _found(self, find: Callable[..., Seen], *given: Any) -> Seen:
         self.looking += 1
         try:
-            return await loop.run_in_executor(self._finders, self._find, key, media, until)
+            return await asyncio.get_running_loop().run_in_executor(self._finders, find, *given)
         finally:
             self.looking -= 1
 
@@ -178,19 +191,32 @@ class Engine:
     # ---------------------------------------------------------------- in the threads that find regions
 
     def _find(self, key: str, media: Media, until: float) -> Seen:
+        pictures, models = self._decoded(media, until)
+        with self._looked():
+            seen = Seen(key, models.regions(pictures, bool(media.frames)), media.frames)
+        self._remember(seen)
+        return seen
+
+    def _find_box(self, key: str, media: Media, ask: Look, until: float) -> Seen:
+        assert ask.box is not None
+        pictures, models = self._decoded(media, until)
+        with self._looked():
+            return Seen(key, models.regions_at(pictures, ask.box, ask.frame), media.frames)
+
+    def _decoded(self, media: Media, until: float) -> tuple[list[Image.Image], Models]:
         if time.monotonic() > until:
             raise overloaded("too many requests; try again in a moment", 5)
         with self._timed("decode"):
             pictures = self.decoders.decode(media.content, media.frames)
-        models = self._when_loaded(until)
+        return pictures, self._when_loaded(until)
+
+    @contextmanager
+    def _looked(self) -> Iterator[None]:
         with self._timed("regions"):
             try:
-                regions = models.regions(pictures, bool(media.frames))
+                yield
             except GroundlingError as error:
                 raise unfit(str(error)) from error
-        seen = Seen(key, regions, media.frames)
-        self._remember(seen)
-        return seen
 
     def _when_loaded(self, until: float) -> Models:
         self.loaded.wait(max(0.0, until - time.monotonic()))
@@ -267,6 +293,11 @@ class Engine:
             return
         for job, result in zip(jobs, results, strict=True):
             job.settle(result)
+
+
+def _key(media: Media) -> str:
+    """The name of an image: what is in its file, and how many frames were asked for."""
+    return f"{sha256(media.content).hexdigest()}{f'-{media.frames}' if media.frames else ''}"
 
 
 def _results(models: Models, ask: Ask | Errand, seen: list[Seen]) -> list[dict[str, Any]]:

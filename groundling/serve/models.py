@@ -9,32 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from groundling.serve.asks import Choice
 from groundling.serve.problems import Problem, unfit
-from groundling.types import Box, GroundedCaption, Span
+from groundling.types import Box, GroundedCaption
 
 if TYPE_CHECKING:
     from PIL import Image
     from torch import Tensor
 
+    from groundling.audit import Auditor, Judged
+    from groundling.formats import Grounded
     from groundling.inference import DecodingSettings, GroundedCaptioner, PhraseGrounder
+    from groundling.inference.grounder import GroundedPhrase
     from groundling.tensors import Regions
-
-
-@dataclass(frozen=True)
-class Place:
-    """A phrase and its place; `evidence` is how likely it is in the image at all, None where nobody knows."""
-
-    phrase: str
-    span: Span
-    box: Box
-    score: float
-    evidence: float | None
-    found: bool
-    unknown: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        evidence = None if self.evidence is None else round(self.evidence, 4)
-        box, score = [round(x, 1) for x in self.box], round(self.score, 4)
-        return vars(self) | {"box": box, "score": score, "evidence": evidence}
 
 
 @dataclass(frozen=True)
@@ -48,8 +33,9 @@ class Word:
 class Models:
     """A captioner and, beside it, a grounder. Captioning and grounding are for one thread; `regions` for any."""
 
-    def __init__(self, captioner: GroundedCaptioner, grounder: PhraseGrounder | None) -> None:
-        self.captioner, self._grounder = captioner, grounder
+    def __init__(self, captioner: GroundedCaptioner, grounder: PhraseGrounder | None, folder: str = "") -> None:
+        """`folder`: that of the grounder, or the name of weights in the package."""
+        self.captioner, self._grounder, self._folder = captioner, grounder, folder
 
     @staticmethod
     def load(model: str, grounder: str) -> Models:
@@ -58,7 +44,7 @@ class Models:
 
         captioner = load(model, grounder=grounder)
         _ = captioner.source
-        return Models(captioner, captioner.reranker.grounder if captioner.reranker else None)
+        return Models(captioner, captioner.reranker.grounder if captioner.reranker else None, grounder or model)
 
     @property
     def grounder(self) -> PhraseGrounder:
@@ -69,8 +55,17 @@ class Models:
     def warm(self) -> None:
         """Load what the first sentence would wait for."""
         from groundling.text.noun_phrases import noun_phrases
+        from groundling.text.wordnet import wordnet
 
         noun_phrases(["a dog"])
+        wordnet()
+
+    @cached_property
+    def auditor(self) -> Auditor:
+        """With the thresholds that are kept beside the grounder, as `groundling audit` has it."""
+        from groundling.audit import Auditor
+
+        return Auditor.of(self.grounder, self._folder)
 
     # ---------------------------------------------------------------- from pixels to regions
 
@@ -82,6 +77,22 @@ class Models:
             return self.captioner.source(pictures[0])
         return of_frames([self.captioner.source(picture) for picture in pictures])
 
+    def regions_at(self, pictures: Sequence[Image.Image], box: Box, frame: int) -> Regions:
+        """The whole image, or frame of a clip, then this box of it."""
+        import numpy as np
+
+        at = getattr(self.captioner.source, "at", None)
+        if at is None:
+            name = self.captioner.source.fingerprint.name
+            raise Problem(501, "no-box", f"the region source {name} looks at boxes of its own alone: leave out box")
+        if frame >= len(pictures):
+            raise unfit(f"there is no frame {frame}: they are 0 to {len(pictures) - 1}", "unfit")
+        width, height = pictures[frame].size
+        if box[0] >= width or box[1] >= height or box[2] <= 0 or box[3] <= 0:
+            raise unfit(f"the box is outside of the image, which has {width} x {height} pixels", "unfit")
+        found: Regions = at(pictures[frame], np.array([box], np.float32))
+        return found
+
     # ---------------------------------------------------------------- from regions to words and places
 
     def captions(self, regions: Sequence[Regions], choice: Choice) -> list[GroundedCaption]:
@@ -91,7 +102,7 @@ class Models:
         none = [""] * len(regions)
         return self.captioner.generate(Regions.stack(regions), none, none, _decoding(choice))
 
-    def ground(self, regions: Regions, sentence: str, phrases: Sequence[str]) -> list[Place]:
+    def ground(self, regions: Regions, sentence: str, phrases: Sequence[str]) -> list[GroundedPhrase]:
         """Where the noun phrases of a sentence are, or these phrases."""
         from groundling.text.noun_phrases import noun_phrases
         from groundling.text.words import words
@@ -100,14 +111,21 @@ class Models:
             raise unfit("there is no noun phrase in the sentence: name what to look for with phrases", "no-phrase")
         if any(not words(phrase) for phrase in phrases):
             raise unfit("one of the phrases has no word in it", "no-phrase")
-        found = self.grounder.ground_regions(regions, sentence, list(phrases))
-        return [Place(f.phrase, f.span, f.box, f.score, f.evidence, f.found, f.unknown) for f in found]
+        return self.grounder.ground_regions(regions, sentence, list(phrases))
 
-    def phrases(self, sentence: str) -> list[tuple[str, Span]]:
-        """The noun phrases of a sentence and their characters."""
-        from groundling.text.noun_phrases import noun_phrases
+    def audit(self, regions: Regions, grounded: Grounded) -> tuple[Judged, ...]:
+        """Is what a text names there, and where the text says?"""
+        from groundling.evaluation.evidence import parse
 
-        return [(one.text, one.span) for one in noun_phrases([sentence])[0]]
+        if not regions.valid.any():
+            raise unfit("no region was found in this image", "unfit")
+        return self.auditor.judge(regions, parse([grounded.text])[0], grounded.places)
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        from groundling.audit import VERDICTS
+
+        return VERDICTS
 
     def words(self, regions: Regions, count: int) -> list[list[Word]]:
         """For each region, the words that fit it best."""

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from groundling import __version__
+from groundling.formats import FORMATS
 
 Json = dict[str, Any]
 
@@ -45,10 +46,19 @@ ASKS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, description,
     ),
     "audit": (
         "Audit what somebody said of an image",
-        "A verdict for every noun phrase of a text, such as the answer of a vision-language model: grounded, not "
-        "there, cannot tell. Boxes that came with the answer are compared with the place that the grounder finds.",
+        "A verdict for every noun phrase of a text, such as the answer of a vision-language model: grounded, wrong "
+        "place, not there, cannot tell. The verdicts are those of the command groundling audit. Boxes that came with "
+        "the answer, in its text (format) or beside it (boxes), are compared with the places that the grounder finds.",
         {
             "text": TEXT | {"maxLength": 4000},
+            "format": {"type": "string", "enum": list(FORMATS), "description": f"of the text: {', '.join(FORMATS)}"},
+            "resized": {
+                "type": "array",
+                "items": {"type": "integer"},
+                "minItems": 2,
+                "maxItems": 2,
+                "description": "qwen2.5-vl: width and height at which it saw the image; 1036x728 in an address",
+            },
             "boxes": {
                 "type": "array",
                 "maxItems": 64,
@@ -63,11 +73,12 @@ ASKS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, description,
     ),
     "regions": (
         "What the models look at",
-        "The regions of an image, each with the words that fit it and what the detector takes it for. With box, also "
-        "the region that is most like the box: what is this?",
+        "The regions of an image, each with the words that fit it and what the detector takes it for. With box, that "
+        "box alone, whatever the regions are: what is this? It needs the image itself, not its image_id.",
         {
             "words": {"type": "integer", "minimum": 0, "maximum": 20, "description": "for each region (5)"},
             "box": BOX,
+            "frame": {"type": "integer", "minimum": 0, "maximum": 31, "description": "of a clip, for box (0)"},
         },
         "Regions",
     ),
@@ -205,13 +216,11 @@ def _schemas() -> Json:
     link = _object(token={"type": "integer"}, word=TEXT, span=SPAN, box=BOX, frame={"type": "integer"}, score=NUMBER)
     link["properties"] |= {"evidence": evidence, "weak": {"type": "boolean"}}
     place = _object(phrase=TEXT, span=SPAN, box=BOX, score=NUMBER, found={"type": "boolean"}, unknown=_list(TEXT))
-    place["properties"]["evidence"] = evidence
-    verdict = {"type": "string", "enum": ["grounded", "not there", "cannot tell"]}
-    more = {"verdict": verdict, "claimed_box": BOX, "iou": NUMBER, "box_agrees": {"type": "boolean"}}
-    audited = place | {"properties": place["properties"] | more}
+    result = {"type": "string", "enum": ["found", "not found", "unknown"]}
+    place["properties"] |= {"evidence": evidence, "result": result, "frame": {"type": "integer"}}
+    audited = _audited(evidence)
     word, label = _object(word=TEXT, evidence=NUMBER), _object(label=TEXT, score=NUMBER)
     region = _object(box=BOX, frame={"type": "integer"}, words=_list(word), labels=_list(label))
-    near = region | {"type": ["object", "null"], "properties": region["properties"] | {"iou": NUMBER}}
     seen: Json = {"$ref": "#/components/schemas/Image"}
     verdicts = {"type": "string", "enum": ["right", "moved", "wrong", "undone"]}
     return {
@@ -220,12 +229,28 @@ def _schemas() -> Json:
         "Caption": _object(image=seen, caption=TEXT, tokens=_list(TEXT), spans=_list(SPAN), links=_list(link)),
         "Grounding": _object(image=seen, sentence=TEXT, phrases=_list(place)),
         "Audit": _object(image=seen, text=TEXT, phrases=_list(audited), counts={"type": "object"}),
-        "Regions": _object(image=seen, regions=_list(region))
-        | {"properties": {"nearest": near, "image": seen, "regions": _list(region)}},
+        "Regions": _object(image=seen, regions=_list(region)),
         "Decision": _object(image=TEXT, phrase=TEXT, verdict=verdicts, box=BOX, by=TEXT)
         | {"required": ["image", "phrase", "verdict"]},
         "Problem": _object(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT),
     }
+
+
+def _audited(probability: Json) -> Json:
+    verdict = {"type": "string", "enum": ["grounded", "wrong place", "not there", "cannot tell"]}
+    likely = _object(box=BOX, score=NUMBER)
+    row = _object(phrase=TEXT, span=SPAN, noun=TEXT, lemma=TEXT, verdict=verdict, likely=_list(likely))
+    given = _object(boxes=_list(BOX), points=_list({"type": "array", "items": NUMBER}), overlap=NUMBER)
+    row["properties"] |= {
+        "probability": probability,
+        "box": {"type": ["array", "null"], "items": NUMBER, "description": "where it most likely is, if it is there"},
+        "asked": TEXT | {"description": "the word that was looked for instead"},
+        "how": TEXT | {"description": "what that is: a synonym, a broader kind"},
+        "reason": TEXT | {"description": "why nobody can tell"},
+        "given": given | {"description": "where the text says that it is"},
+        "frame": {"type": "integer"},
+    }
+    return row
 
 
 def _object(**properties: Json) -> Json:

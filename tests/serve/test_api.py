@@ -19,6 +19,7 @@ from clips import write_clip
 from starting import PHOTOS, Running, running
 
 import groundling
+from groundling.cli import main
 from groundling.errors import GroundlingError
 from groundling.serve import openapi
 from groundling.serve.client import Client, ServerError
@@ -79,21 +80,49 @@ def test_an_audit_has_a_verdict_for_every_phrase_and_compares_boxes(server: Runn
     row = {"image": plain(CAT), "text": "a cat with a zyxwv and a car"}
     found = server.post("/v1/audit", row).json()
     assert [p["verdict"] for p in found["phrases"]] == ["grounded", "cannot tell", "not there"]
-    assert found["counts"] == {"grounded": 1, "not there": 1, "cannot tell": 1}
-    claims = [{"phrase": "cat", "box": found["phrases"][0]["box"]}, {"phrase": "an ear", "box": [0, 0, 5, 5]}]
-    told = server.post("/v1/audit", row | {"boxes": claims}).json()["phrases"]
-    assert told[0]["box_agrees"] and told[0]["iou"] == 1.0 and "iou" not in told[1]
-    assert told[3]["phrase"] == "an ear" and not told[3]["box_agrees"]
+    assert found["counts"] == {"grounded": 1, "wrong place": 0, "not there": 1, "cannot tell": 1}
+    right = server.post("/v1/audit", row | {"boxes": [{"phrase": "a cat", "box": found["phrases"][0]["box"]}]}).json()
+    assert right["phrases"][0]["given"]["overlap"] == 1.0 and right["counts"] == found["counts"]
+    wrong = Client(server.url).audit(CAT, row["text"], [("a cat", (0, 0, 5, 5))])
+    assert [one.verdict for one in wrong] == ["wrong place", "cannot tell", "not there"]
 
 
-def test_regions_have_words_and_a_drawn_box_finds_the_nearest(server: Running) -> None:
+def test_a_caption_gets_the_same_verdicts_from_the_command_and_from_the_server(server: Running, tmp_path: Path) -> None:
+    """A box in a corner, a kind of a known thing, a word that nobody learned, a thing that is not there."""
+    text = "<phrase>a cat</phrase><object><patch_index_0000><patch_index_0033></object> with a sedan, a zyxwv,  a car"
+    (tmp_path / "said.tsv").write_text(f"cat.jpg\t{text}\n")
+    out = tmp_path / "audit.jsonl"
+    words = ["--images", str(PHOTOS), "--format", "kosmos-2", "-o", str(out), "--json"]
+    assert main(["audit", str(tmp_path / "said.tsv"), *words]) == 0
+    line = json.loads(out.read_text())
+    found = server.post("/v1/audit", {"image": plain(CAT), "text": text, "format": "kosmos-2"}).json()
+    assert found["text"] == line["caption"]
+    told = {p["phrase"]: p["verdict"] for p in found["phrases"]}
+    assert told | {"a sedan": ""} == {
+        "a cat": "wrong place",
+        "a sedan": "",
+        "a zyxwv": "cannot tell",
+        "a car": "not there",
+    }
+    for ours, theirs in zip(line["phrases"], found["phrases"], strict=True):
+        for name in ("phrase", "span", "verdict", "asked", "how", "reason", "given"):
+            assert ours.get(name) == theirs.get(name)
+        assert theirs["probability"] == pytest.approx(ours["probability"], abs=0.002)
+
+
+def test_regions_have_words_and_a_drawn_box_has_its_own(server: Running) -> None:
     regions = image(server, "/v1/regions?words=3").json()["regions"]
     assert len(regions) > 30 and all(len(region["words"]) == 3 for region in regions)
     assert Client(server.url).regions(CAT, words=3)[0].words == tuple(
         (w["word"], w["evidence"]) for w in regions[0]["words"]
     )
-    near = image(server, f"/v1/regions?words=3&box={','.join(map(str, regions[7]['box']))}").json()["nearest"]
-    assert near["index"] == 7 and near["iou"] > 0.99 and near["words"] == regions[7]["words"]
+    [same] = Client(server.url).regions(CAT, 3, tuple(regions[7]["box"]))
+    assert [word for word, _ in same.words] == [word["word"] for word in regions[7]["words"]]
+    [mine] = image(server, "/v1/regions?words=3&box=31,17,222,143").json()["regions"]
+    assert mine["box"] == [31, 17, 222, 143] and mine["box"] not in [region["box"] for region in regions]
+    assert image(server, "/v1/regions?box=9000,10,9100,20").problem == "unfit"
+    known = image(server, "/v1/regions").json()["image"]["id"]
+    assert server.post("/v1/regions", {"image_id": known, "box": [1, 1, 9, 9]}).problem == "bad-request"
 
 
 def test_a_clip_has_boxes_in_its_frames(server: Running, tmp_path: Path) -> None:

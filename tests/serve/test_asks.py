@@ -36,6 +36,11 @@ def test_json_and_address_say_the_same() -> None:
     assert parsed(asks.ground, {"sentence": "a dog"}) == Ground("a dog")
     claims = [{"phrase": "a dog", "box": [0, 0, 9, 9]}]
     assert parsed(asks.audit, {"text": "a dog", "boxes": claims}) == Audit("a dog", (Claim("a dog", (0, 0, 9, 9)),))
+    qwen = {"text": "[]", "format": "qwen2.5-vl"}
+    asked = parsed(asks.audit, qwen | {"resized": [56, 28]})
+    assert (
+        asked == parsed(asks.audit, qwen | {"resized": "56x28"}, plain=True) == Audit("[]", (), "qwen2.5-vl", (56, 28))
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +59,7 @@ def test_json_and_address_say_the_same() -> None:
         (asks.ground, {}, "sentence, or phrases"),
         (asks.ground, {"sentence": " "}, "sentence, or phrases"),
         (asks.ground, {"sentence": 4}, "sentence must be text, got a number"),
-        (asks.ground, {"sentence": "x" * 4001}, "at most 4000"),
+        (asks.ground, {"sentence": "x" * 4001}, "at most 4,000"),
         (asks.ground, {"phrases": "a dog"}, "a list of texts"),
         (asks.ground, {"phrases": ["x"] * 65}, "at most 64"),
         (asks.ground, {"phrases": ["x" * 201]}, "at most 200 characters"),
@@ -62,6 +67,10 @@ def test_json_and_address_say_the_same() -> None:
         (asks.audit, {"text": "x", "boxes": [{"phrase": "x"}]}, "each of boxes must be"),
         (asks.audit, {"text": "x", "boxes": [{"phrase": "x", "box": [3, 0, 1, 1]}]}, "x1 < x2"),
         (asks.audit, {"text": "x", "boxes": {"a": 1}}, "boxes must be a list"),
+        (asks.audit, {"text": "a cat", "boxes": [{"phrase": "a dog", "box": [0, 0, 1, 1]}]}, "is not in the text"),
+        (asks.audit, {"text": "x", "format": "word"}, "format must be one of plain, kosmos-2"),
+        (asks.audit, {"text": "x", "resized": [0, 5]}, "such as [1036, 728]"),
+        (asks.look, {"frame": 1}, "give box, too"),
         (asks.look, {"box": [0, 0, 1e9, 1]}, "in pixels"),
         (asks.look, {"box": [0, 0, True, 1]}, "in pixels"),
         (asks.look, {"words": 21}, "from 0 to 20"),
@@ -107,6 +116,8 @@ NAMES = [
     "phrases",
     "text",
     "boxes",
+    "format",
+    "resized",
     "words",
     "box",
     "image",

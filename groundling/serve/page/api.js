@@ -59,8 +59,12 @@ export class Media {
   }
 
   async send() {
-    const type = this.blob.type.startsWith("video/") || this.blob.type.startsWith("image/") ? this.blob.type : "image/unknown";
-    const answer = await ask("/v1/regions?words=0", { method: "POST", headers: { "Content-Type": type }, body: this.blob });
-    this.id = (await answer.json()).image.id;
+    this.id = (await this.regions("words=0")).image.id;
+  }
+
+  /** Asked with its bytes. */
+  async regions(query) {
+    const type = this.clip || this.blob.type.startsWith("image/") ? this.blob.type : "image/unknown";
+    return (await ask(`/v1/regions?${query}`, { method: "POST", headers: { "Content-Type": type }, body: this.blob })).json();
   }
 }

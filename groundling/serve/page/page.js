@@ -65,6 +65,7 @@ tabs((id) => id === "tab-review" && review.begin());
 during("", async () => {
   const about = await getJson("/v1/about");
   photo.examples(about.examples);
+  photo.formats(about.formats);
   $("tab-review").hidden = !about.photos;
   $("tab-search").hidden = !about.search;
 });

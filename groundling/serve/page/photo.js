@@ -11,7 +11,8 @@ const MANNERS = {
   long: () => ({ beam: 3, min_length: 12, no_repeat: 2 }),
   sample: () => ({ sample: true, temperature: Number($("temperature").value) || 1, seed: Math.floor(Math.random() * 1e9) }),
 };
-const VERDICTS = { grounded: "good", "not there": "bad", "cannot tell": "unsure" };
+const VERDICTS = { grounded: "good", "wrong place": "bad", "not there": "bad", "cannot tell": "unsure" };
+const RESULTS = { found: ["found", "good"], "not found": ["not there", "bad"], unknown: ["cannot tell", "unsure"] };
 
 export class PhotoView {
   constructor(during) {
@@ -60,6 +61,11 @@ export class PhotoView {
       const image = make("img", { src: path, alt: `Example photo: ${name}` });
       return make("button", { type: "button", on: { click: async () => this.open(await (await fetch(path)).blob()) } }, image);
     }));
+  }
+
+  /** Formats in which models write boxes into their text. */
+  formats(names) {
+    $("format").append(...names.filter((name) => name !== "plain").map((name) => make("option", { value: name }, name)));
   }
 
   async open(blob) {
@@ -125,7 +131,7 @@ export class PhotoView {
       if (compare && this.said) asked.push(this.media.ask("ground", { sentence: this.said.caption }));
       const [yours, model] = await Promise.all(asked);
       const line = make("p", { class: "caption" });
-      const rows = yours.phrases.map((p) => bar(p.phrase, p.evidence, p.found ? "found" : "not there", p.found ? "good" : "bad"));
+      const rows = yours.phrases.map((p) => bar(p.phrase, p.result === "unknown" ? null : p.evidence, ...RESULTS[p.result]));
       const parts = [line, make("ul", { class: "bars" }, ...rows)];
       const strange = yours.phrases.flatMap((p) => p.unknown);
       if (strange.length) parts.push(make("p", { class: "help" }, `Never seen by the model: ${strange.join(", ")}`));
@@ -139,12 +145,14 @@ export class PhotoView {
     const text = $("answer").value.trim();
     if (!text) return $("answer").focus();
     return this.during("Auditing …", async () => {
-      const row = await this.media.ask("audit", { text });
+      const row = await this.media.ask("audit", { text, format: $("format").value });
       const line = make("p", { class: "caption" });
-      const rows = row.phrases.map((p) => bar(p.phrase, p.evidence, p.verdict, VERDICTS[p.verdict]));
-      const counts = Object.entries(row.counts).map(([name, n]) => `${n} ${name}`).join(", ");
-      $("verdicts").replaceChildren(line, make("ul", { class: "bars" }, ...rows), make("p", { class: "summary" }, counts));
-      this.show(line, row.text, placed(row.phrases, (p) => p.verdict === "grounded"));
+      const rows = row.phrases.map((p) => bar(p.phrase, p.probability, p.verdict, VERDICTS[p.verdict]));
+      const counts = Object.entries(row.counts).filter(([, n]) => n).map(([name, n]) => `${n} ${name}`).join(", ");
+      const notes = [...row.phrases.map(noted), ...(row.problems || []).map((p) => `${p.reason}: ${p.piece}`)].filter(Boolean);
+      const summary = make("p", { class: "summary" }, counts || "There is no noun in it that has a place.");
+      $("verdicts").replaceChildren(line, make("ul", { class: "bars" }, ...rows), summary, ...notes.map((note) => make("p", { class: "help" }, note)));
+      this.show(line, row.text, audited(row.phrases));
     });
   }
 
@@ -173,11 +181,15 @@ export class PhotoView {
     this.tell(`Region ${index + 1} of ${this.regions.length}`, region);
   }
 
+  /** The words that fit a box that was drawn by hand. */
   what(box) {
+    const media = this.media;
     return this.during("What is this? …", async () => {
-      const row = await this.media.ask("regions", { words: 6, box });
+      const frame = media.clip ? `&frame=${this.stage.now()}` : "";
+      const { regions } = await media.regions(`words=6&box=${box}${frame}`);
+      if (this.media !== media) return;
       this.stage.point(box, "drawn");
-      if (row.nearest) this.tell(`What is this? The nearest region overlaps by ${percent(row.nearest.iou)}`, row.nearest);
+      this.tell("What is this?", regions[0]);
     });
   }
 
@@ -205,6 +217,23 @@ function linked(row) {
     const boxes = links.map((link) => ({ box: link.box, frame: link.frame }));
     return { span: best.span, key: token, box: best.box, frame: best.frame, boxes, weak: best.weak, colour: PALETTE[i % PALETTE.length], title };
   });
+}
+
+/** The phrases of a text that was audited: where each is, and dashed where the text says that it is. */
+function audited(phrases) {
+  return phrases.map((p, i) => {
+    const wrong = p.verdict !== "grounded";
+    const said = p.verdict === "wrong place" ? p.given.boxes.map((box) => ({ box, weak: true })) : [];
+    const boxes = [...(p.box ? [{ box: p.box, frame: p.frame, weak: false }] : []), ...said];
+    return { span: p.span, key: i, weak: wrong, colour: PALETTE[i % PALETTE.length], title: p.verdict, box: p.box, boxes };
+  });
+}
+
+/** What there is to say of a verdict beyond its name. */
+function noted(p) {
+  if (p.verdict === "wrong place") return `${p.phrase}: the box of the text is dashed, the likely place is not.`;
+  if (p.asked) return `${p.phrase}: looked for as ${p.asked}, a ${p.how}.`;
+  return p.reason ? `${p.phrase}: ${p.reason}.` : "";
 }
 
 /** The phrases of a sentence that stand in it. Those that are not there get no box. */
