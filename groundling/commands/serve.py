@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundling.commands.flag_types import whole
+
 if TYPE_CHECKING:
     from groundling.serve.settings import Settings
 
@@ -21,14 +23,14 @@ Only this machine can reach the server, unless --host says otherwise; then it as
 in. The token is given by --token, --token-file or the environment variable GROUNDLING_TOKEN; the last two are not seen
 by other users of the machine. A person gives it to the page once.
 
-With --photos and --reviews the page also lets people review what the models find in a folder of photos. Every decision
-is on the disk, in --reviews, before it counts as accepted. With --index it lets people search in labelled photos."""
+With --review people review the labels that `groundling label` made, the least certain first, each in a browser of their
+own; every decision is on the disk before it counts. With --index people search in labelled photos."""
 
 EPILOG = """\
 examples:
   groundling serve
   groundling serve --port 9000 --model runs/captioner --grounder runs/grounder
-  groundling serve --photos holiday/ --reviews holiday.jsonl
+  groundling serve --review labels/        # then: groundling label --out labels --apply labels/review.jsonl
   openssl rand -hex 32 > token; groundling serve --host 0.0.0.0 --token-file token
   curl -H 'Content-Type: image/jpeg' --data-binary @photo.jpg http://127.0.0.1:8000/v1/caption
   curl -H 'Content-Type: image/jpeg' --data-binary @photo.jpg 'http://127.0.0.1:8000/v1/ground?sentence=a+dog'"""
@@ -46,8 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--open", action="store_true", help="let other machines in without a token")
     group.add_argument("--cors", action="append", default=[], metavar="ORIGIN", help="let scripts of this page ask")
     group = parser.add_argument_group("review and search")
-    group.add_argument("--photos", type=Path, metavar="FOLDER", help="photos to review")
-    group.add_argument("--reviews", type=Path, metavar="FILE", help="JSON lines that keep every decision")
+    group.add_argument("--review", default="", metavar="LABELS", help="folder that `groundling label` wrote, to review")
+    group.add_argument(
+        "--reviews", type=Path, metavar="FILE", help="keeps every decision (default: LABELS/review.jsonl)"
+    )
+    group.add_argument("--review-limit", type=whole(1), default=1000, metavar="N", help="labels to review (1000)")
     group.add_argument("--index", type=Path, metavar="INDEX", help="folder that `groundling index` wrote, to search in")
     group = parser.add_argument_group("limits")
     group.add_argument("--max-mb", type=int, default=20, metavar="N", help="of one request (20)")
@@ -98,8 +103,9 @@ def _settings(args: argparse.Namespace) -> Settings:
         origins=tuple(args.cors),
         model=args.model,
         grounder=args.grounder,
-        photos=args.photos,
+        review=args.review,
         reviews=args.reviews,
+        review_limit=args.review_limit,
         index=args.index,
         limits=limits,
     )

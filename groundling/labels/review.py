@@ -1,7 +1,8 @@
 """Review: a page that shows the least certain labels first, and what becomes of the answers.
 
-The page is one file and needs no server. Its export, `review.json`, is a list of decisions; a label is named by the id
-of its image and its place among the image's labels, both of which stay as they are.
+The page is one file and needs no server: it keeps the answers in the browser, and its export, `review.json`, is a list
+of decisions. Where `groundling serve --review` shows it, the server keeps them (`review_store`). A label is named by
+the id of its image and its place among the image's labels, both of which stay as they are.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ FORMAT = 1
 SIDE = 640  # pixels of the longest side of an embedded image
 SHOWN = 200  # labels on a page, unless told
 REJECTED = "rejected in review"
+NOTE = (
+    "Answers are kept in this browser until you save them. Then: "
+    "<code>groundling label --apply review.json --out FOLDER</code>"
+)
 RIGHT = 0.5  # IoU with a box that a person drew, from which the model's was right
 
 Key = tuple[str, int]  # id of an image, place among its labels
@@ -57,18 +62,28 @@ def write_page(path: Path, images: Iterable[LabelledImage], limit: int = SHOWN) 
     """Write the page of the `limit` least certain labels; returns how many it shows."""
     chosen = least_certain(images, limit)
     pictures: dict[str, str] = {}
-    rows = []
-    for image, at in chosen:
+    for image, _ in chosen:
         if image.id not in pictures:
-            pictures[image.id] = _embedded(image)
-        rows.append(_row(image, at))
-    content = {"rows": rows, "pictures": pictures}
-    text = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    name = blake2b(text.encode(), digest_size=8).hexdigest()
-    page = (resources(__package__) / "review.html").read_text(encoding="utf-8")
-    parts = {"DATA": text, "NAME": name, "TITLE": html.escape(f"{len(rows)} labels to review")}
-    path.write_text(re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], page), encoding="utf-8")
+            pictures[image.id] = "data:image/webp;base64," + b64encode(picture(image)).decode("ascii")
+    rows = [row_of(image, at) for image, at in chosen]
+    name = blake2b(json.dumps(rows).encode(), digest_size=8).hexdigest()
+    data = {"name": name, "rows": rows, "pictures": pictures}
+    style, script = (part(name).decode() for name in ("review.css", "review.js"))
+    path.write_text(page(len(rows), f"<style>\n{style}</style>", f"<script>\n{script}</script>", NOTE, data), "utf-8")
     return len(rows)
+
+
+def page(count: int, style: str, script: str, note: str, data: Any = None) -> str:
+    """The page of so many labels: how it is styled and run, what it says of where answers go, its content if any."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    title = html.escape(f"{count} labels to review")
+    parts = {"DATA": text, "TITLE": title, "STYLE": style, "SCRIPT": script, "NOTE": note}
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], part("review.html").decode())
+
+
+def part(name: str) -> bytes:
+    """One of the files that the page is made of."""
+    return (resources(__package__) / name).read_bytes()
 
 
 def least_certain(images: Iterable[LabelledImage], limit: int) -> list[tuple[LabelledImage, int]]:
@@ -83,7 +98,8 @@ def least_certain(images: Iterable[LabelledImage], limit: int) -> list[tuple[Lab
     return [(image, at) for _, _, at, image in best]
 
 
-def _row(image: LabelledImage, at: int) -> dict[str, Any]:
+def row_of(image: LabelledImage, at: int) -> dict[str, Any]:
+    """What the page shows of a label."""
     label = image.labels[at]
     return {
         "image": image.id,
@@ -97,27 +113,32 @@ def _row(image: LabelledImage, at: int) -> dict[str, Any]:
     }
 
 
-def _embedded(image: LabelledImage) -> str:
-    """The image as an address that holds it."""
-    picture = Pair(image.id, image.media, ()).opened()
-    picture.thumbnail((SIDE, SIDE))
+def picture(image: LabelledImage) -> bytes:
+    """The image made smaller, as a WebP file."""
+    opened = Pair(image.id, image.media, ()).opened()
+    opened.thumbnail((SIDE, SIDE))
     buffer = io.BytesIO()
-    picture.save(buffer, "WEBP", quality=72, method=2)
-    return "data:image/webp;base64," + b64encode(buffer.getvalue()).decode("ascii")
+    opened.save(buffer, "WEBP", quality=72, method=2)
+    return buffer.getvalue()
 
 
 # ---------------------------------------------------------------- the answers
 
 
 def read(path: Path) -> dict[Key, Decision]:
-    """The decisions of `review.json`, the last one of each label; DataError names what is wrong."""
+    """The decisions of `review.json`, or of the server's `review.jsonl`, the last one of each label; DataError names
+    what is wrong."""
+    if path.suffix == ".jsonl":
+        from groundling.labels.review_store import read_store
+
+        return read_store(path)
     content = parse_json(read_text(path), str(path))
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise DataError(f"{path}: not a review of format {FORMAT}; export it from the page again")
     found: dict[Key, Decision] = {}
     for number, row in enumerate(content.get("decisions") or ()):
         try:
-            one = _decision(row)
+            one = decision_of(row)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"{path}, decision {number}: {error}") from error
         found[one.image, one.label] = one
@@ -126,7 +147,8 @@ def read(path: Path) -> dict[Key, Decision]:
     return found
 
 
-def _decision(row: Any) -> Decision:
+def decision_of(row: Any) -> Decision:
+    """A decision of plain JSON; ValueError, KeyError or TypeError where it is none."""
     action, boxes, phrase = row["action"], row.get("boxes") or [], row.get("phrase") or ""
     if action not in ACTIONS:
         raise ValueError(f"unknown action {action!r}; there are {', '.join(ACTIONS)}")

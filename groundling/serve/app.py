@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import mimetypes
-import time
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
@@ -30,14 +28,25 @@ from groundling.serve.guard import Guard, names_of
 from groundling.serve.metrics import Metrics
 from groundling.serve.models import Models
 from groundling.serve.problems import Problem, bad
-from groundling.serve.review import Reviews, decision, list_photos
 from groundling.serve.searching import MOST, Search
-from groundling.serve.service import NDJSON, PARSERS, Service, content_type, while_wanted
+from groundling.serve.service import PARSERS, Service, content_type, while_wanted
 from groundling.serve.settings import Settings
 
-PAGE = ("index.html", "page.css", "api.js", "draw.js", "photo.js", "review.js", "search.js", "page.js", "icon.svg")
+if TYPE_CHECKING:
+    from groundling.serve.reviewing import Review
+
+PAGE = (
+    "index.html",
+    "page.css",
+    "api.js",
+    "draw.js",
+    "photo.js",
+    "search.js",
+    "review-store.js",
+    "page.js",
+    "icon.svg",
+)
 EXAMPLES = ("astronaut.jpg", "cat.jpg", "coffee.jpg", "rocket.jpg")
-LISTED = 500  # photos in one answer
 
 
 @dataclass
@@ -48,20 +57,20 @@ class Site:
     metrics: Metrics
     engine: Engine
     bodies: Bodies
-    photos: dict[str, Path] = field(default_factory=dict)
-    reviews: Reviews | None = None
+    review: Review | None = None
     search: Search | None = None
 
     @staticmethod
     def of(settings: Settings) -> Site:
-        """Made before the server listens: what is wrong with the folder or the file of reviews is told at once."""
+        """Made before the server listens: what is wrong with the labels or the index is told at once."""
         limits, metrics = settings.limits, Metrics()
         decoders = Decoders(settings.decoders, limits.pixels, limits.decode)
         engine = Engine(lambda: Models.load(settings.model, settings.grounder), limits, metrics, decoders)
         site = Site(settings, metrics, engine, Bodies(limits, metrics))
-        if settings.photos and settings.reviews:
-            site.photos = list_photos(settings.photos)
-            site.reviews = Reviews.open(settings.reviews)
+        if settings.review:
+            from groundling.serve.reviewing import Review
+
+            site.review = Review.open(settings.review, settings.reviews, settings.review_limit)
         if settings.index:
             site.search = Search.open(settings.index, settings.grounder)
         return site
@@ -79,8 +88,10 @@ class Site:
             f"/examples/{name}": here / "photos" / name for name in EXAMPLES
         }
         shown["/"] = shown.pop("/index.html")
+        contents = {path: (file.read_bytes(), file.name) for path, file in shown.items()}
+        contents |= self.review.contents() if self.review else {}
         return [
-            *(Route(path, _file(file.read_bytes(), file.name), name="public") for path, file in shown.items()),
+            *(Route(path, _file(*content), name="public") for path, content in contents.items()),
             Route("/healthz", self._healthz, name="public"),
             Route("/readyz", self._readyz, name="public"),
             Route("/openapi.json", self._openapi, name="public"),
@@ -91,11 +102,9 @@ class Site:
             *(Route(f"/v1/batch/{name}", service.batch(parser), methods=["POST"]) for name, parser in PARSERS.items()),
             Route("/v1/search", self._search),
             Route("/v1/search/file", self._hit),
-            Route("/v1/photos", self._photos),
-            Route("/v1/photos/file", self._photo),
-            Route("/v1/reviews", self._decide, methods=["POST"]),
-            Route("/v1/reviews", self._decided),
-            Route("/v1/reviews/export", self._export),
+            Route("/v1/review", self._decide, methods=["POST"]),
+            Route("/v1/review", self._labels),
+            Route("/v1/review/picture", self._label),
         ]
 
     # ---------------------------------------------------------------- about the server
@@ -120,7 +129,7 @@ class Site:
                 "ready": self.engine.ready,
                 "examples": [f"/examples/{name}" for name in EXAMPLES],
                 "formats": list(FORMATS),
-                "photos": len(self.photos),
+                "review": self.review is not None,
                 "search": self.search is not None,
                 "limits": {"bytes": limits.body, "pixels": limits.pixels, "sentence": limits.sentence},
             }
@@ -132,19 +141,7 @@ class Site:
     async def _docs(self, request: Request) -> Response:
         return Response(reference.page(openapi.document()), media_type="text/html")
 
-    # ---------------------------------------------------------------- the review of a folder
-
-    async def _photos(self, request: Request) -> Response:
-        fields = Fields(dict(request.query_params), self.settings.limits, plain=True)
-        start = int(fields.number("start", 0, 1e9, whole=True) or 0)
-        fields.done()
-        counts = self._kept().reviewed()
-        names = list(self.photos)[start : start + LISTED]
-        rows = [{"image": name, "decided": counts.get(name, 0)} for name in names]
-        return JSONResponse({"total": len(self.photos), "start": start, "photos": rows})
-
-    async def _photo(self, request: Request) -> Response:
-        return await _sent(self.photos.get(request.query_params.get("image", "")))
+    # ---------------------------------------------------------------- search and review
 
     async def _search(self, request: Request) -> Response:
         search = self._index()
@@ -166,31 +163,28 @@ class Site:
             )
         return self.search
 
+    async def _labels(self, request: Request) -> Response:
+        return JSONResponse(await asyncio.to_thread(self._reviewed().to_dict))
+
+    async def _label(self, request: Request) -> Response:
+        made = await asyncio.to_thread(self._reviewed().picture, request.query_params.get("image", ""))
+        return Response(made, media_type="image/webp")
+
     async def _decide(self, request: Request) -> Response:
         if content_type(request) != "application/json":
             raise Problem(415, "media-type", "send JSON, Content-Type: application/json", close=True)
-        reviews = self._kept()
+        review = self._reviewed()
         with self.bodies.hold() as holding:
             content = await self.bodies.whole(request.receive, request.headers, holding)
             fields = Fields(parse_json(content), self.settings.limits)
-        decided = decision(fields, self.photos, time.time())
-        count = await asyncio.shield(asyncio.to_thread(reviews.add, decided))
-        return JSONResponse({"accepted": asdict(decided), "count": count}, status_code=201)
+        kept = await asyncio.shield(asyncio.to_thread(review.decide, fields))
+        return JSONResponse(kept, status_code=201)
 
-    async def _decided(self, request: Request) -> Response:
-        image = request.query_params.get("image", "")
-        return JSONResponse({"image": image, "decisions": [asdict(d) for d in self._kept().of(image)]})
-
-    async def _export(self, request: Request) -> Response:
-        lines = [json.dumps(asdict(d)) + "\n" for d in list(self._kept().latest.values())]
-        headers = {"Content-Type": NDJSON, "Content-Disposition": 'attachment; filename="reviews.jsonl"'}
-        return Response("".join(lines), headers=headers)
-
-    def _kept(self) -> Reviews:
-        if self.reviews is None:
-            detail = "there is nothing to review: start the server with --photos FOLDER --reviews FILE"
+    def _reviewed(self) -> Review:
+        if self.review is None:
+            detail = "there is nothing to review: start the server with --review LABELS"
             raise Problem(404, "no-review", detail, close=True)
-        return self.reviews
+        return self.review
 
 
 @dataclass
@@ -217,14 +211,14 @@ class Application:
             yield
         finally:
             await asyncio.to_thread(self.site.engine.stop)
-            if self.site.reviews:
-                self.site.reviews.close()
+            if self.site.review:
+                self.site.review.store.close()
 
 
 async def _sent(path: Path | None) -> Response:
     """A picture of a list that was made when the server started; no request names a path."""
     if path is None:
-        raise Problem(404, "unknown-photo", "there is no such photo; GET /v1/photos or /v1/search tells their names")
+        raise Problem(404, "unknown-photo", "there is no such photo; GET /v1/search tells their names")
     kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     try:
         return Response(await asyncio.to_thread(path.read_bytes), media_type=kind)

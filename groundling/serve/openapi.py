@@ -158,14 +158,12 @@ def _request(fields: Json) -> Json:
 
 def _others() -> Json:
     plain: Json = {"type": "object"}
-    start = {"name": "start", "in": "query", "schema": {"type": "integer", "minimum": 0}}
     image = {"name": "image", "in": "query", "required": True, "schema": TEXT}
     images = {"name": "images", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 100}}
     query: list[Json] = [
         {"name": "query", "in": "query", "required": True, "schema": TEXT | {"maxLength": 500}},
         images,
     ]
-    lines = {"description": "One decision per line", "content": {"application/x-ndjson": {"schema": TEXT}}}
     file = {"description": "The file", "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
     text = {"description": "Text", "content": {"text/plain": {"schema": TEXT}}}
     decision = {
@@ -176,19 +174,17 @@ def _others() -> Json:
         "/v1/about": {"get": _get("about", "Version and limits", _json("About", plain))},
         "/v1/search": {"get": _get("search", "Find labelled photos by what they show", _json("Hits", plain), query)},
         "/v1/search/file": {"get": _get("hit", "One photo of the index", file, [image])},
-        "/v1/photos": {"get": _get("photos", "The photos to review", _json("Up to 500 of them", plain), [start])},
-        "/v1/photos/file": {"get": _get("photo", "One photo to review", file, [image])},
-        "/v1/reviews": {
-            "get": _get("reviews", "The decisions about a photo", _json("Decisions", plain), [image]),
+        "/v1/review/picture": {"get": _get("picture", "A photo whose labels are reviewed", file, [image])},
+        "/v1/review": {
+            "get": _get("review", "The labels to review, and what was decided", _json("Labels and decisions", plain)),
             "post": {
                 "operationId": "decide",
-                "summary": "Decide about a phrase of a photo",
-                "description": "The decision is on the disk when the answer comes. The last one about a phrase counts.",
+                "summary": "Decide about a label",
+                "description": "The decision is on the disk when the answer comes. The last one about a label counts.",
                 "requestBody": decision,
                 "responses": {"201": _json("Accepted", plain), **_problems()},
             },
         },
-        "/v1/reviews/export": {"get": _get("export", "All decisions that count", lines)},
         "/healthz": {"get": _get("healthz", "Does the server run?", _json("It does", plain))},
         "/readyz": {"get": _get("readyz", "Are the models loaded?", _json("They are", plain))},
         "/metrics": {"get": _get("metrics", "Numbers for Prometheus", text)},
@@ -222,7 +218,7 @@ def _schemas() -> Json:
     word, label = _object(word=TEXT, evidence=NUMBER), _object(label=TEXT, score=NUMBER)
     region = _object(box=BOX, frame={"type": "integer"}, words=_list(word), labels=_list(label))
     seen: Json = {"$ref": "#/components/schemas/Image"}
-    verdicts = {"type": "string", "enum": ["right", "moved", "wrong", "undone"]}
+    actions = {"type": "string", "enum": ["accept", "reject", "redraw", "relabel", "undo"]}
     return {
         "Box": {"type": "array", "items": NUMBER, "minItems": 4, "maxItems": 4, "description": "x1, y1, x2, y2 pixels"},
         "Image": image,
@@ -230,8 +226,8 @@ def _schemas() -> Json:
         "Grounding": _object(image=seen, sentence=TEXT, phrases=_list(place)),
         "Audit": _object(image=seen, text=TEXT, phrases=_list(audited), counts={"type": "object"}),
         "Regions": _object(image=seen, regions=_list(region)),
-        "Decision": _object(image=TEXT, phrase=TEXT, verdict=verdicts, box=BOX, by=TEXT)
-        | {"required": ["image", "phrase", "verdict"]},
+        "Decision": _object(image=TEXT, label={"type": "integer"}, action=actions, boxes=_list(BOX), phrase=TEXT)
+        | {"required": ["image", "label", "action"]},
         "Problem": _object(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT),
     }
 

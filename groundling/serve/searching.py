@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,9 @@ class Search:
     @staticmethod
     def open(folder: Path, model: str) -> Search:
         """GroundlingError where the folder is no index, or one of another grounder."""
-        index = _module("groundling.search").open_index(folder, model)
+        from groundling.search import open_index
+
+        index = open_index(folder, model)
         media = {entry.id: Path(entry.media) for entry in index.entries}
         return Search(index, {id: path for id, path in media.items() if path.suffix.lower() in SUFFIXES})
 
@@ -36,13 +37,6 @@ class Search:
         except GroundlingError as error:
             raise unfit(str(error), "no-phrase") from error
         return {"query": query, "hits": [_row(hit) for hit in hits]}
-
-
-def _module(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise GroundlingError(f"--index needs {error.name}, which this installation does not have") from error
 
 
 def _row(hit: Any) -> dict[str, Any]:

@@ -49,8 +49,9 @@ class Settings:
     origins: tuple[str, ...] = ()  # other pages whose scripts may ask (CORS)
     model: str = ""
     grounder: str = ""
-    photos: Path | None = None  # a folder to review
-    reviews: Path | None = None  # the file that keeps the reviews
+    review: str = ""  # folder or address of labels to review
+    reviews: Path | None = None  # the file that keeps the decisions; None: in the folder of the labels
+    review_limit: int = 1000  # labels, the least certain
     index: Path | None = None  # of labelled images, to search in
     decoders: int = 2  # processes
     limits: Limits = Limits()
@@ -74,8 +75,8 @@ class Settings:
                 raise GroundlingError(
                     f"{origin!r} is no origin; one is written like https://example.org, without a path"
                 )
-        if bool(self.photos) != bool(self.reviews):
-            raise GroundlingError("a review needs both --photos FOLDER and --reviews FILE")
+        if self.reviews and not self.review:
+            raise GroundlingError("--reviews FILE keeps what is decided about labels: name these with --review LABELS")
 
     @property
     def loopback(self) -> bool:

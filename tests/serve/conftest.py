@@ -1,4 +1,4 @@
-"""A real server, with the weights of the package, for all tests of this folder."""
+"""A real server, with the weights of the package, labels to review and an index, for all tests of this folder."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from starting import Running, copied, running
+from starting import Running, labelled, running
+
+from groundling.cli import main
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     place = tmp_path_factory.mktemp("serve")
-    words = ("--photos", str(copied(place / "photos")), "--reviews", str(place / "reviews.jsonl"))
-    with running(place / "log", *words, "--deadline", "250") as server:  # the machine of the tests may be busy
+    labels, index = str(labelled(place / "labels")), str(place / "index")
+    assert main(["index", labels, "--out", index]) == 0
+    busy = ("--deadline", "250")  # as the machine of the tests may be
+    with running(place / "log", "--review", labels, "--index", index, *busy) as server:
         while server.ask("GET", "/readyz").status != 200:
             time.sleep(0.1)
         yield server

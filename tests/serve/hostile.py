@@ -68,8 +68,8 @@ def wrong_types() -> bytes:
 def paths() -> bytes:
     tricks = [b"/../../etc/passwd", b"/%2e%2e/%2e%2e/etc/passwd", b"//etc/passwd", b"/examples/..%5c..%5capp.py"]
     tricks += [
-        b"/v1/photos/file?image=/etc/passwd",
-        b"/v1/photos/file?image=..%2f..%2fetc%2fpasswd",
+        b"/v1/review/picture?image=/etc/passwd",
+        b"/v1/search/file?image=..%2f..%2fetc%2fpasswd",
         b"/%00",
         b"/\\..\\x",
     ]
@@ -89,10 +89,10 @@ def smuggled() -> bytes:
 
 
 def foreign() -> bytes:
-    row = b'{"image": "cat.jpg", "phrase": "x", "verdict": "wrong"}'
+    row = b'{"image": "cat", "label": 0, "action": "reject"}'
     if DRAW.random() < 0.5:
-        return post(b"/v1/reviews", JSON, row, b"Origin: http://evil.example\r\n")
-    return post(b"/v1/reviews", b"text/plain", row)
+        return post(b"/v1/review", JSON, row, b"Origin: http://evil.example\r\n")
+    return post(b"/v1/review", b"text/plain", row)
 
 
 KINDS: dict[str, Callable[[], bytes]] = {

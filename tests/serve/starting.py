@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from asking import Answer, ask
+from PIL import Image
 
 import groundling
 
@@ -62,8 +62,26 @@ def running(log: Path, *words: str, folder: Path | None = None) -> Iterator[Runn
             process.stdout.close()
 
 
-def copied(folder: Path, names: Sequence[str] = ("astronaut.jpg", "cat.jpg")) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        shutil.copy(PHOTOS / name, folder / name)
+def labelled(folder: Path, copies: int = 1) -> Path:
+    """Labels of two example photos, as `groundling label` writes them; the cat has so many."""
+    cat = [_label("a brown cat", [20, 30, 240, 140], 0.5 + i / 10_000) for i in range(copies)]
+    woman = [_label("a woman", [100, 20, 220, 200], 0.8)]
+    shard = folder / "shards" / "000000.jsonl"
+    shard.parent.mkdir(parents=True)
+    rows = [_image("cat", cat), _image("astronaut", woman)]
+    shard.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "job.json").write_text(json.dumps({"format": 1, "settings": {}, "shards": ["000000"]}))
     return folder
+
+
+def _image(name: str, labels: list[Any]) -> dict[str, Any]:
+    with Image.open(PHOTOS / f"{name}.jpg") as picture:
+        size = list(picture.size)
+    said = [labels[0]["phrase"] + " looks here"]
+    return {"id": name, "image": str(PHOTOS / f"{name}.jpg"), "size": size, "captions": said, "labels": labels}
+
+
+def _label(phrase: str, box: list[float], confidence: float) -> dict[str, Any]:
+    mention = {"caption": 0, "span": [0, len(phrase)]}
+    boxes = [{"box": box, "score": 0.5, "confidence": confidence}]
+    return {"phrase": phrase, "head": phrase.split()[-1], "mentions": [mention], "boxes": boxes, "evidence": 0.9}

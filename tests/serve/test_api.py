@@ -217,14 +217,14 @@ CASES: dict[str, tuple[bytes, int]] = {
     "two lengths": (b"POST /v1/caption HTTP/1.1\r\n" + HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nx", 400),
     "path": (b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
     "coded path": (b"GET /examples/%2e%2e%2f%2e%2e%2fapp.py HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
-    "photo path": (b"GET /v1/photos/file?image=../reviews.jsonl HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+    "photo path": (b"GET /v1/review/picture?image=../review.jsonl HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
     "other host": (b"GET /v1/about HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
     "other page": (
-        b"POST /v1/reviews HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\nContent-Length: 0\r\n\r\n",
+        b"POST /v1/review HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\nContent-Length: 0\r\n\r\n",
         403,
     ),
     "simple post": (
-        b"POST /v1/reviews HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
+        b"POST /v1/review HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
         415,
     ),
     "bad UTF-8": (

@@ -63,7 +63,7 @@ def test_a_preflight_is_answered_for_named_pages_alone() -> None:
 def test_with_a_token_the_page_is_open_and_all_else_is_not() -> None:
     locked = app(Settings(token="a-long-secret"))
     assert call(locked, "GET", "/").status == call(locked, "GET", "/docs").status == 200
-    for path in ("/metrics", "/v1/about", "/v1/photos", "/v1/reviews/export", "/no/such"):
+    for path in ("/metrics", "/v1/about", "/v1/review", "/v1/review/picture", "/v1/search", "/no/such"):
         answer = call(locked, "GET", path)
         assert answer.status == 401 and answer.headers["www-authenticate"] == "Bearer"
         assert call(locked, "GET", path, authorization="bearer a-long-secret").status != 401

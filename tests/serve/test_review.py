@@ -1,4 +1,4 @@
-"""What was accepted is kept, whatever happens to the server."""
+"""Labels are reviewed on the server, and what was accepted is kept, whatever happens to it."""
 
 from __future__ import annotations
 
@@ -10,78 +10,101 @@ from pathlib import Path
 
 import pytest
 from asking import ask
-from starting import copied, running
+from starting import Running, labelled, running
 
 from groundling.errors import DataError, GroundlingError
-from groundling.serve.review import Decision, Reviews, list_photos
+from groundling.labels import review
+from groundling.labels.review import Decision, Key
+from groundling.labels.review_store import ReviewStore
 
-BOX = (1.0, 2.0, 3.0, 4.0)
+DOG: Key = ("i", 0)
+CAT: Key = ("i", 1)
+
+
+def accepted(key: Key) -> Decision:
+    return Decision(*key, "accept")
 
 
 def test_decisions_are_there_again_and_the_last_one_counts(tmp_path: Path) -> None:
-    reviews = Reviews.open(tmp_path / "r.jsonl")
-    for verdict, phrase in (("right", "a dog"), ("wrong", "a dog"), ("right", "a cat"), ("undone", "a cat")):
-        reviews.add(Decision("i", phrase, verdict, BOX))
-    reviews.close()
-    again = Reviews.open(tmp_path / "r.jsonl")
-    assert again.count == 4 and [d.verdict for d in again.of("i")] == ["wrong"] and again.reviewed() == {"i": 1}
+    store = ReviewStore.open(tmp_path / "r.jsonl")
+    redrawn = Decision(*DOG, "redraw", ((1.0, 2.0, 3.0, 4.0),))
+    for key, decision in ((DOG, accepted(DOG)), (DOG, redrawn), (CAT, accepted(CAT)), (CAT, None)):
+        store.add(key, decision)
+    store.close()
+    again = ReviewStore.open(tmp_path / "r.jsonl")
+    assert again.decisions() == [redrawn] == list(review.read(tmp_path / "r.jsonl").values())
     again.close()
 
 
 @pytest.mark.parametrize("cut", [1, 10, 60])
 def test_half_a_line_at_the_end_is_cut_off_and_the_rest_is_kept(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "r.jsonl"
-    reviews = Reviews.open(path)
-    for phrase in ("a dog", "a cat"):
-        reviews.add(Decision("i", phrase, "right", BOX))
-    reviews.close()
+    store = ReviewStore.open(path)
+    for key in (DOG, CAT):
+        store.add(key, accepted(key))
+    store.close()
     path.write_bytes(path.read_bytes()[:-cut])
-    again = Reviews.open(path)
-    again.add(Decision("i", "a bird", "right", BOX))
+    again = ReviewStore.open(path)
+    again.add(("j", 0), Decision("j", 0, "reject"))
     again.close()
-    assert [json.loads(line)["phrase"] for line in path.read_text().splitlines()] == ["a dog", "a bird"]
+    assert [json.loads(line)["image"] for line in path.read_text().splitlines()] == ["i", "j"]
 
 
 def test_a_file_that_is_something_else_is_named_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text('{"image": "i"}\nmore\n')
     with pytest.raises(DataError, match=r"r\.jsonl, line 1: not a decision"):
-        Reviews.open(path)
+        ReviewStore.open(path)
     assert path.read_text() == '{"image": "i"}\nmore\n'
 
 
 def test_two_servers_cannot_write_one_file(tmp_path: Path) -> None:
-    reviews = Reviews.open(tmp_path / "r.jsonl")
+    store = ReviewStore.open(tmp_path / "r.jsonl")
     with pytest.raises(GroundlingError, match="in use by another server"):
-        Reviews.open(tmp_path / "r.jsonl")
-    reviews.close()
+        ReviewStore.open(tmp_path / "r.jsonl")
+    store.close()
 
 
-def test_no_link_leads_out_of_the_folder(tmp_path: Path) -> None:
-    (tmp_path / "secret.png").write_bytes(b"x")
-    folder = copied(tmp_path / "photos", ["cat.jpg"])
-    os.symlink(tmp_path / "secret.png", folder / "link.png")
-    assert list(list_photos(folder)) == ["cat.jpg"]
+def test_labels_are_shown_and_what_is_no_decision_about_them_is_refused(server: Running) -> None:
+    found = server.ask("GET", "/v1/review").json()
+    assert [(row["image"], row["label"], row["phrase"]) for row in found["rows"][:2]] == [
+        ("cat", 0, "a brown cat"),
+        ("astronaut", 0, "a woman"),
+    ]
+    answer = server.ask("GET", "/v1/review/picture?image=cat")
+    assert answer.headers["content-type"] == "image/webp" and answer.body[8:12] == b"WEBP"
+    right = {"image": "cat", "label": 0, "action": "accept"}
+    for wrong, kind in (
+        ({"image": "/etc/passwd"}, "unknown-label"),
+        ({"label": 7}, "unknown-label"),
+        ({"label": "0"}, "bad-request"),
+        ({"action": "burn"}, "bad-request"),
+        ({"action": "redraw"}, "bad-request"),
+        ({"action": "redraw", "boxes": [[0, 0, 9000, 9]]}, "bad-request"),
+        ({"action": "redraw", "boxes": [[0, 0, 9, 9]] * 65}, "bad-request"),
+        ({"action": "redraw", "boxes": 7}, "bad-request"),
+        ({"more": 1}, "bad-request"),
+    ):
+        assert server.post("/v1/review", right | wrong).problem == kind
+    assert server.ask("GET", "/v1/review").json()["decisions"] == []
 
 
 def test_a_server_that_is_killed_loses_nothing_that_it_accepted(tmp_path: Path) -> None:
     """Four clients decide at once; the server is killed in the middle, started again and asked."""
-    words = ("--photos", str(copied(tmp_path / "photos")), "--reviews", str(tmp_path / "r.jsonl"), "--quiet")
-    accepted: list[str] = []
+    folder = labelled(tmp_path / "labels", copies=400)
+    words = ("--review", str(folder), "--quiet")
+    kept: list[int] = []
 
     def decide(port: int, client: int) -> None:
-        for number in range(10_000):
-            phrase = f"phrase {client} {number}"
-            row = {"image": "cat.jpg", "phrase": phrase, "verdict": "right", "box": BOX}
+        for number in range(client, 400, 4):
+            row = {"image": "cat", "label": number, "action": "redraw", "boxes": [[0, 0, 9, number + 1]]}
             try:
-                answer = ask(
-                    port, "POST", "/v1/reviews", json.dumps(row).encode(), {"content_type": "application/json"}
-                )
+                answer = ask(port, "POST", "/v1/review", json.dumps(row).encode(), {"content_type": "application/json"})
             except OSError:
                 return
             if answer.status == 201:
-                accepted.append(phrase)
-                if len(accepted) == 60:
+                kept.append(number)
+                if len(kept) == 60:
                     os.kill(server.process.pid, signal.SIGKILL)
 
     with running(tmp_path / "log", *words) as server:
@@ -90,7 +113,9 @@ def test_a_server_that_is_killed_loses_nothing_that_it_accepted(tmp_path: Path) 
             client.start()
         for client in clients:
             client.join(60)
-    assert len(accepted) >= 60
+    assert 60 <= len(kept) < 400
     with running(tmp_path / "log", *words) as server:
-        kept = server.ask("GET", "/v1/reviews?image=cat.jpg").json()["decisions"]
-    assert set(accepted) <= {row["phrase"] for row in kept}
+        found = server.ask("GET", "/v1/review").json()["decisions"]
+    boxes = {row["label"]: row["boxes"] for row in found}
+    assert all(boxes[number] == [[0, 0, 9, number + 1]] for number in kept)
+    assert set(kept) <= {label for _, label in review.read(folder / "review.jsonl")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -161,26 +160,45 @@ class TestInABrowser:
         told = person.until(lambda: person.all("#status.wrong"))[0].text
         assert "not an image in a known format" in told
 
-    def test_a_review_is_kept_by_keys_and_is_there_after_a_reload(self, chromium: Any, server: Running) -> None:
+    def test_labels_are_reviewed_by_keys_and_the_server_keeps_what_was_decided(
+        self, chromium: Any, server: Running
+    ) -> None:
         person = Person(chromium, server)
-        person.one("#tab-review").click()
-        person.until(lambda: person.all("#phrases li"))
-        name = person.one("#where").text.partition(": ")[2]
-        person.one("body").send_keys("n")
-        person.until(lambda: person.all("#phrases .bad"))
-        kept = server.ask("GET", f"/v1/reviews?image={name}").json()["decisions"]
-        assert [row["verdict"] for row in kept] == ["wrong"]
+        person.until(lambda: person.one("#review").is_displayed())
+        person.one("#review").click()
+        person.until(lambda: person.all("#phrase") and person.one("#phrase").text == "a brown cat")
+        keys = person.one("body")
+        keys.send_keys("a")
+        person.until(lambda: person.one("#phrase").text == "a woman")
+        person.until(lambda: chromium.execute_script("return picture.naturalWidth") > 0)
+        keys.send_keys("r")
+        person.until(lambda: person.one("#count").text == "2 of 2 reviewed")
+
+        def kept() -> list[tuple[str, str]]:
+            rows = server.ask("GET", "/v1/review").json()["decisions"]
+            return [(row["image"], row["action"]) for row in rows]
+
+        assert kept() == [("cat", "accept"), ("astronaut", "reject")]
+        keys.send_keys("u")
+        person.until(lambda: person.one("#count").text == "1 of 2 reviewed")
+        chromium.refresh()
+        person.until(lambda: person.one("#count").text == "1 of 2 reviewed" and person.one("#phrase").text == "a woman")
+        assert kept() == [("cat", "accept")] and person.quiet()
         person.one("body").send_keys("u")
-        person.until(lambda: not person.all("#phrases .bad"))
-        assert server.ask("GET", f"/v1/reviews?image={name}").json()["decisions"] == []
-        person.one("body").send_keys("y")
-        person.until(lambda: person.all("#phrases .good"))
-        again = Person(chromium, server)
-        again.one("#tab-review").click()
-        again.until(lambda: again.all("#phrases li"))
-        assert again.one("#where").text.partition(": ")[2] != name  # it begins with what has no decision
-        lines = server.ask("GET", "/v1/reviews/export").body.splitlines()
-        assert [json.loads(line)["verdict"] for line in lines] == ["right"]
+        person.until(lambda: person.one("#count").text == "0 of 2 reviewed")
+
+    def test_a_search_shows_photos_with_their_boxes(self, chromium: Any, server: Running) -> None:
+        person = Person(chromium, server)
+        person.until(lambda: person.one("#tab-search").is_displayed())
+        person.one("#tab-search").click()
+        person.one("#query").send_keys("a brown cat\n")
+        person.until(lambda: len(person.all("#hits rect")) == 2 and len(person.all("#hits img")) == 2)
+        assert "a brown cat" in person.one("#hits article").text
+        shown = "return document.querySelector('#hits img').naturalWidth > 0"
+        person.until(lambda: chromium.execute_script(shown))
+        person.one("#query").clear()
+        person.one("#query").send_keys("...\n")
+        assert "phrase" in person.until(lambda: person.all("#status.wrong"))[0].text
 
     def test_it_fits_a_phone_is_dark_on_demand_and_can_be_used_by_keys(self, chromium: Any, server: Running) -> None:
         from selenium.webdriver import Keys

@@ -38,9 +38,9 @@ def test_other_pages_are_named_by_their_origin(origin: str) -> None:
         Settings(origins=(origin,))
 
 
-def test_a_review_needs_a_folder_and_a_file(tmp_path: Path) -> None:
-    with pytest.raises(GroundlingError, match="both --photos FOLDER and --reviews FILE"):
-        Settings(photos=tmp_path)
+def test_a_file_of_decisions_needs_labels(tmp_path: Path) -> None:
+    with pytest.raises(GroundlingError, match="--review LABELS"):
+        Settings(reviews=tmp_path / "r.jsonl")
 
 
 def test_limits_are_above_0() -> None:
@@ -56,7 +56,8 @@ def test_the_command_tells_what_is_wrong_in_one_line(tmp_path: Path, capsys: pyt
         (["--token", ""], "--token is empty"),
         (["--token-file", str(tmp_path / "token")], "is empty: write a token into it"),
         (["--token-file", str(tmp_path / "none")], "the token cannot be read"),
-        (["--photos", str(tmp_path), "--reviews", str(tmp_path / "r.jsonl"), "--port", "0"], "has 0 photos"),
+        (["--review", str(tmp_path), "--port", "0"], "no labels here"),
+        (["--index", str(tmp_path), "--port", "0"], "no index"),
     ):
         assert main(["serve", *words]) == 2
         out = capsys.readouterr().err

@@ -1,5 +1,7 @@
 // Requests to the server that gave this page, and to no other.
 
+import { make } from "/draw.js";
+
 const KEY = "groundling-token";
 
 /** Ends with the server's own words. */
@@ -15,7 +17,9 @@ async function ask(path, options = {}) {
   const headers = { ...options.headers };
   const token = sessionStorage.getItem(KEY);
   if (token) headers.Authorization = `Bearer ${token}`;
-  const answer = await fetch(path, { ...options, headers });
+  const answer = await fetch(path, { ...options, headers }).catch(() => {
+    throw new Error("The server does not answer: does it still run?");
+  });
   if (answer.ok) return answer;
   if (answer.status === 401) {
     await askForToken();
@@ -24,14 +28,24 @@ async function ask(path, options = {}) {
   throw new Refused(answer.status, await answer.json().catch(() => ({})));
 }
 
+let asking = null; // requests that are refused meanwhile wait for the same answer
+
 function askForToken() {
-  const dialog = document.getElementById("ask-token");
-  const field = document.getElementById("token");
-  field.value = "";
-  dialog.showModal();
-  return new Promise((done) => {
-    dialog.addEventListener("close", () => { sessionStorage.setItem(KEY, field.value.trim()); done(); }, { once: true });
+  asking ||= new Promise((done) => {
+    const field = make("input", { id: "token", type: "password", autocomplete: "off", required: true });
+    const label = make("label", { htmlFor: "token" }, "This server asks for its token.");
+    const row = make("p", { class: "row" }, field, make("button", { value: "ok" }, "Use it"));
+    const dialog = make("dialog", { id: "ask-token" }, make("form", { method: "dialog" }, label, row));
+    dialog.addEventListener("close", () => {
+      sessionStorage.setItem(KEY, field.value.trim());
+      dialog.remove();
+      asking = null;
+      done();
+    });
+    document.body.append(dialog);
+    dialog.showModal();
   });
+  return asking;
 }
 
 export const getJson = async (path) => (await ask(path)).json();

@@ -2,7 +2,6 @@
 
 import { getJson } from "/api.js";
 import { PhotoView } from "/photo.js";
-import { ReviewView } from "/review.js";
 import { SearchView } from "/search.js";
 
 const $ = (id) => document.getElementById(id);
@@ -35,7 +34,7 @@ function theme() {
   });
 }
 
-function tabs(opened) {
+function tabs() {
   const all = [...document.querySelectorAll("[role=tab]")];
   const open = (tab) => {
     for (const one of all) {
@@ -43,7 +42,6 @@ function tabs(opened) {
       one.tabIndex = one === tab ? 0 : -1;
       $(one.getAttribute("aria-controls")).hidden = one !== tab;
     }
-    opened(tab.id);
   };
   for (const tab of all) {
     tab.addEventListener("click", () => open(tab));
@@ -59,13 +57,12 @@ function tabs(opened) {
 
 theme();
 const photo = new PhotoView(during);
-const review = new ReviewView(during);
 new SearchView(during);
-tabs((id) => id === "tab-review" && review.begin());
+tabs();
 during("", async () => {
   const about = await getJson("/v1/about");
   photo.examples(about.examples);
   photo.formats(about.formats);
-  $("tab-review").hidden = !about.photos;
+  $("review").hidden = !about.review;
   $("tab-search").hidden = !about.search;
 });
