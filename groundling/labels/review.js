@@ -95,6 +95,7 @@ function paint() {
   const [width, height] = row.size;
   canvas.width = picture.naturalWidth;
   canvas.height = picture.naturalHeight;
+  canvas.style.width = `min(100%, ${62 * (width / height)}vh)`; // so that the buttons below are seen, too
   pen.drawImage(picture, 0, 0);
   const x = canvas.width / width, y = canvas.height / height;
   pen.lineWidth = 3;

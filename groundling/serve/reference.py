@@ -16,7 +16,10 @@ def page(document: Json) -> str:
         for path, item in document["paths"].items()
         for method, operation in item.items()
     ]
-    links = "".join(f'<li><a href="#{o["operationId"]}">{escape(p)}</a></li>' for p, _, o in _operations(document))
+    links = "".join(
+        f'<li><a href="#{o["operationId"]}">{method.upper()} {escape(path)}</a>: {escape(o["summary"])}</li>'
+        for path, method, o in _operations(document)
+    )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

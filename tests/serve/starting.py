@@ -41,10 +41,13 @@ class Running:
 
 
 @contextmanager
-def running(log: Path, *words: str, folder: Path | None = None) -> Iterator[Running]:
-    """Listening when the `with` begins. `folder`: where it runs, and where its temporary files would be."""
+def running(log: Path, *words: str, folder: Path | None = None, threads: int | None = 1) -> Iterator[Running]:
+    """Listening when the `with` begins. `folder`: where it runs, and where its temporary files would be. `threads` of
+    each calculation; None: as it is by default."""
     command = [sys.executable, "-m", "groundling", "serve", "--port", "0", *words]
-    here = os.environ | {"PYTHONPATH": str(Path(groundling.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
+    here = os.environ | {"PYTHONPATH": str(Path(groundling.__file__).parent.parent)}
+    if threads:
+        here["OMP_NUM_THREADS"] = str(threads)
     if folder:
         here["TMPDIR"] = str(folder)
     with log.open("w") as errors:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import av
 import pytest
+from PIL import Image
 from starting import PHOTOS, Running
 
 from groundling.serve.app import PAGE
@@ -49,11 +52,26 @@ def chromium() -> Iterator[Any]:
     driver.quit()
 
 
+def clip_of_photos(path: Path) -> Path:
+    """Two seconds of the cat, then two of the astronaut."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libvpx", rate=4)
+        stream.width, stream.height, stream.pix_fmt = 320, 240, "yuv420p"
+        for name in ("cat.jpg", "astronaut.jpg"):
+            with Image.open(PHOTOS / name) as photo:
+                picture = photo.convert("RGB").resize((320, 240))
+            for _ in range(8):
+                container.mux(stream.encode(av.VideoFrame.from_image(picture)))
+        container.mux(stream.encode())
+    return path
+
+
 class Person:
     """What a person sees and does."""
 
     def __init__(self, browser: Any, server: Running) -> None:
         self.browser = browser
+        browser.get_log("browser")  # what was told before is of others
         browser.get(server.url + "/")
         self.until(lambda: self.all("#examples button"))
 
@@ -105,6 +123,7 @@ class TestInABrowser:
         notes = [line.text for line in person.all("#found .bars li")]
         assert "found" in notes[0] and "not there" in notes[1]
         assert "1 of 2" in person.one("#found table").text and "model's caption" in person.one("#found table").text
+        assert "Both name: cat" in person.one("#found").text and "Only you name: car" in person.one("#found").text
         assert len(person.all("#stage rect.box")) == 1  # what is not there gets no box
 
     def test_an_answer_is_audited_and_its_words_cannot_break_out(self, chromium: Any, server: Running) -> None:
@@ -136,8 +155,27 @@ class TestInABrowser:
         ActionChains(chromium).move_to_element_with_offset(drawing, -50, -60).click_and_hold().move_by_offset(
             120, 130
         ).release().perform()
-        person.until(lambda: person.one("#fitting h2").text.startswith("What is this?"))
-        assert len(person.all("#stage rect.drawn")) == 1
+        person.until(lambda: person.one("#fitting h2").text == "What is this?")
+        assert len(person.all("#stage rect.drawn")) == 1 and len(person.all("#fitting li")) == 6
+
+    def test_a_clip_stops_at_the_frame_of_a_noun_and_a_box_in_it_is_asked_about(
+        self, chromium: Any, server: Running, tmp_path: Path
+    ) -> None:
+        from selenium.webdriver import ActionChains
+
+        person = Person(chromium, server)
+        person.one("#file").send_keys(str(clip_of_photos(tmp_path / "clip.webm")))
+        word = person.until(lambda: person.all("#caption .word"))[0]
+        ActionChains(chromium).move_to_element(word).perform()
+        person.until(lambda: person.all("#stage rect.on"))
+        assert chromium.execute_script("return document.querySelector('#stage video').paused")
+        person.one("#draw").click()
+        drawing = person.one("#stage svg")
+        ActionChains(chromium).move_to_element_with_offset(drawing, -40, -40).click_and_hold().move_by_offset(
+            70, 60
+        ).release().perform()
+        person.until(lambda: [h.text for h in person.all("#fitting h2")] == ["What is this?"])
+        assert len(person.all("#fitting li")) == 6 and person.quiet()
 
     def test_other_ways_to_choose_words(self, chromium: Any, server: Running) -> None:
         from selenium.webdriver.support.ui import Select
@@ -198,7 +236,7 @@ class TestInABrowser:
         person.until(lambda: chromium.execute_script(shown))
         person.one("#query").clear()
         person.one("#query").send_keys("...\n")
-        assert "phrase" in person.until(lambda: person.all("#status.wrong"))[0].text
+        assert "no word in the query" in person.until(lambda: person.all("#status.wrong"))[0].text
 
     def test_it_fits_a_phone_is_dark_on_demand_and_can_be_used_by_keys(self, chromium: Any, server: Running) -> None:
         from selenium.webdriver import Keys

@@ -3,6 +3,7 @@
 export const PALETTE = ["#d81b60", "#1e88e5", "#2e9e5b", "#e07a00", "#8e44ad", "#00897b", "#c0392b", "#6d7c00"];
 const SVG = "http://www.w3.org/2000/svg";
 const SMALLEST = 8; // pixels on the screen; less is a click
+const UNPLAYABLE = "This browser cannot play this clip, so that its boxes cannot be shown. MP4 (H.264) and WebM can be played.";
 
 export function make(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -18,19 +19,20 @@ export function make(tag, props = {}, ...children) {
 
 export const percent = (p) => (p === null || p === undefined ? "unknown" : `${Math.round(100 * p)} %`);
 
-/** The photo under an empty drawing. `picked(x, y)` and `drawn(box)` are called with pixels of the photo. */
+/** The photo under an empty drawing. Where it is more than a picture, `picked(x, y)` and `drawn(box)` are called with
+ * pixels of the photo. */
 export class Stage {
   constructor(place, { label, picked, drawn }) {
     this.svg = document.createElementNS(SVG, "svg");
-    this.svg.setAttribute("tabindex", "0");
-    this.svg.setAttribute("role", "application");
+    this.svg.setAttribute("role", picked ? "application" : "img");
     this.svg.setAttribute("aria-label", label);
+    if (picked) this.svg.setAttribute("tabindex", "0");
     this.svg.setAttribute("preserveAspectRatio", "none");
     this.frame = make("div", { class: "frame" });
     place.replaceChildren(this.frame);
     this.marks = [];
     this.extra = null;
-    this.listen(picked, drawn);
+    if (picked) this.listen(picked, drawn);
   }
 
   /** Show a photo, or a clip whose boxes follow the time. */
@@ -43,7 +45,10 @@ export class Stage {
     this.marks = [];
     this.extra = null;
     this.svg.classList.toggle("over-video", clip);
-    if (clip) this.media.addEventListener("timeupdate", () => this.paint());
+    if (clip) {
+      this.media.addEventListener("timeupdate", () => this.paint());
+      this.media.addEventListener("error", () => this.frame.replaceChildren(make("p", { class: "unplayable" }, UNPLAYABLE)));
+    }
     this.frame.replaceChildren(this.media, this.svg);
     this.paint();
   }
@@ -63,11 +68,16 @@ export class Stage {
 
   light(key) {
     this.lit = key;
-    if (this.clip && key !== null && this.media.duration) {
-      const mark = this.marks.find((m) => m.key === key);
-      if (mark) this.media.currentTime = ((mark.frame + 0.5) / this.frames) * this.media.duration;
-    }
+    const mark = key === null ? null : this.marks.find((m) => m.key === key);
+    if (mark) this.seek(mark.frame || 0);
     this.paint();
+  }
+
+  /** Show the frame of a clip, and stay there. */
+  seek(frame) {
+    if (!this.clip || !this.media.duration || this.now() === frame) return;
+    this.media.pause();
+    this.media.currentTime = ((frame + 0.5) / this.frames) * this.media.duration;
   }
 
   /** One more box, of a region that was chosen or of what was drawn by hand. */
@@ -164,5 +174,6 @@ export function sentence(text, parts, light) {
 export function bar(name, evidence, note, kind) {
   const meter = make("meter", { min: 0, max: 1, low: 0.35, high: 0.5, optimum: 1, value: evidence ?? 0 });
   meter.setAttribute("aria-label", `${name}: ${percent(evidence)} likely to be there`);
-  return make("li", {}, make("span", { class: "name" }, name), meter, make("span", { class: `note ${kind}` }, `${percent(evidence)} ${note}`));
+  const told = evidence === null || evidence === undefined ? note : `${percent(evidence)} ${note}`;
+  return make("li", {}, make("span", { class: "name" }, name), meter, make("span", { class: `note ${kind}` }, told));
 }

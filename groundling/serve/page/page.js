@@ -46,9 +46,10 @@ function tabs() {
   for (const tab of all) {
     tab.addEventListener("click", () => open(tab));
     tab.addEventListener("keydown", (event) => {
-      if (event.key !== "ArrowRight" && event.key !== "ArrowLeft") return;
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
       const shown = all.filter((one) => !one.hidden);
-      const next = shown[(shown.indexOf(tab) + 1) % shown.length];
+      const next = shown[(shown.indexOf(tab) + step + shown.length) % shown.length];
       next.focus();
       open(next);
     });
@@ -65,4 +66,5 @@ during("", async () => {
   photo.formats(about.formats);
   $("review").hidden = !about.review;
   $("tab-search").hidden = !about.search;
+  $("views").hidden = !about.search; // one view needs no choice
 });

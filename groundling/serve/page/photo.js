@@ -1,6 +1,6 @@
 // The view of one photo: caption, sentence, audit, regions.
 
-import { Media } from "/api.js";
+import { Media, getBlob } from "/api.js";
 import { PALETTE, Stage, bar, make, percent, sentence } from "/draw.js";
 
 const $ = (id) => document.getElementById(id);
@@ -42,6 +42,7 @@ export class PhotoView {
       const on = $("draw").getAttribute("aria-pressed") !== "true";
       $("draw").setAttribute("aria-pressed", String(on));
       this.stage.svg.classList.toggle("drawing", on);
+      if (on && this.media.clip) this.stage.media.pause();
     });
   }
 
@@ -59,7 +60,7 @@ export class PhotoView {
     $("examples").replaceChildren(...paths.map((path) => {
       const name = path.split("/").pop().split(".")[0];
       const image = make("img", { src: path, alt: `Example photo: ${name}` });
-      return make("button", { type: "button", on: { click: async () => this.open(await (await fetch(path)).blob()) } }, image);
+      return make("button", { type: "button", on: { click: () => this.during("", async () => this.open(await getBlob(path))) } }, image);
     }));
   }
 
@@ -76,11 +77,13 @@ export class PhotoView {
     this.clear(false);
     $("drop").hidden = true;
     for (const id of ["stage", "tools"]) $(id).hidden = false;
-    this.stage.show(this.address, media.clip, "Your photo");
+    this.stage.show(this.address, media.clip, media.clip ? "Your clip" : "Your photo");
     await this.caption();
     if (this.media !== media || !media.id) return;
-    const { regions } = await media.ask("regions", { words: 6 });
-    if (this.media === media) this.regions = regions;
+    await this.during("", async () => {
+      const { regions } = await media.ask("regions", { words: 6 });
+      if (this.media === media) this.regions = regions;
+    });
   }
 
   /** Forget the answers and, unless another photo is already there, the photo. */
@@ -135,7 +138,7 @@ export class PhotoView {
       const parts = [line, make("ul", { class: "bars" }, ...rows)];
       const strange = yours.phrases.flatMap((p) => p.unknown);
       if (strange.length) parts.push(make("p", { class: "help" }, `Never seen by the model: ${strange.join(", ")}`));
-      if (model) parts.push(summary(yours.phrases, model.phrases));
+      if (model) parts.push(...compared(yours, model));
       $("found").replaceChildren(...parts);
       this.show(line, yours.sentence, placed(yours.phrases, (p) => p.found));
     });
@@ -162,6 +165,7 @@ export class PhotoView {
   pick(x, y) {
     const under = this.regions
       .map((region, index) => ({ index, area: area(region.box), box: region.box }))
+      .filter(({ index }) => !this.media.clip || this.regions[index].frame === this.stage.now())
       .filter(({ box }) => box[0] <= x && x <= box[2] && box[1] <= y && y <= box[3])
       .sort((a, b) => a.area - b.area);
     if (under.length) this.choose(under[0].index);
@@ -177,6 +181,7 @@ export class PhotoView {
   choose(index) {
     this.chosen = index;
     const region = this.regions[index];
+    this.stage.seek(region.frame);
     this.stage.point(region.box, "region");
     this.tell(`Region ${index + 1} of ${this.regions.length}`, region);
   }
@@ -241,6 +246,19 @@ function placed(phrases, there) {
   return phrases
     .map((p, i) => ({ ...p, key: i, weak: !there(p), colour: PALETTE[i % PALETTE.length], title: `${percent(p.evidence)} likely to be there`, box: there(p) ? p.box : null }))
     .filter((p) => p.span[1] > p.span[0]);
+}
+
+/** Two sentences beside each other: which things both name, and how much of each was found. */
+function compared(yours, model) {
+  const heads = (row) => [...new Set(row.phrases.map((p) => p.head).filter(Boolean))];
+  const [mine, its] = [heads(yours), heads(model)];
+  const told = [
+    ["Both name", mine.filter((word) => its.includes(word))],
+    ["Only you name", mine.filter((word) => !its.includes(word))],
+    ["Only the model names", its.filter((word) => !mine.includes(word))],
+  ];
+  const lines = told.filter(([, words]) => words.length).map(([name, words]) => make("p", { class: "help" }, `${name}: ${words.join(", ")}`));
+  return [make("p", { class: "summary" }, "The model says: ", make("i", {}, model.sentence)), ...lines, summary(yours.phrases, model.phrases)];
 }
 
 function summary(yours, model) {

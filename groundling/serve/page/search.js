@@ -25,7 +25,8 @@ export class SearchView {
 
   card(hit) {
     const place = make("div");
-    const stage = new Stage(place, { label: `${hit.image} with what was found`, picked: () => {}, drawn: () => {} });
+    const told = hit.boxes.map((found) => `${found.phrase} ${found.score.toFixed(2)}`).join(", ");
+    const stage = new Stage(place, { label: `Where it is in ${hit.image}: ${told}` });
     getBlob(`/v1/search/file?image=${encodeURIComponent(hit.image)}`).then((blob) => {
       const address = URL.createObjectURL(blob);
       this.addresses.push(address);
@@ -33,7 +34,6 @@ export class SearchView {
       stage.size(...hit.size);
       stage.draw(hit.boxes.map((found, i) => ({ key: i, box: found.box, colour: PALETTE[i % PALETTE.length] })));
     }).catch((error) => place.replaceChildren(error.message));
-    const told = hit.boxes.map((found) => `${found.phrase} ${found.score.toFixed(2)}`).join(", ");
     return make("article", { class: "card" }, place, make("p", { class: "help" }, `${hit.image}: ${told}`));
   }
 }
