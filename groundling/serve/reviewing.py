@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from groundling.errors import GroundlingError
+from groundling.errors import DataError, GroundlingError
 from groundling.labels import LabelledImage, files, review
 from groundling.labels.engine import Labelled
 from groundling.labels.label import as_box
@@ -78,7 +78,10 @@ class Review:
 
     def picture(self, id: str) -> bytes:
         """A picture of the page, by the id of its image. No request names a path."""
-        return review.picture(self._image(id))
+        try:
+            return review.picture(self._image(id))
+        except DataError as error:
+            raise Problem(404, "unknown-photo", f"the photo of this label cannot be shown: {error}") from error
 
     def _image(self, id: str, label: Any = None) -> LabelledImage:
         for image, at in self.chosen:

@@ -16,6 +16,8 @@ from groundling.errors import DataError, GroundlingError
 from groundling.labels import review
 from groundling.labels.review import Decision, Key
 from groundling.labels.review_store import ReviewStore
+from groundling.serve.problems import Problem
+from groundling.serve.reviewing import Review
 
 DOG: Key = ("i", 0)
 CAT: Key = ("i", 1)
@@ -87,6 +89,17 @@ def test_labels_are_shown_and_what_is_no_decision_about_them_is_refused(server: 
     ):
         assert server.post("/v1/review", right | wrong).problem == kind
     assert server.ask("GET", "/v1/review").json()["decisions"] == []
+
+
+def test_a_photo_that_was_moved_is_a_problem_and_no_crash(tmp_path: Path) -> None:
+    folder = labelled(tmp_path / "labels")
+    shard = folder / "shards" / "000000.jsonl"
+    shard.write_text(shard.read_text().replace("cat.jpg", "gone.jpg"))
+    found = Review.open(str(folder), tmp_path / "r.jsonl", 1)
+    with pytest.raises(Problem, match="gone.jpg") as caught:
+        found.picture("cat")
+    assert caught.value.status == 404
+    found.store.close()
 
 
 def test_a_server_that_is_killed_loses_nothing_that_it_accepted(tmp_path: Path) -> None:
