@@ -13,6 +13,7 @@ import os
 import platform
 import reprlib
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -100,6 +101,34 @@ def saved(path: Path) -> Iterator[BinaryIO]:
     """`atomic`, with errors of the disk in one line."""
     with saving(path, "; the one saved before is intact" if path.is_file() else ""), atomic(path) as file:
         yield file
+
+
+def save_text(path: Path, text: str) -> None:
+    """Replace a file by a text in one step; what has no UTF-8 becomes a question mark."""
+    with saved(path) as file:
+        file.write(text.encode(errors="replace"))
+
+
+@contextmanager
+def filling(folder: Path, last: str = "") -> Iterator[Path]:
+    """A folder to write to. Once all is there its files go into `folder`, in place of those of the same names.
+
+    A full disk leaves what was there before. The file named `last` is removed first and comes last: whoever finds it
+    finds the others.
+    """
+    part = folder / f".{os.getpid()}-{secrets.token_hex(4)}.part"
+    try:
+        with saving(folder):
+            part.mkdir(parents=True)
+            yield part
+            written = [path.relative_to(part) for path in sorted(part.rglob("*")) if path.is_file()]
+            if last:
+                (folder / last).unlink(missing_ok=True)
+            for name in sorted(written, key=lambda name: str(name) == last):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(part / name, folder / name)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 # ---------------------------------------------------------------- one writer at a time

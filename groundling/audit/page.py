@@ -13,6 +13,7 @@ from typing import Any
 
 from groundling.audit.verdicts import NOT_THERE, VERDICTS, WRONG_PLACE
 from groundling.errors import DataError
+from groundling.files import save_text
 from groundling.images import open_image
 from groundling.report import embed
 
@@ -55,9 +56,7 @@ def write(
         "DATA": json.dumps(page, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
     text = (here / "page.html").read_text("utf-8")
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], text), encoding="utf-8")
-    temporary.replace(path)
+    save_text(path, re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], text))
 
 
 def _picture(find: Callable[[str], Path], image: str) -> str:

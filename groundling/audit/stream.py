@@ -18,7 +18,6 @@ from groundling.audit import fix
 from groundling.audit.auditor import Auditor, Judged
 from groundling.audit.verdicts import NOT_THERE
 from groundling.errors import DataError
-from groundling.evaluation.caption_score import digest
 from groundling.evaluation.evidence import KEPT, parse
 from groundling.formats import format_of
 from groundling.formats.grounded import Grounded, Place, View, seen_by_qwen
@@ -151,7 +150,7 @@ def input_hash(row: Row | BadRow) -> str:
 
 def signature(auditor: Auditor, reading: Reading) -> str:
     """Which grounder and thresholds judged, and how captions were read: the beginning of a hash."""
-    told = json.dumps([digest(auditor.grounder), auditor.thresholds.to_json(), asdict(reading)])
+    told = json.dumps([auditor.grounder.model.digest, auditor.thresholds.to_json(), asdict(reading)])
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
@@ -176,21 +175,6 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
     except (ValueError, RecursionError):
         pass
     raise DataError(f"{path}: line {number} is no line of an audit: name a file that `groundling audit` wrote")
-
-
-def mend(path: Path) -> None:
-    """Cut off a last line that was not finished when an audit was stopped."""
-    with path.open("r+b") as file:
-        size = file.seek(0, 2)
-        while size:
-            start = max(0, size - 65_536)
-            file.seek(start)
-            at = file.read(size - start).rfind(b"\n")
-            if at >= 0:
-                file.truncate(start + at + 1)
-                return
-            size = start
-        file.truncate(0)
 
 
 def written(path: Path, by: str) -> dict[int, str]:

@@ -79,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
         raise GroundlingError(f"--fail-over takes a share from 0 to 1, got {args.fail_over:g}")
     format_of(args.format)
     out, page = new_file(args.out), new_file(args.html) if args.html else None
+    if out.exists() and not out.is_file():
+        raise GroundlingError(f"{out} is no regular file, and the verdicts are read again from it: name another -o")
     before = summarise(_lines(args.compare)) if args.compare else None
     data = _data(args)
     find = _finder(args, data)
@@ -100,28 +102,45 @@ def run(args: argparse.Namespace) -> int:
 def _judge(
     args: argparse.Namespace, auditor: Auditor, out: Path, data: Dataset | None, find: Callable[[str], Path] | None
 ) -> None:
+    """Verdicts on what has none yet go behind the others; those of a new file are in FILE.part until all are there."""
     from groundling.audit import stream
-    from groundling.errors import DataError
+    from groundling.commands.lines import mend, unfinished
     from groundling.evaluation.evidence import regions_of
-    from groundling.progress import track
     from groundling.regions.store import Store
 
     look = regions_of(auditor.grounder, find, Store.open(args.regions) if args.regions else None)
-    if args.overwrite:
-        out.unlink(missing_ok=True)
     reading = stream.Reading(args.format, args.resized, args.max_pixels, args.fix or "")
-    done: dict[int, str] = {}
-    if out.exists():
-        stream.mend(out)
-        done = stream.written(out, stream.signature(auditor, reading))
+    by = stream.signature(auditor, reading)
+    with unfinished(out, {"by": by, "rows": str(args.captions or args.data), "split": args.split}) as lines:
+        going_on = out.exists() and not args.overwrite
+        target = out if going_on else lines.kept
+        if going_on:
+            mend(out)
+        done = stream.written(target, by)
+        if done:
+            print(f"groundling: {out}: going on after {len(done)} captions", file=sys.stderr)
+        _append(args, target, data, done, lambda rows: stream.judge_rows(auditor, rows, look, reading, done))
+        if not going_on:
+            lines.finish()
+
+
+def _append(
+    args: argparse.Namespace,
+    target: Path,
+    data: Dataset | None,
+    done: dict[int, str],
+    judge: Callable[[Iterable[Row | BadRow]], Iterator[dict[str, Any]]],
+) -> None:
+    from groundling.commands.lines import appending
+    from groundling.errors import DataError
+    from groundling.progress import track
+
     numbers = {row.number for row in _rows(args, data)}
     if beyond := set(done) - numbers:
-        raise DataError(f"{out} has a row {min(beyond)}, which the captions lack: use --overwrite, or another -o")
-    lines = stream.judge_rows(auditor, _rows(args, data), look, reading, done)
-    with out.open("a", encoding="utf-8") as file:
-        for line in track(lines, "captions", total=len(numbers) - len(done), quiet=args.json):
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
+        raise DataError(f"{target} has a row {min(beyond)}, which the captions lack: use --overwrite, or another -o")
+    with appending(target) as add:
+        for line in track(judge(_rows(args, data)), "captions", total=len(numbers) - len(done), quiet=args.json):
+            add(line)
 
 
 def _rows(args: argparse.Namespace, data: Dataset | None) -> Iterator[Row | BadRow]:

@@ -8,15 +8,19 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, redirect_stdout
+from contextlib import nullcontext, redirect_stdout
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from groundling.commands.flag_types import Renamed
 
 if TYPE_CHECKING:
+    from groundling.commands.lines import Unfinished
     from groundling.inference import DecodingSettings, GroundedCaptioner
     from groundling.types import Example, GroundedCaption
+
+    Maker = Callable[[Sequence[Example]], Iterator[GroundedCaption]]
 
 DESCRIPTION = """\
 Caption images and videos, each noun with its box.
@@ -33,7 +37,10 @@ attention of each word went). An id is a file's name without its ending, or its 
 
 Of a video --frames frames are looked at, at the middles of as many equal parts; links then say in which frame, counted
 from 0, their box is. A picture or video that cannot be read is named and left out; the command then ends with code 1,
-or with 0 under --skip-bad."""
+or with 0 under --skip-bad.
+
+The file of --out appears when all captions are there, and an earlier one stays until then. A command that was stopped
+goes on when it is given again: what was made is kept in FILE.part."""
 
 EPILOG = """\
 examples:
@@ -104,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from groundling.commands.outputs import new_file, new_folder
     from groundling.errors import GroundlingError
-    from groundling.progress import track
+    from groundling.files import saved
 
     decoding = _decoding(args)
     out, html = (new_file(name) if name else None for name in (args.out, args.html))
@@ -116,19 +123,16 @@ def run(args: argparse.Namespace) -> int:
         raise GroundlingError(f"none of {', '.join(args.images)} can be read: nothing to caption")
     unread: list[str] = []  # ids of what has no caption
     unseen: set[str] = set()  # ids of what has one, but no picture
-    captions = _captions(captioner, examples, decoding, args, unread)
+    make = _maker(captioner, examples, decoding, args, unread)
     kept: list[GroundedCaption] = []
-    with ExitStack() as stack:
-        lines = stack.enter_context(out.open("w", encoding="utf-8")) if out else None
-        tell = _teller(lines, args)
-        for caption in track(captions, "captions", len(examples), quiet=len(examples) == 1 or not out):
-            if pngs and not _png(pngs, caption):
-                unseen.add(caption.id)
-            tell(caption)
-            if files or html:
-                kept.append(caption)
+    for caption in _told(make, examples, out, args, lambda: _call(captioner, examples, decoding, args)):
+        if pngs and not _png(pngs, caption):
+            unseen.add(caption.id)
+        if files or html:
+            kept.append(caption)
     for kind, path in files.items():
-        path.write_text(json.dumps(_written(kind, kept, captioner)), encoding="utf-8")
+        with saved(path) as file:
+            file.write(json.dumps(_written(kind, kept, captioner)).encode())
     if html and kept:
         unseen |= _page(html, kept)
     if failed := len(unread) + len(unseen):
@@ -214,14 +218,17 @@ def _unique(examples: Iterable[Example]) -> list[Example]:
     return examples
 
 
-def _captions(
+def _maker(
     captioner: GroundedCaptioner,
     examples: Sequence[Example],
     decoding: DecodingSettings,
     args: argparse.Namespace,
     unread: list[str],
-) -> Iterator[GroundedCaption]:
-    """Checks what can be checked before the first caption; files that cannot be read are named when they come."""
+) -> Maker:
+    """What captions some of the examples. Checks what can be checked before the first caption.
+
+    Files that cannot be read are named when they come.
+    """
     from groundling.errors import DataError, GroundlingError
     from groundling.images import SUFFIXES
     from groundling.regions.store import Store
@@ -242,10 +249,97 @@ def _captions(
         print(f"groundling: {error}", file=sys.stderr)
         unread.append(id)
 
-    return captioner.caption(examples, decoding, regions=store, frames=args.frames or FRAMES, on_error=on_error)
+    def make(some: Sequence[Example]) -> Iterator[GroundedCaption]:
+        return captioner.caption(some, decoding, regions=store, frames=args.frames or FRAMES, on_error=on_error)
+
+    return make
 
 
 # ---------------------------------------------------------------- what is written
+
+
+def _told(
+    make: Maker,
+    examples: Sequence[Example],
+    out: Path | None,
+    args: argparse.Namespace,
+    call: Callable[[], dict[str, Any]],
+) -> Iterator[GroundedCaption]:
+    """All captions, those of an earlier run that was stopped first. Each new one is printed or written as it comes."""
+    from groundling.progress import track
+
+    if out is not None and (out.is_file() or not out.exists()):
+        yield from _kept(make, examples, out, args, call())
+        return
+    with out.open("w", encoding="utf-8") if out else nullcontext() as file:  # a device or a pipe
+        tell = _teller(file, args)
+        for caption in track(make(examples), "captions", len(examples), quiet=len(examples) == 1 or not out):
+            tell(caption)
+            yield caption
+
+
+def _kept(
+    make: Maker, examples: Sequence[Example], out: Path, args: argparse.Namespace, call: dict[str, Any]
+) -> Iterator[GroundedCaption]:
+    """All captions; their lines are kept from the first on, and are in `out` when all are there."""
+    from groundling.commands.lines import appending, unfinished
+    from groundling.progress import track
+
+    with unfinished(out, call) as lines:
+        before, start = _before(lines, examples, args)
+        yield from before
+        made = {caption.id for caption in before}
+        left = [example for example in examples[:start] if example.id not in made]  # could not be read then
+        rest = chain(make(left), make(examples[start:]))
+        with appending(lines.kept) as add:
+            for caption in track(rest, "captions", len(examples) - len(before), quiet=len(examples) == 1):
+                add(caption.to_dict())
+                yield caption
+        lines.finish(lambda row: _row(row, args.attention))
+
+
+def _before(
+    lines: Unfinished, examples: Sequence[Example], args: argparse.Namespace
+) -> tuple[list[GroundedCaption], int]:
+    """The captions of an earlier run, and at which example to go on: where a group that is captioned together begins.
+
+    So the captions are the same as without the stop, sampled ones too.
+    """
+    from groundling.files import Place
+    from groundling.inference.captioner import STORED_WINDOW, WINDOW
+    from groundling.types import GroundedCaption
+
+    rows, damaged = lines.rows(), Place(lines.kept)
+    if not rows:
+        return [], 0
+    place = {example.id: i for i, example in enumerate(examples)}
+    window = STORED_WINDOW if args.regions else WINDOW
+    last = 1 + max(place.get(str(row.get("id")), 0) for row in rows)
+    start = len(examples) if last == len(examples) else last // window * window
+    whole = [row for row in rows if place.get(str(row.get("id")), start) < start]
+    lines.keep(whole)
+    print(f"groundling: {lines.path}: going on after {len(whole)} of {len(examples)} captions", file=sys.stderr)
+    return [damaged.call(GroundedCaption.from_dict, row) for row in whole], start
+
+
+def _call(
+    captioner: GroundedCaptioner, examples: Sequence[Example], decoding: DecodingSettings, args: argparse.Namespace
+) -> dict[str, Any]:
+    """All that captions depend on."""
+    import groundling
+
+    reranker = captioner.reranker
+    beside = reranker.grounder if reranker else None
+    return {
+        "version": groundling.__version__,
+        "weights": [captioner.model.digest, beside.model.digest if beside else args.grounder],
+        "calibration": beside.calibration.to_json() if beside and beside.calibration else None,
+        "grounder_weight": reranker.weight if reranker else 0,
+        "decoding": repr(decoding),
+        "images": [[example.id, example.media] for example in examples],
+        "regions": args.regions,
+        "frames": args.frames,
+    }
 
 
 def _teller(file: TextIO | None, args: argparse.Namespace) -> Callable[[GroundedCaption], None]:
@@ -253,7 +347,9 @@ def _teller(file: TextIO | None, args: argparse.Namespace) -> Callable[[Grounded
     if args.plain and not file:
         return lambda caption: print(caption.media or caption.id, caption.text, sep="\t", flush=True)
     if file or args.json or not sys.stdout.isatty():
-        return lambda caption: print(_json(caption, args.attention), file=file or sys.stdout, flush=not file)
+        return lambda caption: print(
+            json.dumps(_row(caption.to_dict(), args.attention)), file=file or sys.stdout, flush=True
+        )
     from rich.console import Console
 
     from groundling.report.terminal import readable
@@ -262,12 +358,9 @@ def _teller(file: TextIO | None, args: argparse.Namespace) -> Callable[[Grounded
     return lambda caption: console.print(readable(caption))
 
 
-def _json(caption: GroundedCaption, attention: bool) -> str:
-    """One line. What was attended is most of it, and few ask for it."""
-    row = caption.to_dict()
-    if not attention:
-        del row["looks"]
-    return json.dumps(row)
+def _row(row: dict[str, Any], attention: bool) -> dict[str, Any]:
+    """What one line holds. What was attended is most of it, and few ask for it."""
+    return row if attention else {key: value for key, value in row.items() if key != "looks"}
 
 
 def _written(kind: str, captions: Sequence[GroundedCaption], captioner: GroundedCaptioner) -> Any:
@@ -304,10 +397,12 @@ def _png(folder: Path, caption: GroundedCaption) -> bool:
     """
     from groundling.commands.outputs import file_name
     from groundling.errors import DataError
+    from groundling.files import atomic
     from groundling.report.picture import draw
 
     try:
-        draw(caption.media, caption).save(folder / file_name(caption.id, ".png"), "PNG")
+        with atomic(folder / file_name(caption.id, ".png")) as file:
+            draw(caption.media, caption).save(file, "PNG")
     except (DataError, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
             raise

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -110,7 +110,7 @@ def _convert(args: argparse.Namespace, sizes: Sizes, out: IO[str], problems: IO[
         except DataError as error:
             _bad(row, str(error), tally, problems)
             continue
-        out.write(json.dumps(line, ensure_ascii=False) + "\n")
+        out.write(_text(line))
     return tally
 
 
@@ -156,18 +156,27 @@ def _kind(reason: str) -> str:
 
 def _list(problems: IO[str] | None, row: dict[str, Any]) -> None:
     if problems is not None:
-        problems.write(json.dumps(row, ensure_ascii=False) + "\n")
+        problems.write(_text(row))
+
+
+def _text(row: dict[str, Any]) -> str:
+    from groundling.commands.lines import line
+
+    return line(row).decode()
 
 
 @contextmanager
 def _opened(name: str | None, otherwise: IO[str] | None = None) -> Iterator[IO[str] | None]:
     from groundling.commands.outputs import new_file
+    from groundling.files import saved
 
     if not name:
         yield otherwise
         return
-    with new_file(name).open("w", encoding="utf-8") as file:
+    with saved(new_file(name)) as raw:
+        file = TextIOWrapper(raw, "utf-8", newline="\n")
         yield file
+        file.detach()  # it flushes; `saved` closes
 
 
 def _tell(tally: Tally) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from groundling.commands.score_table import add_bootstrap, add_iou
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from groundling.inference.grounder import GroundedPhrase, PhraseGrounder
     from groundling.tensors import Regions
 
@@ -106,7 +108,7 @@ def _image(args: argparse.Namespace) -> None:
         _print(places)
     if png:
         shown = as_caption(places) if args.phrase else in_sentence(args.sentence, places)
-        draw(args.image, shown).save(png)
+        _save_picture(draw(args.image, shown), png)
     if coco:
         _coco(coco, args.image, regions, places)
     if folder:
@@ -130,11 +132,12 @@ def _print(places: Sequence[GroundedPhrase]) -> None:
 
 
 def _coco(path: Path, image: str, regions: Regions, places: Sequence[GroundedPhrase]) -> None:
+    from groundling.files import save_text
     from groundling.inference.grounder import as_caption
     from groundling.report.coco import coco_boxes
 
     width, height = (round(side) for side in regions.size[0].tolist())
-    path.write_text(json.dumps(coco_boxes([as_caption(places, Path(image).stem, image, (width, height))])))
+    save_text(path, json.dumps(coco_boxes([as_caption(places, Path(image).stem, image, (width, height))])))
 
 
 def _heat(folder: Path, image: str, model: PhraseGrounder, regions: Regions, places: Sequence[GroundedPhrase]) -> None:
@@ -147,4 +150,14 @@ def _heat(folder: Path, image: str, model: PhraseGrounder, regions: Regions, pla
     seen = regions.first(ranking.similarity.shape[1])
     for i, (place, scores) in enumerate(zip(places, ranking.similarity, strict=True), start=1):
         name = "-".join(words.caption(place.phrase).tokens)
-        paint(picture, heat(seen, scores, picture.size)).save(folder / f"{i}-{name[:60]}.png")
+        _save_picture(paint(picture, heat(seen, scores, picture.size)), folder / f"{i}-{name[:60]}.png")
+
+
+def _save_picture(picture: Image.Image, path: Path) -> None:
+    """In one step, in the format that the ending of its name says."""
+    from PIL import Image
+
+    from groundling.files import saved
+
+    with saved(path) as file:
+        picture.save(file, Image.registered_extensions().get(path.suffix.lower(), "PNG"))

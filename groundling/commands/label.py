@@ -144,16 +144,18 @@ def _export(images: Labelled, args: argparse.Namespace) -> None:
     import tempfile
 
     from groundling.commands.outputs import new_file, new_folder
+    from groundling.files import filling
     from groundling.labels import files, formats, review
 
     for name in args.to:
         target = files.join(args.out, name)
         if files.remote(args.out):
-            with tempfile.TemporaryDirectory() as folder:
-                formats.write(name, images, Path(folder))
-                files.upload(Path(folder), target)
+            with tempfile.TemporaryDirectory() as here:
+                formats.write(name, images, Path(here))
+                files.upload(Path(here), target)
         else:
-            formats.write(name, images, new_folder(target))
+            with filling(new_folder(target)) as folder:
+                formats.write(name, images, folder)
         print(f"{target}: {formats.FORMATS[name][1]}")
     if args.review:
         shown = review.write_page(new_file(args.review), images, args.review_limit)

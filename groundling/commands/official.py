@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling.data import evaluator_files
     from groundling.errors import DataError
     from groundling.evaluation.evaluator import CaptionEvaluator
+    from groundling.files import save_text
 
     out = new_folder(args.out)
     evaluator = CaptionEvaluator.of(args.data, skip_bad=args.skip_bad)
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
             evaluator_files.image_splits(evaluator.examples),
         )
     for name, content in (("reference.json", reference), ("splits.json", splits)):
-        (out / name).write_text(json.dumps(content), encoding="utf-8")
+        save_text(out / name, json.dumps(content))
     kind = "activitynet-entities" if video else "flickr30k-entities"
     sizes = ", ".join(f"{split} {len(ids)}" for split, ids in splits.items() if ids)
     print(f"{out}: reference.json and splits.json ({sizes}) for `groundling score {kind}`")

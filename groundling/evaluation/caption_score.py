@@ -9,7 +9,6 @@ tell the captions of a photo from captions of other photos that share most nouns
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -48,7 +47,7 @@ def grounding_scores(
     by_image = sorted(captions, key=lambda id: image_of[id])
     for id in track(by_image, "captions", total=len(captions), quiet=quiet):
         values[id] = score(caption_evidence(grounder, look(image_of[id]), parsed[id]))
-    about = signature(GROUNDING, form="mean-similarity", grounder=digest(grounder), n=len(captions))
+    about = signature(GROUNDING, form="mean-similarity", grounder=grounder.model.digest, n=len(captions))
     return mean_statistics(GROUNDING, about, tuple(captions), np.array([values[id] for id in captions]))
 
 
@@ -62,14 +61,6 @@ def with_references(
     values = (grounding.per_item() + METEOR_WEIGHT * told) / (1 + METEOR_WEIGHT)
     about = grounding.signature.replace(GROUNDING, WITH_REFERENCES, 1).replace("mean-similarity", "(g+2meteor)/3")
     return mean_statistics(WITH_REFERENCES, about, grounding.ids, values)
-
-
-def digest(grounder: PhraseGrounder) -> str:
-    """Which weights these are: the beginning of a hash of all of them."""
-    found = hashlib.sha256()
-    for name, weight in sorted(grounder.model.parts.state_dict().items()):
-        found.update(name.encode() + weight.cpu().numpy().tobytes())
-    return found.hexdigest()[:12]
 
 
 def scored(

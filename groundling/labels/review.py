@@ -24,6 +24,7 @@ import numpy as np
 
 from groundling.data.checks import parse_json, read_text
 from groundling.errors import DataError
+from groundling.files import save_text
 from groundling.labels.calibration import Calibration, Judged, fit
 from groundling.labels.inputs import Pair
 from groundling.labels.label import Label, LabelledImage, PlacedBox, as_box
@@ -69,7 +70,7 @@ def write_page(path: Path, images: Iterable[LabelledImage], limit: int = SHOWN) 
     name = blake2b(json.dumps(rows).encode(), digest_size=8).hexdigest()
     data = {"name": name, "rows": rows, "pictures": pictures}
     style, script = (part(name).decode() for name in ("review.css", "review.js"))
-    path.write_text(page(len(rows), f"<style>\n{style}</style>", f"<script>\n{script}</script>", NOTE, data), "utf-8")
+    save_text(path, page(len(rows), f"<style>\n{style}</style>", f"<script>\n{script}</script>", NOTE, data))
     return len(rows)
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import DataError
+from groundling.files import saved
 from groundling.metrics import ngrams
 from groundling.metrics.ngrams import LOW, ORDERS, SHIFT, Bag, Corpus, Ints, Numbers, Sentences, Words
 
@@ -106,10 +107,8 @@ class DocumentFrequency:
         for n in range(ORDERS):
             arrays[f"table{n + 1}"] = np.ascontiguousarray(self.tables[n])
             arrays[f"count{n + 1}"] = np.ascontiguousarray(self.counts[n])
-        try:
-            Path(path).write_bytes(save(arrays, {"format": FORMAT, "images": str(self.images)}))
-        except OSError as error:
-            raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
+        with saved(Path(path)) as file:
+            file.write(save(arrays, {"format": FORMAT, "images": str(self.images)}))
 
     @staticmethod
     def load(path: Path | str) -> DocumentFrequency:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from dataclasses import asdict, dataclass, fields, replace
@@ -52,6 +53,14 @@ class Model:
     def length(self) -> int:
         """Tokens of its longest captions: the words that it was trained with, and EOS."""
         return self.recipe.length + 1
+
+    @property
+    def digest(self) -> str:
+        """Which weights these are: the beginning of a hash of all of them."""
+        found = hashlib.sha256()
+        for name, weight in sorted(self.parts.state_dict().items()):
+            found.update(name.encode() + weight.cpu().numpy().tobytes())
+        return found.hexdigest()[:12]
 
 
 def builds_model(recipe: Recipe) -> TypeGuard[ModelRecipe]:

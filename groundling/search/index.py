@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from groundling.errors import DataError
+from groundling.files import filling
 from groundling.labels import grounder
 from groundling.labels.label import Label, LabelledImage, as_box
 from groundling.labels.phrases import parsed
@@ -88,9 +89,18 @@ def build(
     images: Iterable[LabelledImage], folder: Path, model: grounder.Grounder, regions: str = "", exact: int = EXACT_BELOW
 ) -> dict[str, Any]:
     """Write the index of these images; what is told of it, recall against exact search too."""
+    with filling(folder, last=ABOUT) as part:
+        about = _write(images, part, model, regions, exact)
+    if about["exact"]:
+        (folder / GRAPH).unlink(missing_ok=True)
+    return about
+
+
+def _write(
+    images: Iterable[LabelledImage], folder: Path, model: grounder.Grounder, regions: str, exact: int
+) -> dict[str, Any]:
     store = model.store(regions) if regions else None
     blocks, count = [], 0
-    folder.mkdir(parents=True, exist_ok=True)
     with (folder / ENTRIES).open("w", encoding="utf-8") as file:
         for image in images:
             rows = [(label, placed) for label in image.kept for placed in label.boxes]
@@ -106,7 +116,6 @@ def build(
     np.save(folder / VECTORS, vectors)
     about = {"format": FORMAT, "grounder": model.digest, "model": str(model.folder), "halves": 2 if store else 1}
     about |= {"images": count, "boxes": len(vectors), "exact": len(vectors) < exact, "recall": 1.0}
-    (folder / GRAPH).unlink(missing_ok=True)
     if not about["exact"]:
         graph = Approximate.build(vectors)
         graph.save(folder)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from groundling.errors import DataError
+from groundling.files import save_text
 from groundling.labels.inputs import Pair
 from groundling.search.index import Hit, highlighted
 
@@ -31,7 +32,7 @@ def write(path: Path, query: str, hits: Sequence[Hit]) -> None:
     figures = "\n".join(_figure(hit) for hit in hits)
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
     page = f'<!doctype html><html lang="en"><head>{head}<style>{STYLE}</style></head>'
-    path.write_text(f"{page}<body><h1>{title}</h1><main>\n{figures}\n</main></body></html>\n", encoding="utf-8")
+    save_text(path, f"{page}<body><h1>{title}</h1><main>\n{figures}\n</main></body></html>\n")
 
 
 def _figure(hit: Hit) -> str:

@@ -15,6 +15,7 @@ from PIL import Image
 from groundling.cli import main
 from groundling.data.evaluator_files import image_captions
 from groundling.errors import DataError
+from groundling.types import GroundedCaption
 
 SIZES = ["--hidden", "16", "--embed", "16", "--attention", "16"]
 TINY = [*SIZES, "--epochs", "1", "--batch", "8", "--min-count", "1", "--device", "cpu"]
@@ -272,3 +273,38 @@ def test_an_error_of_the_system_is_one_line_with_the_file(
     monkeypatch.setattr("groundling.report.write", full)
     assert run("report", place / "new" / "folder" / "test.jsonl", "-o", tmp_path / "page.html") == 2
     assert capsys.readouterr().err == f"groundling: {tmp_path / 'page.html'}: No space left on device\n"
+
+
+def test_captions_that_were_stopped_go_on_as_if_nothing_had_been(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 of 40 captions are made when it stops: the 16 of whole groups stay, and 24 are made anew."""
+    pictures = sorted((place / "scenes" / "images").iterdir())
+    command = ["caption", *pictures, "--model", place / "model", "--sample", "--seed", 3]
+    coco = [tmp_path / name for name in ("coco.json", "again.json")]
+    assert run(*command, "--out", tmp_path / "whole.jsonl", "--coco-boxes", coco[0]) == 0
+    out, written, made = tmp_path / "out.jsonl", GroundedCaption.to_dict, []
+    out.write_text("earlier\n")
+
+    def stops(caption: GroundedCaption) -> dict[str, Any]:
+        made.append(caption.id)
+        if len(made) == 21:
+            raise KeyboardInterrupt
+        return written(caption)
+
+    monkeypatch.setattr(GroundedCaption, "to_dict", stops)
+    assert run(*command, "--out", out) == 130
+    assert out.read_text() == "earlier\n"
+    capsys.readouterr()
+    assert run(*command, "--out", out, "--coco-boxes", coco[1]) == 0
+    assert "out.jsonl: going on after 16 of 40 captions" in capsys.readouterr().err
+    assert len(made) == 21 + 24
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert coco[0].read_bytes() == coco[1].read_bytes()
+    assert not (tmp_path / "out.jsonl.part").exists()
+
+
+def test_a_device_is_written_to_line_by_line(place: Path, tmp_path: Path) -> None:
+    picture = next((place / "scenes" / "images").iterdir())
+    assert run("caption", picture, "--model", place / "model", "--out", "/dev/null") == 0
+    assert Path("/dev/null").is_char_device()
