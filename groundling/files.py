@@ -197,8 +197,11 @@ def write_manifest(folder: Path) -> None:
     _write_manifest(folder, {name: _sums(folder / name) for name in sorted(names)})
 
 
-def check_manifest(folder: Path, required: bool = False) -> bool:
-    """DataError unless every file that the manifest names is as it was written. False where there is no manifest."""
+def check_manifest(folder: Path, required: bool = False, names: Sequence[str] = ()) -> bool:
+    """DataError unless every file that the manifest names is as it was written.
+
+    False where there is no manifest, or one that does not name all of `names`.
+    """
     sums = _manifest(folder)
     if sums is None:
         if required:
@@ -214,7 +217,7 @@ def check_manifest(folder: Path, required: bool = False) -> bool:
                 f"{folder / name} is not the file that was written (its SHA-256 is not that of {MANIFEST}): copy the "
                 f"folder again; if you changed it yourself, delete {MANIFEST}"
             )
-    return True
+    return sums.keys() >= set(names)
 
 
 def _write_manifest(folder: Path, sums: Mapping[str, Sequence[str]]) -> None:
@@ -278,7 +281,7 @@ def read_bytes(path: str | Path, limit: int = MAX_TEXT) -> bytes:
     """What a regular file holds; DataError names it where it cannot be read or has more than `limit` bytes."""
     try:
         with open_regular(path) as file:
-            content = file.read(limit + 1)
+            content = _read(file, limit + 1)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:
@@ -287,6 +290,14 @@ def read_bytes(path: str | Path, limit: int = MAX_TEXT) -> bytes:
         raise DataError(f"{path}: does not fit into memory") from error
     if len(content) > limit:
         raise DataError(f"{path}: more than {limit:,} bytes, at most so many are read; divide it")
+    return content
+
+
+def _read(file: BinaryIO, most: int) -> bytes:
+    """Up to so many bytes. Room is made for what is there: `file.read(most)` would ask for all of it at once."""
+    content = file.read(min(most, os.fstat(file.fileno()).st_size + 1))
+    while len(content) < most and (more := file.read(min(most - len(content), CHUNK))):  # a pipe, or it grows
+        content += more
     return content
 
 

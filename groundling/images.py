@@ -41,6 +41,7 @@ SUFFIXES = HEIC | {
     ".avif",
 }  # of FORMATS
 MAX_PIXELS = 89_478_485  # of the first frame: 256 MB as RGB, the size at which Pillow itself starts to warn
+MAX_SIDE = 1_000_000  # pixels: of an image one pixel wide, every pixel costs 12 bytes
 MAX_SCANS = 100  # a progressive JPEG has about ten; a few bytes each can ask for thousands of passes over all pixels
 
 Picture = str | Path | Image.Image  # an image: its file, or what PIL has opened
@@ -144,6 +145,8 @@ def _check_size(path: Path, image: Image.Image) -> None:
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise DataError(f"{path}: {width} x {height} pixels, at most {MAX_PIXELS:,} are read; make it smaller")
+    if max(width, height) > MAX_SIDE:
+        raise DataError(f"{path}: {width} x {height} pixels, at most {MAX_SIDE:,} along a side; cut it into pieces")
     if width < 1 or height < 1:
         raise DataError(f"{path}: an image of {width} x {height} pixels; fetch it again")
     if image.format in ("JPEG", "MPO"):

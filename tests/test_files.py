@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,17 @@ def test_no_more_than_the_limit_is_read(tmp_path: Path) -> None:
     assert files.read_bytes(tmp_path / "a", 11) == b"x" * 11
     with pytest.raises(DataError, match="a: more than 10 bytes"):
         files.read_bytes(tmp_path / "a", 10)
+
+
+def test_reading_a_little_file_asks_for_little_memory(tmp_path: Path) -> None:
+    """The limit is 2 GB, of which nothing may be asked for in advance."""
+    (tmp_path / "a").write_bytes(b"x" * 11)
+    tracemalloc.start()
+    try:
+        assert len(files.read_bytes(tmp_path / "a")) == 11
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_value_of_any_depth_can_be_shown() -> None:
@@ -156,6 +168,28 @@ def test_a_folder_without_a_manifest_is_told_and_ours_must_have_one(tmp_path: Pa
     assert not files.check_manifest(tmp_path)
     with pytest.raises(DataError, match="manifest.json is missing"):
         files.check_manifest(tmp_path, required=True)
+
+
+def test_a_manifest_that_does_not_name_the_model_does_not_vouch_for_it(tmp_path: Path) -> None:
+    files.replace_files(tmp_path, {"calibration.json": b"{}"})
+    assert files.check_manifest(tmp_path) and not files.check_manifest(tmp_path, names=["model.safetensors"])
+
+
+def test_a_folder_is_filled_when_all_is_there_and_the_last_file_vouches_for_the_rest(tmp_path: Path) -> None:
+    for name in ("about", "rows", "other"):
+        (tmp_path / name).write_text("old")
+    with pytest.raises(GroundlingError, match="cannot save"), files.filling(tmp_path, last="about") as part:
+        (part / "rows").write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(
+        ("about", "rows", "other"), "old"
+    )
+    with files.filling(tmp_path, last="about") as part:
+        for name in ("about", "rows", "below/it"):
+            (part / name).parent.mkdir(exist_ok=True)
+            (part / name).write_text("new")
+    assert (tmp_path / "below" / "it").read_text() == (tmp_path / "rows").read_text() == "new"
+    assert (tmp_path / "other").read_text() == "old" and len(list(tmp_path.iterdir())) == 4
 
 
 @pytest.mark.parametrize("name", ["captioner", "grounder"])

@@ -270,6 +270,13 @@ def damaged(whole: bytes, dice: random.Random) -> bytes:
     return bytes(body)
 
 
+def test_an_image_of_extreme_length_is_refused_by_its_header(tmp_path: Path) -> None:
+    """One pixel wide and as long as MAX_PIXELS allows, it took 2 GB to draw."""
+    Image.new("1", (1, images.MAX_SIDE + 1)).save(tmp_path / "long.png")
+    with pytest.raises(DataError, match="long.png: 1 x 1000001 pixels, at most 1,000,000 along a side"):
+        open_image(tmp_path / "long.png")
+
+
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP"])
 def test_every_damaged_file_is_an_image_or_a_named_error(
     tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,8 @@ def run(args: argparse.Namespace) -> None:
     from groundling.data.dataset import load
     from groundling.errors import DataError, GroundlingError
     from groundling.evaluation.phrases import localised
-    from groundling.inference.calibration import CALIBRATION, calibrate
+    from groundling.inference.calibration import calibrate
+    from groundling.inference.self_calibration import keep_calibration
     from groundling.regions.store import Store
 
     if not args.regions:
@@ -31,14 +32,8 @@ def run(args: argparse.Namespace) -> None:
         raise DataError(f"nobody drew boxes of phrases in the split {args.split!r} of {args.data}")
     calibration = calibrate(model, examples, store) if args.calibrate else None
     if calibration:
-        _keep(Path(args.model) / CALIBRATION, calibration)
+        keep_calibration(Path(args.model), json.dumps(calibration.to_json(), indent=1).encode())
     _tell(judged, calibration, args)
-
-
-def _keep(path: Path, calibration: Calibration) -> None:
-    from groundling.files import replace_files
-
-    replace_files(path.parent, {path.name: json.dumps(calibration.to_json(), indent=1).encode()})
 
 
 def _tell(judged: dict[str, Localisation], calibration: Calibration | None, args: argparse.Namespace) -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from groundling.data.dataset import Dataset
 from groundling.errors import DataError
+from groundling.files import read_bytes
 from groundling.metrics.calibration import Bin, Isotonic, expected_calibration_error, isotonic, reliability
 from groundling.metrics.statistics import Array
 from groundling.regions.fingerprints import require
@@ -36,6 +37,7 @@ Words = tuple[str, ...]
 CALIBRATION = "calibration.json"  # beside the model
 OLD_NAME = "presence.json"  # as versions before 0.2 wrote it
 FORMAT = 1
+LARGEST = 1 << 24  # bytes of its file
 THRESHOLD = LIKELY  # a phrase with less evidence is not found
 
 
@@ -45,7 +47,7 @@ def read_calibration(folder: Path) -> Isotonic | None:
     if path is None:
         return None
     try:
-        about = json.loads(path.read_bytes())
+        about = json.loads(read_bytes(path, LARGEST))
         if about["format"] != FORMAT:
             raise DataError(f"it has format {about['format']!r}, this version reads {FORMAT}")
         return Isotonic.from_json(about["calibration"])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from groundling.data.dataset import Dataset
 from groundling.errors import DataError
-from groundling.files import saved
+from groundling.files import MANIFEST, replace_files, saved
 from groundling.inference.calibration import CALIBRATION, Calibration, calibrate, similarities
 from groundling.inference.grounder import PhraseGrounder, load_grounder
 from groundling.metrics.agreement import area_under_curve
@@ -33,9 +33,17 @@ def calibrate_run(folder: Path, held_out: Dataset, store: Store, device: str = "
     except DataError as error:
         log.warning("evidence is not calibrated: %s; `groundling ground --calibrate` fits it on more", error)
         return None
-    with saved(folder / CALIBRATION) as file:
-        file.write(json.dumps(fitted.to_json(), indent=1).encode())
+    keep_calibration(folder, json.dumps(fitted.to_json(), indent=1).encode())
     return fitted
+
+
+def keep_calibration(folder: Path, content: bytes) -> None:
+    """Leave it beside a model. The manifest vouches for it too, if there is one that vouches for the model."""
+    if (folder / MANIFEST).exists():
+        replace_files(folder, {CALIBRATION: content})
+    else:
+        with saved(folder / CALIBRATION) as file:
+            file.write(content)
 
 
 def separation(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int = 0) -> Score:

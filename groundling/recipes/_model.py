@@ -110,8 +110,8 @@ def load(folder: Path | str) -> Model:
     folder = Path(folder)
     if not (folder / ABOUT).exists():
         raise DataError(f"no model in {folder}: {ABOUT} is missing; train one with `groundling train`")
-    if not check_manifest(folder, required=OWN in folder.resolve().parents):
-        logger.info("%s has no manifest.json: whether its files are as they were written is not known", folder)
+    if not check_manifest(folder, OWN in folder.resolve().parents, (ABOUT, WEIGHTS)):
+        logger.info("%s has no manifest.json of its model: whether its files are as written is not known", folder)
     model = _described(folder / ABOUT)
     weights, _ = read(folder / WEIGHTS)
     try:

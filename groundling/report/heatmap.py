@@ -43,5 +43,5 @@ def paint(image: Image.Image, warmth: Tensor) -> Image.Image:
     warm = np.asarray(warmth)[..., None]
     red, blue = np.array([230.0, 25, 40]), np.array([30.0, 50, 160])
     colour = warm * red + (1 - warm) * blue
-    grey = np.asarray(image.convert("RGB").resize((warm.shape[1], warm.shape[0])), float)
+    grey = np.asarray(image.convert("RGB").resize(warm.shape[1::-1], reducing_gap=3.0), float)
     return Image.fromarray((0.55 * grey + 0.45 * colour).clip(0, 255).astype(np.uint8))

@@ -64,7 +64,8 @@ def draw_clip(shots: Sequence[Image.Image], caption: GroundedCaption) -> Image.I
 def _boxed(image: Image.Image, caption: GroundedCaption, frame: int, width: int) -> Image.Image:
     """A copy of this width with the boxes of one frame, not higher than can be drawn."""
     shape = max(1, width), min(LARGEST, max(1, round(image.height * width / image.width)))
-    picture = image.resize(shape) if image.mode == "RGB" else image.convert("RGB").resize(shape)
+    rgb = image if image.mode == "RGB" else image.convert("RGB")
+    picture = rgb.resize(shape, reducing_gap=3.0)  # in one step the weights of a long image would take gigabytes
     across, down = caption.size if all(caption.size) else image.size
     sx, sy = picture.width / across, picture.height / down
     colour, pen = colours(caption), ImageDraw.Draw(picture)

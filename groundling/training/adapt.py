@@ -20,7 +20,7 @@ from groundling.data.loader import Loader
 from groundling.evaluation.phrases import localised
 from groundling.inference.calibration import CALIBRATION
 from groundling.inference.grounder import load_grounder
-from groundling.inference.self_calibration import calibrate_run, separation
+from groundling.inference.self_calibration import calibrate_run, keep_calibration, separation
 from groundling.recipes import ABOUT, WEIGHTS, Model, TrainingContext, load, save
 from groundling.regions.store import Store
 from groundling.training.extend import extended
@@ -66,7 +66,7 @@ def adapt_grounder(start: Path, photos: Photos, out: Path, **settings: Any) -> C
     after = grounder_score(out / TRAINING, photos)
     _leave(start, out, model.recipe, helped := after.value > before.value)
     if not helped and (start / CALIBRATION).exists():
-        shutil.copyfile(start / CALIBRATION, out / CALIBRATION)
+        keep_calibration(out, (start / CALIBRATION).read_bytes())
     else:
         calibrate_run(out, photos.held_out, photos.store, str(photos.device))
     return Change("grounder", before, after if helped else before, after.value, len(bigger.vocab) - len(model.vocab))

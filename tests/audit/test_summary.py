@@ -10,6 +10,7 @@ import pytest
 
 from groundling.audit import page, stream
 from groundling.audit.summary import compared, summarise, wilson
+from groundling.commands.lines import mend
 from groundling.errors import DataError
 
 
@@ -91,12 +92,12 @@ def test_the_worst_captions_come_first() -> None:
 def test_half_a_line_is_cut_off_and_the_rest_counts_as_done(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(json.dumps(one | {"by": "x", "input": "h"}) for one in LINES[:2]) + '\n{"row": 3, "im')
-    stream.mend(path)
+    mend(path)
     assert stream.written(path, "x") == {1: "h", 2: "h"}
     with pytest.raises(DataError, match="another grounder or with other options: use --overwrite"):
         stream.written(path, "y")
     path.write_text("no newline")
-    stream.mend(path)
+    mend(path)
     assert path.read_text() == ""
 
 
