@@ -63,6 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--data", metavar="DATA", help="a data set with boxes of phrases")
     group.add_argument("--regions", metavar="STORE", help="its regions")
     group.add_argument("--split", default="val", help="the split that is judged (default val)")
+    group.add_argument(
+        "--argmax",
+        action="store_true",
+        help="choose the region that fits best, as the paper does, not the one that most likely covers the thing",
+    )
     group.add_argument("--calibrate", action="store_true", help="fit the probability of being there, and keep it")
     add_iou(group, "overlap from which a box is right (default 0.5)")  # type: ignore[arg-type]
     add_bootstrap(group)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("name the regions of the data set with --regions STORE")
     model = inference.load_grounder(args.model, args.device)
     examples, store = load(args.data, args.split), Store.open(args.regions)
-    judged = localised(model, examples, store, args.iou, quiet=False)
+    judged = localised(model, examples, store, args.iou, quiet=False, argmax=args.argmax)
     if not judged["any"].ids:
         raise DataError(f"nobody drew boxes of phrases in the split {args.split!r} of {args.data}")
     calibration = calibrate(model, examples, store) if args.calibrate else None

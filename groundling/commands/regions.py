@@ -54,7 +54,9 @@ Formats, found out from the files unless --format is given:
   hdf5    a group per image; ID_features and ID_boxes, ...; or tables over all images with their ids
   gvd     Grounded Video Description: dic_*.json, the .h5 file of detections, a folder of ID.npy
 Boxes are left, top, right, bottom in pixels, or in fractions of the image when none exceeds 1. Give sources that were
-extracted in the same way the same --name: a model accepts the regions of the name it was trained on."""
+extracted in the same way the same --name: a model accepts the regions of the name it was trained on. Of a video, the
+first region of every frame comes first, then the second of each. `--sure 0.2 --per-frame 100` are the regions that the
+authors of Grounded Video Description and of cyclical training look at."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,6 +89,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verb.add_argument("--labels", type=Path, metavar="FILE", help="names of the detector's classes, one per line")
     verb.add_argument("--images", type=Path, metavar="FOLDER", help="look up image sizes here where they are missing")
     verb.add_argument("--size", type=_size, metavar="WxH", help="size of every image whose size is missing")
+    verb.add_argument(
+        "--sure", type=_share, default=0.0, metavar="P", help="leave out regions of no class with a score above P"
+    )
+    verb.add_argument(
+        "--per-frame", type=_positive, default=0, metavar="N", help="at most N regions of an image, or of each frame"
+    )
     verb.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read instead of stopping")
 
     studies.add_truth(_verb(verbs, "truth", "the boxes that people drew: a perfect detector", studies.TRUTH))
@@ -154,7 +162,16 @@ def _import(args: argparse.Namespace) -> int:
             for path in args.sources:
                 bar = progress.add_task(str(path), total=1.0)
                 source = importers.entries(path, args.format)
-                steps = importers.copy(source, args.out, name, labels=labels, size_of=size_of, skip_bad=args.skip_bad)
+                steps = importers.copy(
+                    source,
+                    args.out,
+                    name,
+                    labels=labels,
+                    size_of=size_of,
+                    skip_bad=args.skip_bad,
+                    sure=args.sure,
+                    per_frame=args.per_frame,
+                )
                 with closing(steps):
                     for step in steps:
                         progress.update(bar, completed=step.share)
@@ -266,6 +283,16 @@ def _positive(text: str) -> int:
     if not _is_number(text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
     return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return value
 
 
 def _size(text: str) -> tuple[float, float]:

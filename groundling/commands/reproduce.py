@@ -1,4 +1,4 @@
-"""`groundling reproduce`: a whole table of a paper, on one's own data."""
+"""`groundling reproduce`: whole tables of the papers, on one's own data."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import math
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,18 +22,23 @@ if TYPE_CHECKING:
     from groundling.types import Score
 
 PAPER = " (paper)"  # ends the heading of a column
+SUMMARIES = "summaries"  # folder below OUT
 
 DESCRIPTION = """\
 Train, caption and score every row of a table of a paper, and print it beside the paper's numbers.
 
 The paper's numbers are of other data and another detector: differences between rows may be compared, the rows
 themselves may not. SPICE, which most of the papers print too, is not computed here; self-retrieval is, for the tables
-of contrastive learning. With several seeds every number is the mean ± the standard deviation over them.
+of contrastive learning. With several seeds every number is the mean ± the standard deviation over them. TABLE may be a
+pattern, and several may be named: 'pos-scan-*' are all tables of that paper.
 
 What is done is not done again: a table that was stopped, by Ctrl-C or by a power cut, goes on when the same command is
 given again, row by row and step by step. Tables in one --out share the runs that they have in common. Training always
 holds out val to choose its best epoch; --split is what is scored, and another one can be scored later without training
-again."""
+again.
+
+--page writes a page of Markdown from what is stored, and trains nothing: the papers' claims, each with a verdict and a
+p-value, then the tables, with the values of every seed and the command of each. What was not run is said to be so."""
 
 EPILOG = """\
 examples:
@@ -41,11 +47,15 @@ examples:
   groundling reproduce pos-scan-table-2 --data scenes --regions scenes.regions --small --seeds 0,1,2 --split test
   groundling reproduce pos-scan-table-2 --data f30k --regions f30k.regions --rows 5,13 --set scst.epochs=20
   groundling reproduce pos-scan-table-2 --data f30k --regions f30k.regions --commands    only print the commands
+  groundling reproduce 'nce-distill-*' 'cyclical-table-[46]' --data scenes --regions scenes.regions --small
+  groundling reproduce --page papers.md --out tables
 
 what is written:
   OUT/JOB-SEED/                       what `groundling train` writes
   OUT/JOB-SEED/command.txt            the command that trained it, when that is over
   OUT/JOB-SEED/scores-SPLIT.json      all scores, with their signatures; those of another version are made again
+  OUT/JOB-SEED/resampled-SPLIT.npz    the scores on 1,000 bootstrap samples of the images, for the tests
+  OUT/summaries/TABLE-SPLIT.json      all that was run of a table, by seed, with p-values: what --page reads
 
 tables:
 """
@@ -53,7 +63,7 @@ tables:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG + _tables()
-    parser.add_argument("table", nargs="?", metavar="TABLE", help="name of the table (default: list them)")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help="names or patterns of tables (default: list them)")
     parser.add_argument("--list", action="store_true", help="list the rows of the table, or the tables, and do nothing")
     parser.add_argument("--data", type=Path, metavar="DATA", help="data set with train and val")
     parser.add_argument("--regions", type=Path, metavar="STORE", help="its region store")
@@ -85,20 +95,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--commands", action="store_true", help="print the commands of the rows and do nothing")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
-    parser.add_argument("--json", action="store_true", help="print all scores of all seeds as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print all scores of all seeds as JSON, a line for each table"
+    )
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="write the page of what is stored in OUT, and do nothing else"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    from groundling.papers.tables import table
+    from groundling.papers.tables import matching, table
 
-    if args.table is None:
+    if args.page:
+        return _page(args)
+    if not args.tables:
         print(_tables())
         return 0
-    found = table(args.table)
+    chosen = [table(name) for name in matching(args.tables)]
     if args.list:
-        print(_contents(found))
+        print("\n\n".join(map(_contents, chosen)))
         return 0
-    rows = _rows(found, args.rows)
+    if args.rows and len(chosen) > 1:
+        raise GroundlingError(f"--rows: {len(chosen)} tables were named, which have rows of their own; name one")
+    told = [(found, _rows(found, args.rows), _bench(found, args)) for found in chosen]
+    if args.commands:
+        for found, rows, bench in told:
+            for seed in args.seeds:
+                print("\n".join(bench.command(job, seed) for job in found.order(rows)))
+        return 0
+    return next((code for found, rows, bench in told if (code := _reproduce(found, rows, bench, args))), 0)
+
+
+def _bench(found: Table, args: argparse.Namespace) -> Bench:
     own = _config_of(found, args.set)
     if args.data is None or args.regions is None:
         raise GroundlingError("name the data and its regions: --data DATA --regions STORE")
@@ -109,12 +137,31 @@ def run(args: argparse.Namespace) -> int:
     if args.device:
         device_of(args.device)
     config = {**(SMALL if args.small else {}), **own}
-    bench = Bench(args.data, args.regions, args.out, config, args.split, args.limit, args.device)
-    if args.commands:
-        for seed in args.seeds:
-            print("\n".join(bench.command(job, seed) for job in found.order(rows)))
-        return 0
-    return _reproduce(found, rows, bench, args)
+    return Bench(args.data, args.regions, args.out, config, args.split, args.limit, args.device)
+
+
+def _page(args: argparse.Namespace) -> int:
+    from groundling.commands.outputs import new_file
+    from groundling.files import saved
+    from groundling.papers.page import page
+    from groundling.papers.summary import read
+
+    folder = args.out / SUMMARIES if (args.out / SUMMARIES).is_dir() else args.out
+    text = page(read([folder]))
+    with saved(new_file(args.page)) as file:
+        file.write(text.encode())
+    print(args.page)
+    return 0
+
+
+def _command(found: Table, args: argparse.Namespace) -> str:
+    """What one would type to run the whole table."""
+    words = ["groundling", "reproduce", found.name, "--data", args.data, "--regions", args.regions, "--out", args.out]
+    words += ["--small"] if args.small else []
+    words += [word for pair in args.set for word in ("--set", pair)]
+    words += ["--limit", args.limit] if args.limit else []
+    words += ["--seeds", ",".join(map(str, args.seeds)), "--split", args.split]
+    return shlex.join(map(str, words))
 
 
 def _reproduce(found: Table, rows: Sequence[Row], bench: Bench, args: argparse.Namespace) -> int:
@@ -122,16 +169,20 @@ def _reproduce(found: Table, rows: Sequence[Row], bench: Bench, args: argparse.N
 
     from groundling.metrics.evaluation import finite
     from groundling.papers.reproduce import reproduce
+    from groundling.papers.summary import summary, write
     from groundling.training.interrupt import Stopped
 
     if args.threads:
         torch.set_num_threads(args.threads)
     logging.getLogger("groundling.papers.reproduce").setLevel(logging.INFO)
     try:
-        done = reproduce(found, rows, bench, args.seeds)
+        runs = reproduce(found, rows, bench, args.seeds)
     except Stopped as stopped:
         print(f"groundling: {stopped}", file=sys.stderr)
         return 128 + stopped.signum
+    (args.out / SUMMARIES).mkdir(exist_ok=True)
+    write(args.out / SUMMARIES, summary(found, bench, _command(found, args)))
+    done = {job: [run.scores for run in each] for job, each in runs.items()}
     if args.json:
         told = {"table": found.name, "split": args.split, "seeds": args.seeds}
         whole = told | {"rows": [_plain(row, done[row.job]) for row in rows]}

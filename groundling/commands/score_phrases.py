@@ -20,7 +20,8 @@ from groundling.commands.score_table import (
 
 DESCRIPTION = """\
 Phrase localisation: Recall@1 (accuracy), Recall@5, Recall@10, pointing game and, where the proposals are known, the
-upper bound that they allow; of all phrases, by phrase type and by class. A hit is IoU >= 0.5 on whole pixels.
+upper bound that they allow; of all phrases, by phrase type and by class. A hit is IoU >= 0.5 on whole pixels, both ends
+of a box included (sides are x2 - x1 + 1), or with --continuous on boxes whose sides are x2 - x1.
 
 FILE holds JSON lines, or {"phrases": [...]}, one object per phrase:
   "boxes"            [[x1, y1, x2, y2], ...], best first; or all proposals, together with
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="any",
         help="of several true boxes: any, or the box around them all",
     )
+    parser.add_argument("--continuous", action="store_true", help="sides of boxes are x2 - x1, not x2 - x1 + 1")
     add_iou(parser, "overlap from which a box is right (default 0.5)")
     add_common(parser)
 
@@ -52,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling.metrics.phrases import Localisation, localise, read_queries
 
     def judged(file: Path) -> Localisation:
-        return localise(read_queries(file), args.truth, args.iou)
+        return localise(read_queries(file), args.truth, args.iou, continuous=args.continuous)
 
     found = judged(args.file)
     statistics = list(found.statistics().values())

@@ -22,6 +22,7 @@ Ask people which of two systems points better, and count what they answer.
 The page shows one word of one image after the other, with the place that each system ties it to, in an order that is
 drawn for each image and hides who is who: A is better, B is better, about the same. Compared are the words that both
 captions of an image share and ground, which are nouns; where both systems grounded one given sentence, all its words.
+With --verbs verbs are asked about too: their place is the region that the captioner attended to most.
 Each image is for two of the raters. What was answered stays in the browser until it is saved as a file; that file holds
 the key.
 
@@ -31,6 +32,7 @@ opposite, in between, and Cohen's kappa."""
 EPILOG = """\
 examples:
   groundling study plain.jsonl grounded.jsonl --data data/flickr30k --n 125 --raters 10 --out study.html
+  groundling study a.jsonl b.jsonl --data data/flickr30k --verbs --n 125 --raters 10 --out study.html
   groundling study --answers answers/*.json --json"""
 
 
@@ -44,6 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     places.add_argument("--images", type=Path, metavar="FOLDER", help="where the pictures are, named by their ids")
     places.add_argument("--data", type=Path, help="data set that knows the pictures (default: as the captions say)")
     parser.add_argument("--n", type=int, default=100, help="images at most (default 100)")
+    parser.add_argument(
+        "--verbs", action="store_true", help="ask about verbs too, as the paper does; needs captions with --attention"
+    )
     parser.add_argument("--raters", type=int, default=2, metavar="R", help="people; each image is for two of them (2)")
     parser.add_argument("--seed", type=int, default=0, help="which images, and who is on the left (default 0)")
     parser.add_argument("--side", type=int, default=640, help="longest side of the embedded pictures (default 640)")
@@ -67,12 +72,14 @@ def _page(args: argparse.Namespace) -> None:
     from groundling.errors import GroundlingError
     from groundling.metrics.predictions import read_captions
     from groundling.papers.study import compare, write
+    from groundling.papers.study.verbs import link_verbs
     from groundling.progress import track
 
     if args.n < 1:
         raise GroundlingError(f"--n must be at least 1, got {args.n}")
     out = new_file(args.out or "study.html")
-    first, second = ({said.id: said for said in read_captions(name)} for name in args.systems)
+    each = [read_captions(name) for name in args.systems]
+    first, second = ({said.id: said for said in (link_verbs(some) if args.verbs else some)} for some in each)
     sheets = compare(first, second, args.n, args.seed, args.raters)
     media = _media(args)
     names = [Path(name).stem for name in args.systems]

@@ -27,6 +27,7 @@ from groundling.types import Example
 log = logging.getLogger(__name__)
 
 READERS = (  # in order of being asked
+    "protocol",
     "flickr30k_entities",
     "flickr30k_reference",
     "activitynet_entities",

@@ -14,6 +14,7 @@ from typing import Any
 
 from groundling.data.checks import Problems, expect, get, read_json
 from groundling.data.pictures import SUFFIXES
+from groundling.data.protocol import letters_of
 from groundling.data.splits import held_out
 from groundling.errors import DataError
 from groundling.text.words import words
@@ -64,8 +65,7 @@ def post(text: str) -> Caption:
     """The first 18 words of a post: letters and emoji."""
     kept = []
     for word, span in words(text):
-        letters = "".join(c for c in word if not c.isdigit() and c not in "'-")
-        if letters:
+        if letters := letters_of(word):
             kept.append((letters, span))
     kept = kept[:LENGTH]
     return Caption(text, tuple(word for word, _ in kept), tuple(span for _, span in kept))

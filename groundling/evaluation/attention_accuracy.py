@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import cast
 
 import numpy as np
 import torch
@@ -13,11 +14,13 @@ from torch import Tensor
 
 from groundling.data.collate import collate, encode
 from groundling.data.dataset import Dataset
+from groundling.errors import GroundlingError
 from groundling.inference.links import boxes_of
 from groundling.metrics.evaluation import ground_given
 from groundling.metrics.grounding import GivenGrounding
 from groundling.progress import track
-from groundling.recipes import Model
+from groundling.recipes import Model, recipe_name
+from groundling.recipes.cyclical import CycleParts, Cyclical
 from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
 from groundling.tensors import Batch, Decoding, Glimpse
@@ -35,22 +38,25 @@ def attention_accuracy(
     iou: float = 0.5,
     device: torch.device | None = None,
     batch: int = 32,
+    localizer: bool = False,
 ) -> GivenGrounding:
     """Is the most attended region of each annotated word, while the model reads the captions of people, the right one?
 
     The accuracy is averaged over classes, by the rules of Flickr30k-Entities (images) or ActivityNet-Entities (videos,
     one region in each frame) for given sentences. A captioner is judged by where it looks when the word is next, one of
     several branches by the box around what the branches that would say the word chose, a matcher by its alignment of
-    the word. Captions are read whole, however long; a word that the model does not place
-    is a miss. `data` must be annotated (`data.dataset.load` does it), for matchers may look at its nouns alone.
+    the word. `localizer`: a captioner of `cyclical` is judged by where its localizer finds the word. Captions are read
+    whole, however long; a word that the model does not place is a miss. `data` must be annotated (`data.dataset.load`
+    does it), for matchers may look at its nouns alone.
     """
     require(store.fingerprint, model.fingerprint)
     examples = labelled(data, split)
     store.require(example.id for example in examples)
     device = device or torch.device("cpu")
     model.parts.to(device).eval()
-    places = dict(track(_places(model, examples, store, device, batch), "attention", len(examples)))
-    fields = {"data": data.name} | ({"split": split} if split else {})
+    reading = _localized if localizer else _decoding
+    places = dict(track(_places(model, reading, examples, store, device, batch), "attention", len(examples)))
+    fields = {"data": data.name} | ({"split": split} if split else {}) | ({"of": "localizer"} if localizer else {})
     return ground_given(places, examples, iou, fields)
 
 
@@ -78,6 +84,17 @@ def _decoding(model: Model, batch: Batch) -> Decoding:
     return replace(read, picks=_voted(read, batch.regions.frame[batch.image_of])) if len(read.branches) > 1 else read
 
 
+def _localized(model: Model, batch: Batch) -> Decoding:
+    """Given captions with the attention β of the localizer (Ma et al. 2020, eq. 6), asked with the true words."""
+    recipe = model.recipe
+    if not isinstance(recipe, Cyclical) or not hasattr(model.parts, "localizer"):
+        raise GroundlingError(
+            f"this model of {recipe_name(recipe)} has no localizer: `groundling train cyclical` trains and saves one"
+        )
+    encoded = model.parts.captioner.encode(batch.regions)[batch.image_of]
+    return recipe.reconstruct(cast(CycleParts, model.parts), encoded, batch, batch.targets)
+
+
 def _voted(read: Decoding, frame: Tensor) -> Tensor:
     """(N, T, R) bool: for each word the union of the choices of the branches that would say it, as in captioning."""
     attn = torch.stack([branch.attn for branch in read.branches], 2)  # (N, T, K, R)
@@ -88,7 +105,12 @@ def _voted(read: Decoding, frame: Tensor) -> Tensor:
 
 
 def _places(
-    model: Model, examples: Sequence[Example], store: Store, device: torch.device, batch: int
+    model: Model,
+    reading: Callable[[Model, Batch], Decoding],
+    examples: Sequence[Example],
+    store: Store,
+    device: torch.device,
+    batch: int,
 ) -> Iterator[tuple[str, list[NDArray[np.float64]]]]:
     """id -> for each of its captions, the boxes (words, frames, 4) of its words in pixels of the image."""
     rest = iter(examples)
@@ -101,7 +123,7 @@ def _places(
         regions = store.batch([example.id for example in spoken], model.recipe.regions_per_image)
         read = collate(spoken, lines, regions, model.vocab).to(device)
         with torch.inference_mode():
-            boxes = boxes_of(_decoding(model, read), read.regions[read.image_of])[0].double()  # (N, T, F, 4)
+            boxes = boxes_of(reading(model, read), read.regions[read.image_of])[0].double()  # (N, T, F, 4)
             boxes = boxes / _scale(spoken, read.regions.size)[read.image_of][:, None, None]
         found = iter(boxes.cpu().numpy())
         for example in spoken:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,8 +15,11 @@ from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
 
 
-def queries(model: PhraseGrounder, examples: Dataset, store: Store) -> Iterator[list[Query]]:
-    """The annotated phrases of each image that has any, with the boxes that the model ranks first."""
+def queries(model: PhraseGrounder, examples: Dataset, store: Store, *, argmax: bool = False) -> Iterator[list[Query]]:
+    """The annotated phrases of each image that has any, with the boxes that the model ranks first.
+
+    Ranked by how likely a region covers the right place, or with `argmax` by s of eq. 1 alone, as in the paper.
+    """
     require(store.fingerprint, model.model.fingerprint)
     store.require(example.id for example in examples)
     for example in examples:
@@ -24,7 +28,9 @@ def queries(model: PhraseGrounder, examples: Dataset, store: Store) -> Iterator[
             continue
         regions = store[example.id]
         tokens = [example.captions[phrase.caption].tokens[slice(*phrase.span)] for phrase in drawn]
-        order = model.rank(regions, tokens).overlap.argsort(dim=-1, descending=True, stable=True).cpu().numpy()
+        ranking = model.rank(regions, tokens)
+        by = ranking.similarity if argmax else ranking.overlap
+        order = by.argsort(dim=-1, descending=True, stable=True).cpu().numpy()
         boxes = regions.boxes[0][: order.shape[1]].double().numpy()
         scale = np.tile(regions.size[0].numpy() / np.array(example.size if all(example.size) else regions.size[0]), 2)
         yield [
@@ -41,9 +47,20 @@ def queries(model: PhraseGrounder, examples: Dataset, store: Store) -> Iterator[
 
 
 def localised(
-    model: PhraseGrounder, examples: Dataset, store: Store, iou: float = 0.5, *, quiet: bool = True
+    model: PhraseGrounder,
+    examples: Dataset,
+    store: Store,
+    iou: float = 0.5,
+    *,
+    quiet: bool = True,
+    argmax: bool = False,
 ) -> dict[str, Localisation]:
     """How well a grounder finds annotated phrases: by `any` of their boxes, and by the `union`, the box around all."""
-    each = track(queries(model, examples, store), "images", len(examples), quiet=quiet)
+    each = track(queries(model, examples, store, argmax=argmax), "images", len(examples), quiet=quiet)
     asked = [query for some in each for query in some]
-    return {"any": localise(asked, "any", iou), "union": localise(asked, "union", iou)}
+    found = {
+        "any": localise(asked, "any", iou, continuous=True),
+        "union": localise(asked, "union", iou, continuous=True),
+    }
+    chosen = {"choice": "argmax" if argmax else "overlap"}
+    return {truth: replace(one, fields={**one.fields, **chosen}) for truth, one in found.items()}

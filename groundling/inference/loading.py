@@ -8,7 +8,7 @@ import torch
 
 from groundling.errors import DataError, GroundlingError
 from groundling.recipes import ABOUT
-from groundling.regions.fingerprints import IMPORTED, require
+from groundling.regions.fingerprints import DETECTOR, IMPORTED, NONE, require
 from groundling.regions.sources import names, source
 from groundling.tensors import RegionSource
 from groundling.types import Fingerprint
@@ -49,14 +49,15 @@ def device_of(name: str) -> torch.device:
 
 
 def source_of(wanted: Fingerprint) -> RegionSource:
-    """What makes the regions that a model was trained on."""
+    """What makes the regions that a model was trained on; a detector that was only its teacher is not run again."""
     if wanted.version == IMPORTED:
         raise GroundlingError(
             f"this model was trained on imported regions ({wanted.name}): give --regions STORE "
             "(in Python: caption(ids, regions=Store.open(path)))"
         )
     try:
-        made = source(_module_of(wanted), **wanted.parameters)
+        alone = {DETECTOR: NONE} if DETECTOR in wanted.parameters else {}
+        made = source(_module_of(wanted), **{**wanted.parameters, **alone})
     except (TypeError, ValueError) as error:
         raise DataError(
             f"no regions of {wanted.name} can be made with the parameters of this model: {error}"

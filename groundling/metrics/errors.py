@@ -26,6 +26,7 @@ import numpy as np
 
 from groundling.metrics.grounding import Entries, Grounding
 from groundling.metrics.statistics import Array, Statistics, signature
+from groundling.types import Score
 
 KINDS = ("mis_cls", "hallu_cls", "corr_grd", "part_grd", "other_err")
 SHAPES = ("partial", "enlarged", "deviated")
@@ -67,6 +68,12 @@ class Analysis:
             )
             for column, kind in enumerate(KINDS)
         }
+
+    def figures(self) -> list[Score]:
+        """Shares of the shapes of wrong groundings, and F1 if partial groundings were right: figure 2, section 4.5."""
+        n, fields = len(self.grounding.items), {"iou": f"{self.grounding.threshold:g}", **self.grounding.fields}
+        values = self.shapes | {f"f1_{mode} upper bound": self.upper_bound[mode]["f1"] for mode in ("all", "loc")}
+        return [Score(name, value, n, signature(name, **fields, n=n)) for name, value in values.items()]
 
     def to_dict(self) -> dict[str, Any]:
         shares = {kind: s.score().value for kind, s in self.statistics().items()}

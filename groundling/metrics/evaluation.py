@@ -29,6 +29,7 @@ from groundling.metrics.grounding import (
     judge_given,
 )
 from groundling.metrics.overlap import Boxes
+from groundling.metrics.pooled import pooled_statistics
 from groundling.metrics.significance import Interval, intervals
 from groundling.metrics.statistics import Statistics, with_fields
 from groundling.text.morphology import lemma_of
@@ -97,6 +98,7 @@ def evaluate(
     analysis = None
     if grounding is not None:
         statistics += [one for group in grounding.statistics().values() for one in group.values()]
+        statistics += pooled_statistics(grounding).values()
         analysis = errors.analyse(grounding)
         statistics += analysis.statistics().values()
     words = {image: caption.tokens for image, caption in said.items()}

@@ -6,7 +6,8 @@ proposal hits. A phrase without true boxes is not scored. A phrase may have seve
 on any of them (`any`) or on the box around them all (`union`).
 
 Overlap is in whole pixels, both ends included: IoU = i / (a + b - i + 1e-6), and a hit is IoU >= 0.5, so that an exact
-half, for the 1e-6, is a miss. Boxes that share no more than an edge do not overlap.
+half, for the 1e-6, is a miss. Boxes that share no more than an edge do not overlap. Of boxes that are `continuous`, as
+those of our data sets are, sides are x2 - x1 instead of x2 - x1 + 1; the rest is the same.
 """
 
 from __future__ import annotations
@@ -92,7 +93,13 @@ class Localisation:
         )
 
 
-def localise(queries: Iterable[Query], convention: Literal["any", "union"] = "any", iou: float = 0.5) -> Localisation:
+def localise(
+    queries: Iterable[Query],
+    convention: Literal["any", "union"] = "any",
+    iou: float = 0.5,
+    *,
+    continuous: bool = False,
+) -> Localisation:
     """Score every phrase that has a true box."""
     scored = [query for query in queries if len(query.truth)]
     recall = np.zeros((len(scored), len(RANKS)), bool)
@@ -100,12 +107,12 @@ def localise(queries: Iterable[Query], convention: Literal["any", "union"] = "an
     for i, query in enumerate(scored):
         truth = query.truth if convention == "any" else _around(query.truth)
         boxes = query.boxes[:KEPT]
-        hits = np.asarray((overlap(boxes, truth) >= iou).any(1))
+        hits = np.asarray((overlap(boxes, truth, continuous) >= iou).any(1))
         recall[i] = [hits[:k].any() for k in RANKS]
         if len(boxes):
             pointing[i] = _points_into(boxes[0], truth)
         if query.proposals is not None:
-            reachable[i] = (overlap(query.proposals, truth) >= iou).any()
+            reachable[i] = (overlap(query.proposals, truth, continuous) >= iou).any()
     return Localisation(
         ids=tuple(query.id for query in scored),
         kinds=tuple(query.kinds for query in scored),
@@ -114,17 +121,18 @@ def localise(queries: Iterable[Query], convention: Literal["any", "union"] = "an
         pointing=pointing,
         reachable=reachable,
         proposals=bool(scored) and all(query.proposals is not None for query in scored),
-        fields={"iou": f"{iou:g}", "truth": convention},
+        fields={"iou": f"{iou:g}", "truth": convention} | ({"boxes": "continuous"} if continuous else {}),
     )
 
 
-def overlap(a: Array, b: Array) -> Array:
+def overlap(a: Array, b: Array, continuous: bool = False) -> Array:
     """(A, 4), (B, 4) -> (A, B); 0 for boxes that share an edge or nothing, and where a coordinate is NaN."""
+    more = 0 if continuous else 1
     low = np.maximum(a[:, None, :2], b[None, :, :2])
     high = np.minimum(a[:, None, 2:4], b[None, :, 2:4])
     with np.errstate(invalid="ignore", over="ignore"):
-        shared = np.where((high > low).all(-1), (high - low + 1).prod(-1), 0.0)
-        either = _area(a)[:, None] + _area(b)[None] - shared + 1e-6
+        shared = np.where((high > low).all(-1), (high - low + more).prod(-1), 0.0)
+        either = _area(a, more)[:, None] + _area(b, more)[None] - shared + 1e-6
         return np.divide(shared, either, out=np.zeros_like(shared), where=shared > 0)
 
 
@@ -189,8 +197,8 @@ def _matrix(value: Any) -> Array:
     return array.astype(float)
 
 
-def _area(boxes: Array) -> Array:
-    return np.asarray((boxes[:, 2:4] - boxes[:, :2] + 1).prod(-1))
+def _area(boxes: Array, more: int) -> Array:
+    return np.asarray((boxes[:, 2:4] - boxes[:, :2] + more).prod(-1))
 
 
 def _around(boxes: Array) -> Array:

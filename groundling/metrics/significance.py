@@ -54,7 +54,7 @@ def intervals(metrics: Sequence[Statistics], samples: int = 1000, level: float =
     """A confidence interval for each metric. Metrics of equally many items share their weights."""
     return [
         Interval(metric.name, metric.score().value, *_ends(scores, level), level, samples)
-        for metric, scores in zip(metrics, _resampled(metrics, samples, seed), strict=True)
+        for metric, scores in zip(metrics, resample(metrics, samples, seed), strict=True)
     ]
 
 
@@ -71,7 +71,7 @@ def compare(
         raise DataError(f"the second system has no {', '.join(missing)}; score both with the same metrics")
     rows: dict[int, Array | Sparse] = {}
     ours = [_aligned(theirs[metric.name], metric, rows) for metric in baseline]
-    before, after = _resampled(baseline, samples, seed), _resampled(ours, samples, seed)
+    before, after = resample(baseline, samples, seed), resample(ours, samples, seed)
     swapped = _swapped(baseline, ours, samples, seed)
     return [_comparison(*row, level) for row in zip(baseline, ours, before, after, swapped, strict=True)]
 
@@ -93,8 +93,11 @@ def _comparison(a: Statistics, b: Statistics, before: Array, after: Array, swapp
     )
 
 
-def _resampled(metrics: Sequence[Statistics], samples: int, seed: int) -> list[Array]:
-    """Scores of every metric on bootstrap samples: one product for each matrix, however many metrics read it."""
+def resample(metrics: Sequence[Statistics], samples: int = 1000, seed: int = 0) -> list[Array]:
+    """(samples,) scores of every metric: one product for each matrix, however many metrics read it.
+
+    The weights follow from the seed and the number of items: scores of two systems on the same items are paired.
+    """
     out = [np.empty(samples) for _ in metrics]
     for n in {len(metric.ids) for metric in metrics}:
         start = 0

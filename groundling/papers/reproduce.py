@@ -1,8 +1,9 @@
 """A table of a paper on one's own data: every row trained, captioned and scored; what is done is not done again.
 
-A run's folder gets `command.txt` when it is trained to the end, and `scores-SPLIT.json` for each split that it was
-scored on, which another version of the package writes anew. Training holds out val, whatever is scored: the same runs
-can be scored on test later.
+A run's folder gets `command.txt` when it is trained to the end, and for each split that it was scored on
+`scores-SPLIT.json` and `resampled-SPLIT.npz`, the scores of bootstrap samples of the images, which are the same samples
+for all runs: `papers.summary` compares rows by them. Another version of the package writes both anew. Training holds
+out val, whatever is scored: the same runs can be scored on test later.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
 from groundling import __version__, inference
@@ -27,7 +30,9 @@ from groundling.evaluation.self_retrieval import Gallery
 from groundling.files import saved
 from groundling.inference.grounder import PhraseGrounder
 from groundling.metrics.diversity import self_retrieval
-from groundling.metrics.statistics import Statistics
+from groundling.metrics.evaluation import Evaluation
+from groundling.metrics.significance import resample
+from groundling.metrics.statistics import Array, Statistics, signature
 from groundling.models.grounder import Grounder
 from groundling.papers.tables import Job, Row, Table, Value
 from groundling.recipes import Model, recipe_class
@@ -45,10 +50,23 @@ IMAGES = 64  # read from the store at once
 
 
 @dataclass(frozen=True)
+class Scored:
+    """A run that was scored: its scores, and most of them on bootstrap samples of the images."""
+
+    scores: list[Score]
+    resampled: Mapping[str, Array]  # by name of the score, (samples,)
+
+    @property
+    def values(self) -> dict[str, float]:
+        return {score.name: score.value for score in self.scores}
+
+
+@dataclass(frozen=True)
 class Bench:
     """Where rows are tried: data, regions, folder of the runs, and config that all recipes with such fields get.
 
-    `config` are by name, or by recipe and name ("scst.epochs"), which counts more; those of a row count most.
+    `config` are by name, or by recipe and name ("scst.epochs"), which counts more; those of a row count most, its
+    defaults least.
     """
 
     data: Path
@@ -71,7 +89,8 @@ class Bench:
         def place(value: Value) -> Value:
             return str(self.folder(value[1:], seed)) if isinstance(value, str) and value.startswith("@") else value
 
-        return {name: place(value) for name, value in (common | own | dict(job.config)).items()}
+        chosen = dict(job.defaults) | common | own | dict(job.config)
+        return {name: place(value) for name, value in chosen.items()}
 
     def command(self, job: Job, seed: int) -> str:
         """What one would type to train it."""
@@ -85,12 +104,12 @@ class Bench:
         return shlex.join(map(str, words))
 
 
-def reproduce(table: Table, rows: Sequence[Row], bench: Bench, seeds: Sequence[int]) -> dict[str, list[list[Score]]]:
-    """The scores of each row, by its job: one list for each seed. Trains and scores only what is not there yet."""
+def reproduce(table: Table, rows: Sequence[Row], bench: Bench, seeds: Sequence[int]) -> dict[str, list[Scored]]:
+    """The scores of each row, by its job: one of each seed. Trains and scores only what is not there yet."""
     data = load(bench.data)
     evaluator = CaptionEvaluator.of(bench.data, bench.split)
     store = Store.open(bench.regions)
-    done: dict[str, list[list[Score]]] = {row.job: [] for row in rows}
+    done: dict[str, list[Scored]] = {row.job: [] for row in rows}
     jobs = table.order(rows)
     for seed in seeds:
         for number, job in enumerate(jobs, start=1):
@@ -128,26 +147,38 @@ def _device(bench: Bench) -> torch.device:
 
 def _scores(
     folder: Path, bench: Bench, table: Table, data: Dataset, evaluator: CaptionEvaluator, store: Store
-) -> list[Score]:
-    """The scores of a run on the split of the bench, from its file where this version of the evaluator wrote one."""
-    path = folder / f"scores-{bench.split}.json"
-    if path.exists():
-        before = _read(path)
-        if all(score.signature.endswith(f"|v:{__version__}") for score in before):
+) -> Scored:
+    """The scores of a run on the split of the bench, from its files where this version of the evaluator wrote them."""
+    if before := scored(folder, bench.split):
+        if all(score.signature.endswith(f"|v:{__version__}") for score in before.scores):
             return before
-        logger.info("%s is of another version: scored again", path)
+        logger.info("%s: its scores are of another version, and are made again", folder)
     captioner = inference.load(folder, str(_device(bench)))
-    scores = list(_judged(captioner, bench.split, data, evaluator, store, table.beam))
+    found = list(_judged(captioner, bench.split, data, evaluator, store, table.beam))
     if table.self_retrieval and "captioner" in captioner.model.recipe.saved_modules:
-        scores += _self_retrieval(captioner, evaluator, store)
-    with saved(path) as file:
-        file.write(json.dumps([asdict(score) for score in scores], indent=1).encode())
-    return scores
+        found += _self_retrieval(captioner, evaluator, store)
+    statistics = [one for one in found if isinstance(one, Statistics)]
+    made = Scored(
+        [one.score() if isinstance(one, Statistics) else one for one in found],
+        {one.name: values for one, values in zip(statistics, resample(statistics), strict=True)},
+    )
+    with saved(folder / f"resampled-{bench.split}.npz") as file:
+        arrays: dict[str, Any] = {name: values.astype(np.float32) for name, values in made.resampled.items()}
+        np.savez(file, **arrays)
+    with saved(folder / f"scores-{bench.split}.json") as file:
+        file.write(json.dumps([asdict(score) for score in made.scores], indent=1).encode())
+    return made
 
 
-def _read(path: Path) -> list[Score]:
+def scored(folder: Path, split: str) -> Scored | None:
+    """What the folder of a run tells of a split; None where it was not scored."""
+    path, samples = folder / f"scores-{split}.json", folder / f"resampled-{split}.npz"
+    if not path.exists() or not samples.exists():
+        return None
     try:
-        return [Score(**score) for score in json.loads(path.read_bytes())]
+        with np.load(samples, allow_pickle=False) as arrays:
+            resampled = {name: arrays[name].astype(float) for name in arrays.files}
+        return Scored([Score(**score) for score in json.loads(path.read_bytes())], resampled)
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{path} does not hold scores: {error}; delete it to score the run again") from error
 
@@ -159,21 +190,40 @@ def _judged(
     evaluator: CaptionEvaluator,
     store: Store,
     beam: int,
-) -> Iterator[Score]:
+) -> Iterator[Statistics | Score]:
     """Attention accuracy; captions and links of a captioner; phrases that a matcher or grounder finds."""
     model, device = captioner.model, captioner.device
     if evaluator.links:
-        found = attention_accuracy(model, data, store, split, device=device)
-        yield from (replace(statistics.score(), name="attention") for statistics in found.statistics().values())
+        for localizer in (False, True) if hasattr(model.parts, "localizer") else (False,):
+            found = attention_accuracy(model, data, store, split, device=device, localizer=localizer)
+            name = "attention localizer" if localizer else "attention"
+            yield from (replace(statistics, name=name) for statistics in found.statistics().values())
     if "captioner" in model.recipe.saved_modules:
         ids = [example.id for example in evaluator.examples]
         said = list(captioner.caption(ids, inference.BeamSearch(beam), regions=store))
-        yield from evaluator(said, METRICS).scores
+        evaluation = evaluator(said, METRICS)
+        yield from evaluation.statistics
+        yield from evaluation.diversity
+        yield from _figures(evaluation)
     elif not isinstance(model.parts.matcher, Grounder):
-        yield from (one.score() for one in both_ways(model, data.split(split), store, device, split))
+        yield from both_ways(model, data.split(split), store, device, split)
     elif evaluator.links:
-        for truth, one in localised(PhraseGrounder(model, None, device), data.split(split), store).items():
-            yield from (replace(s.score(), name=f"{s.name} {truth}") for s in one.statistics().values())
+        for argmax in (False, True):
+            each = localised(PhraseGrounder(model, None, device), data.split(split), store, argmax=argmax)
+            for truth, one in each.items():
+                end = f"{truth} argmax" if argmax else truth
+                yield from (replace(s, name=f"{s.name} {end}") for s in one.statistics().values())
+
+
+def _figures(evaluation: Evaluation) -> Iterator[Score]:
+    """Kinds of wrong boxes, the upper bound, and F1 of classes by how frequent they are in training."""
+    if evaluation.errors is None:
+        return
+    yield from evaluation.errors.figures()
+    n, fields = len(evaluation.errors.grounding.items), evaluation.errors.grounding.fields
+    for number, group in enumerate(evaluation.by_frequency or (), start=1):
+        name = f"f1_all frequency {number}"
+        yield Score(name, group["f1_all"], n, signature(name, **fields, classes=len(group["classes"]), n=n))
 
 
 def both_ways(
@@ -192,8 +242,10 @@ def both_ways(
     return retrieve(model.parts.matcher, batches(0), device, split, quiet=quiet)
 
 
-def _self_retrieval(captioner: inference.GroundedCaptioner, evaluator: CaptionEvaluator, store: Store) -> list[Score]:
+def _self_retrieval(
+    captioner: inference.GroundedCaptioner, evaluator: CaptionEvaluator, store: Store
+) -> list[Statistics]:
     """How often a caption finds its own image again, by the captioner's log p of all images."""
     ids = [example.id for example in evaluator.examples]
     gallery = Gallery.of(captioner.model, store, ids, captioner.device)
-    return [one.score() for one in self_retrieval(gallery.scores(), ids, [k for k in RANKS if k < len(ids)])]
+    return list(self_retrieval(gallery.scores(), ids, [k for k in RANKS if k < len(ids)]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -15,6 +16,8 @@ from groundling.recipes._registry import recipe_class, recipe_name, renamed
 from groundling.types import Fingerprint, Score
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from groundling.regions.records import Layout
     from groundling.tensors import Captioner
     from groundling.text.classes import Classes
@@ -94,7 +97,7 @@ def kept(model: Model) -> Parts:
     """The parts that a model needs when training is over, without those that only helped."""
     from groundling.training.stages import Parts
 
-    return Parts(**{name: getattr(model.parts, name) for name in model.recipe.saved_modules})
+    return Parts(**{name: part for name, part in model.parts.named_children() if name in model.recipe.saved_modules})
 
 
 def load(folder: Path | str) -> Model:
@@ -114,6 +117,7 @@ def load(folder: Path | str) -> Model:
         logger.info("%s has no manifest.json of its model: whether its files are as written is not known", folder)
     model = _described(folder / ABOUT)
     weights, _ = read(folder / WEIGHTS)
+    model = replace(model, parts=_present(model, weights))
     try:
         fill(model.parts, weights)
     except RuntimeError as error:
@@ -127,6 +131,14 @@ def load(folder: Path | str) -> Model:
             raise DataError(f"{folder / WEIGHTS}: the weights {name} are not finite; train the model anew")
     model.parts.requires_grad_(False).eval()
     return model
+
+
+def _present(model: Model, weights: Mapping[str, Tensor]) -> Parts:
+    """The parts that the weights have: earlier versions did not save all that this one does."""
+    from groundling.training.stages import Parts
+
+    there = {name.partition(".")[0] for name in weights} | {model.recipe.saved_modules[0]}
+    return Parts(**{name: part for name, part in model.parts.named_children() if name in there})
 
 
 def _described(path: Path) -> Model:

@@ -76,7 +76,9 @@ class Recipe(Protocol):
 class ModelRecipe(Recipe, Protocol):
     """With modules of its own."""
 
-    saved_modules: ClassVar[tuple[str, ...]] = ("captioner",)  # the parts that a model needs when training is over
+    saved_modules: ClassVar[tuple[str, ...]] = (
+        "captioner",
+    )  # the parts that are saved; without the first there is none
 
     @property
     def length(self) -> int: ...

@@ -9,7 +9,9 @@ Decode, localize what was said, reconstruct from what was localized, all with th
 (8)     L = −λ1 Σ_t log p(y^d_t = y*_t) − λ2 Σ_t log p(y^l_t = y*_t)
 
 The captioner is `updown_aware` (section 3.1, appendix D) and is pre-trained alone for `pretrain` epochs. The words y^d
-are leaves: no gradient goes through their choice. The localizer is not part of the saved model.
+are leaves: no gradient goes through their choice. Captions need no localizer; it is saved with the captioner, so that
+`groundling score attention RUN --localizer` can tell whether it finds words better than the attention that learns from
+it (section 4.4).
 
 A video is an image whose regions are those of all its frames: α and β are over all of them. `regions_per_image` counts
 them together, and a store has the first of every frame, then the second: 100 are the first 10 of each of 10 frames. The
@@ -30,6 +32,7 @@ and from the authors' code for video, which shows the localizer only the frames 
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -61,6 +64,8 @@ class Cyclical(AwareSize, PlateauTraining, ModelRecipe):
     attention: int = 512  # size of the space in which regions, h1 and words are compared
     lr: float = 1e-4  # learning rate of Adam, at the beginning of both stages
 
+    saved_modules: ClassVar[tuple[str, ...]] = ("captioner", "localizer")
+
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         captioner = build_aware_updown(self, vocab, layout, classes)
         ask = perceptron(self.hidden if self.of_hidden else self.embed, self.attention, self.layers)
@@ -76,10 +81,20 @@ class Cyclical(AwareSize, PlateauTraining, ModelRecipe):
     def cycle(self, m: CycleParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         encoded = m.captioner.encode(batch.regions)[batch.image_of]
         said: Decoding = m.captioner(encoded, batch.inputs, batch.targets)
-        e = m.captioner.words(said.guess).unbind(1)  # (6): T of (N, E); the ids are leaves
-        visual = batch.visual[:, 1:]
-        shown = torch.where(visual, 1.0, self.others_region).to(said.logp)  # (N, T)
-        asked = torch.where(visual, 1.0, self.others_loss).to(said.logp)
+        again = self.reconstruct(m, encoded, batch, said.guess)
+        asked = torch.where(batch.visual[:, 1:], 1.0, self.others_loss).to(said.logp)  # (N, T)
+        terms = {
+            "decode": self.lam1 * cross_entropy(said.logp, batch.targets),
+            "reconstruct": self.lam2 * cross_entropy(asked * again.logp, batch.targets),
+        }
+        if self.consistency:
+            terms["consistency"] = self.consistency * attention_kl(again.attn.detach(), said.attn, said.real)
+        return terms
+
+    def reconstruct(self, m: CycleParts, encoded: EncodedImage, batch: Batch, words: Tensor) -> Decoding:
+        """(6) and (7): the captions, seeing what the localizer finds for `words` (N, T); its attention is β."""
+        e = m.captioner.words(words).unbind(1)  # T of (N, E); the ids are leaves
+        shown = torch.where(batch.visual[:, 1:], 1.0, self.others_region).to(encoded.memory)  # (N, T)
 
         def localize(t: int, rows: Tensor, hidden: Tensor, here: EncodedImage) -> tuple[Tensor, Tensor]:
             query = hidden if self.of_hidden else e[t][rows]
@@ -88,11 +103,5 @@ class Cyclical(AwareSize, PlateauTraining, ModelRecipe):
                 context = context + m.localizer(query, here.of_grid())[0]
             return context * shown[rows, t, None].to(context.dtype), beta
 
-        again: Decoding = m.captioner(encoded, batch.inputs, batch.targets, look=localize)  # (7)
-        terms = {
-            "decode": self.lam1 * cross_entropy(said.logp, batch.targets),
-            "reconstruct": self.lam2 * cross_entropy(asked * again.logp, batch.targets),
-        }
-        if self.consistency:
-            terms["consistency"] = self.consistency * attention_kl(again.attn.detach(), said.attn, said.real)
-        return terms
+        again: Decoding = m.captioner(encoded, batch.inputs, batch.targets, look=localize)
+        return again

@@ -12,6 +12,8 @@ from groundling.errors import DataError, RegionMismatch
 from groundling.types import Fingerprint
 
 IMPORTED = "imported"  # the version of features that were made elsewhere
+DETECTOR = "detector"  # parameter of sources whose boxes and features no detector has made
+TEACHER, NONE = "teacher", "none"  # its values: one labels the regions, for training; none is run
 
 
 def to_json(fingerprint: Fingerprint) -> dict[str, Any]:
@@ -39,7 +41,10 @@ def from_json(row: Mapping[str, Any]) -> Fingerprint:
 
 
 def require(found: Fingerprint, expected: Fingerprint) -> None:
-    """RegionMismatch unless the two are equal; the message says what differs and how to make the right regions."""
+    """RegionMismatch unless the two are equal; the message says what differs and how to make the right regions.
+
+    Labels of a detector that is only a teacher are not what a model sees: with and without them regions are the same.
+    """
     if told := differences(found, expected):
         raise RegionMismatch(f"these regions are not the expected ones: {told}. {_cure(expected)}")
 
@@ -47,6 +52,9 @@ def require(found: Fingerprint, expected: Fingerprint) -> None:
 def differences(found: Fingerprint, expected: Fingerprint) -> str:
     """What distinguishes the two, in words; empty when they are equal."""
     have, want = to_json(found), to_json(expected)
+    if all(DETECTOR in row["parameters"] for row in (have, want)):
+        for row in (have, want):
+            row["labels"], row["parameters"] = [], {k: v for k, v in row["parameters"].items() if k != DETECTOR}
     return "; ".join(_difference(name, have[name], want[name]) for name in want if have[name] != want[name])
 
 
@@ -61,7 +69,8 @@ def _difference(name: str, have: Any, want: Any) -> str:
 
 def _cure(expected: Fingerprint) -> str:
     if expected.version == IMPORTED:
-        made = f"groundling regions import SOURCE --name {shlex.quote(expected.name)} --out STORE"
+        flags = "".join(f" --{k.replace('_', '-')} {v}" for k, v in sorted(expected.parameters.items()))
+        made = f"groundling regions import SOURCE --name {shlex.quote(expected.name)}{flags} --out STORE"
         return f"Import the right ones: `{made}`."
     parameters = sorted(to_json(expected)["parameters"].items())
     sets = "".join(" --set " + shlex.quote(f"{k}={json.dumps(v, separators=(',', ':'))}") for k, v in parameters)

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from groundling.errors import GroundlingError
+from groundling.regions.fingerprints import DETECTOR, NONE, TEACHER
 from groundling.regions.sources._segments import Bools, Ints, Segments, boxes_of, mergers, segment, standing_out
-from groundling.scenes import detector
+from groundling.scenes import detector as network
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
 
@@ -33,17 +34,31 @@ SAME = 0.6  # IoU above which two proposals are one, unless told otherwise
 WIDEST = 160  # segments are found on a copy that is no wider
 MEASURES = ((1.0, 1.0, 0.0, 0.0), (1.0, 0.3, 1.0, 0.0), (0.2, 1.0, 0.2, 1.0))  # weights of `mergers`
 THUMB, HISTOGRAM, CELLS, ANGLES, PLACE = 6, 19, 3, 8, 8
-DIM = detector.LOOKS + HISTOGRAM + PLACE
+DIM = network.LOOKS + HISTOGRAM + PLACE
+DESCRIBED = 255  # numbers that describe a region's pixels
+FEATURES = "features"
 
 
-def make(count: int = 36, same: float = SAME, sure: float = 0.0, map: int = 0) -> SceneRegions:
+def make(
+    count: int = 36, same: float = SAME, sure: float = 0.0, map: int = 0, detector: str = "features"
+) -> SceneRegions:
     """`count` is the largest number of regions of an image, from 20 to 100; `same` the IoU above which two are one.
 
     With count 100 and same 0.9 things are covered by as many proposals as a detector gives. `sure` leaves out regions
     whose likeliest name has less probability, most parts and most pairs of things, as a detector does; the whole
     picture stays. `map` is the side of a feature map of so many by so many cells, at most 14, which comes with a vector
     of the whole picture; 0: neither.
+
+    `detector` is what the network of the detector does: it makes "features" and labels; it is only a "teacher" that
+    labels regions, whose features are the numbers that describe their pixels; or "none" is run. A model that was taught
+    by the second kind of regions works with the third.
     """
+    if detector not in (FEATURES, TEACHER, NONE):
+        raise GroundlingError(f"detector is {FEATURES}, {TEACHER} or {NONE}, not {detector!r}")
+    if sure and detector != FEATURES:
+        raise GroundlingError(
+            "sure asks the detector which regions are things: leave it out, or the parameter detector"
+        )
     if not FEWEST <= count <= MOST:
         raise GroundlingError(f"the scenes source gives {FEWEST} to {MOST} regions, not {count}")
     if not 0 < same < 1:
@@ -54,10 +69,12 @@ def make(count: int = 36, same: float = SAME, sure: float = 0.0, map: int = 0) -
         raise GroundlingError(f"map is the side of a feature map, from 0 to {CELLS_MOST}, not {map}")
     parameters = {"count": count} | ({} if same == SAME else {"same": same}) | ({"sure": sure} if sure else {})
     parameters |= {"map": map} if map else {}
-    weights = {detector.WEIGHTS.name: detector.WEIGHTS.sha256}
-    return SceneRegions(
-        count, same, sure, map, Fingerprint("scenes", VERSION, DIM, parameters, weights, detector.LABELS)
-    )
+    weights = {network.WEIGHTS.name: network.WEIGHTS.sha256}
+    made_by = Fingerprint("scenes", VERSION, DIM, parameters, weights, network.LABELS)
+    if detector != FEATURES:
+        labels = network.LABELS if detector == TEACHER else ()
+        made_by = Fingerprint("scenes", VERSION, DESCRIBED, parameters | {DETECTOR: detector}, labels=labels)
+    return SceneRegions(count, same, sure, map, made_by, detector)
 
 
 @dataclass(frozen=True)
@@ -69,11 +86,14 @@ class SceneRegions:
     sure: float
     map: int  # cells of a side of the feature map; 0: none
     fingerprint: Fingerprint
+    detector: str = FEATURES
 
     def __call__(self, image: Image.Image) -> Regions:
         boxes, described = describe(image.convert("RGB"), self.count, self.same)
+        if self.detector != FEATURES:
+            return self._described(image, boxes, described)
         feats, classes = features(described)
-        labels, scores = detector.say(classes)
+        labels, scores = network.say(classes)
         kept = scores[:, 0] >= self.sure
         kept[0] = True
         more: dict[str, torch.Tensor] = {}
@@ -89,10 +109,22 @@ class SceneRegions:
             **more,
         )
 
+    def _described(self, image: Image.Image, boxes: Floats, described: Floats) -> Regions:
+        """Regions whose features are what describes their pixels, with labels where the detector is a teacher."""
+        more: dict[str, torch.Tensor] = {}
+        if self.map:
+            cells = describe_cells(image.convert("RGB"), self.map).astype(np.float32)
+            more = {"whole": torch.from_numpy(described[0].astype(np.float32)), "grid": torch.from_numpy(cells)}
+        if self.detector == TEACHER:
+            labels, scores = network.say(features(described)[1])
+            more |= {"labels": torch.from_numpy(labels), "scores": torch.from_numpy(scores)}
+        feats = torch.from_numpy(described.astype(np.float32))
+        return Regions.of(feats, torch.from_numpy(boxes), image.size, **more)
+
 
 def features(described: Floats) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """What the network makes of regions, with their colours and places, (R, DIM); and their classes."""
-    looks, classes = detector.look(described)
+    looks, classes = network.look(described)
     return np.concatenate([looks, described[:, -HISTOGRAM - PLACE :].astype(np.float32)], 1), classes
 
 

@@ -35,7 +35,7 @@ def extended(model: Model, captions: Iterable[Caption], min_count: int = MIN_COU
     with MetaInit():
         parts = model.recipe.parts(vocab, model.layout, classes)
     names = {name for name, _ in parts.named_children()}
-    if names != set(model.recipe.saved_modules):
+    if names != {name for name, _ in model.parts.named_children()}:
         raise GroundlingError(
             f"{recipe_name(model.recipe)} keeps only some of its parts when training is over, so that it cannot be "
             "adapted; adapt the weights of this package, or a model of groundling, updown or two_branch"

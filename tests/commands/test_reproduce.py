@@ -99,6 +99,22 @@ def test_a_table_is_trained_scored_and_printed_beside_the_paper_and_not_again(
     assert stamps(tmp_path) == before
 
 
+def test_what_was_run_becomes_a_page_with_tests_and_what_was_not_is_said_to_be_so(
+    reproduce: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce("--rows", "1,3") == 0
+    told = json.loads((tmp_path / "summaries" / "tiny-val.json").read_text())
+    assert list(told["rows"]) == ["plain", "end"] and told["baseline"] == "Up-Down"
+    cell = told["rows"]["end"]["CIDEr-D"]
+    assert 0 < cell["p"] <= 1 and cell["values"].keys() == {"0"} and "split:val" in cell["signature"]
+    assert told["rows"]["plain"]["CIDEr-D"]["p"] is None
+    assert "--seeds 0 --split val" in told["command"] and "--rows" not in told["command"]
+    assert main(["reproduce", "--page", str(tmp_path / "page.md"), "--out", str(tmp_path)]) == 0
+    text = (tmp_path / "page.md").read_text()
+    assert f"$ {told['command']}" in text and "| wide | not run |" in text
+    assert f"{100 * cell['values']['0']:.1f}" in text
+
+
 def test_the_same_runs_are_scored_on_another_split_which_training_never_held_out(
     reproduce: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,6 +171,8 @@ def test_self_retrieval_retrieval_and_phrases_are_what_their_own_commands_tell(
     for truth in ("any", "union"):
         for name in ("recall@1", "recall@5", "recall@10", "pointing", "upper_bound"):
             assert judged[truth]["scores"][name] == grounder[f"{name} {truth}"]
+    chosen = told("ground", "--argmax", "--model", str(tmp_path / "grounder-0"))
+    assert chosen["any"]["scores"]["recall@1"] == grounder["recall@1 any argmax"]
     assert "attention" in matcher and "attention" in grounder
 
 
@@ -231,6 +249,18 @@ def test_what_is_wrong_is_named(
 def test_numbers_that_make_no_sense_are_refused(reproduce: Callable[..., int], more: list[str]) -> None:
     with pytest.raises(SystemExit):
         reproduce(*more)
+
+
+def test_patterns_name_tables_in_their_order_and_rows_go_with_one_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tables.matching(["nce-*-table-4", "pos-scan-table-[12]"]) == [
+        "pos-scan-table-1",
+        "pos-scan-table-2",
+        "nce-distill-table-4",
+    ]
+    with pytest.raises(GroundlingError, match="unknown table 'pos-scan'"):
+        tables.matching(["pos-scan", "combine"])
+    assert main(["reproduce", "pos-scan-*", "--rows", "1", "--data", "d", "--regions", "r"]) == 2
+    assert "name one" in capsys.readouterr().err
 
 
 def test_an_unknown_table_is_named_with_those_there_are() -> None:

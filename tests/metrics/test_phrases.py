@@ -44,6 +44,17 @@ def test_an_exact_half_is_a_miss_and_boxes_that_share_an_edge_do_not_overlap() -
     assert overlap(np.array([[math.nan, 0, 9, 9]]), np.array([[0.0, 0, 9, 9]]))[0, 0] == 0
 
 
+def test_sides_of_continuous_boxes_have_no_pixel_more() -> None:
+    """Sides 10 and 10, shared 6 by 10: 60 / 140 = 0.43; in whole pixels 11 and 11, shared 7 by 11: 77 / 165 = 0.47."""
+    a, b = np.array([[0.0, 0, 10, 10]]), np.array([[4.0, 0, 14, 10]])
+    assert overlap(a, b, continuous=True)[0, 0] == pytest.approx(60 / 140)
+    assert overlap(a, b)[0, 0] == pytest.approx(77 / 165)
+    found = localise([query([[0, 0, 10, 10]], [[4, 0, 14, 10]])], iou=0.45, continuous=True)
+    assert found.to_dict()["recall@1"] == 0
+    assert "boxes:continuous" in found.statistics()["recall@1"].signature
+    assert localise([query([[0, 0, 10, 10]], [[4, 0, 14, 10]])], iou=0.45).to_dict()["recall@1"] == 1
+
+
 def test_the_union_of_two_true_boxes_is_another_target_than_any_of_them() -> None:
     left, right, both = [0, 0, 50, 100], [60, 0, 110, 100], [0, 0, 110, 100]
     for boxes, by_any, by_union in (([left], 1, 0), ([both], 0, 1)):

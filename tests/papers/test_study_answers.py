@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from groundling.cli import main
 from groundling.errors import DataError
 from groundling.papers.study import compare, questions, study_id, two_of
 from groundling.papers.study.answers import SAME, Ratings, evaluate, kappa, read
-from groundling.types import GroundedCaption, Link
+from groundling.papers.study.verbs import link_verbs
+from groundling.types import GroundedCaption, Link, Look
 
 
 def said(id: str, text: str, linked: dict[int, float]) -> GroundedCaption:
@@ -37,6 +39,22 @@ def test_shared_words_with_places_in_both_are_asked() -> None:
 def test_a_word_without_a_place_in_one_of_them_is_not_asked() -> None:
     assert not questions(said("x", "a man", {1: 1}), said("x", "a man", {}))
     assert not questions(said("x", "a man", {1: 1}), said("x", "a dog", {1: 1}))
+
+
+def test_verbs_are_asked_by_the_region_that_was_attended_to_most() -> None:
+    """ "runs" has no link: its place is the heaviest box of its look; nouns keep theirs, other words have none."""
+
+    def looking(x: float) -> GroundedCaption:
+        looks = tuple(Look(t, ((x, 0.0, 9.0, 9.0), (50.0, 0.0, 60.0, 9.0)), (0.7, 0.2)) for t in range(3))
+        return replace(said("x", "a dog runs", {1: 3.0}), looks=looks)
+
+    a, b = link_verbs([looking(1.0), looking(2.0)])
+    assert [(q.word, q.places[0][0].box[0], q.places[1][0].box[0]) for q in questions(a, b)] == [
+        ("dog", 3.0, 3.0),
+        ("runs", 1.0, 2.0),
+    ]
+    with pytest.raises(DataError, match="caption --attention"):
+        link_verbs([said("x", "a dog runs", {1: 3.0})])
 
 
 def test_of_one_given_sentence_all_words_with_places_are_asked() -> None:

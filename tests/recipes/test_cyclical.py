@@ -14,13 +14,13 @@ from torch import Tensor
 from groundling.data.loader import Loader
 from groundling.decoding import greedy
 from groundling.errors import GroundlingError
-from groundling.recipes import ABOUT, WEIGHTS, TrainingContext, load
+from groundling.evaluation.attention_accuracy import attention_accuracy
+from groundling.recipes import TrainingContext, load, save
 from groundling.recipes.cyclical import Cyclical
 from groundling.regions.records import Layout
 from groundling.tensors import Batch, Regions
 from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
-from groundling.training.checkpoint import read
 from groundling.training.run import train
 from groundling.training.stages import Clock, Parts
 from groundling.types import PAD
@@ -195,15 +195,48 @@ def test_what_no_variant_has_is_refused(config: dict[str, Any]) -> None:
         Cyclical(**config)
 
 
-def test_the_localizer_leaves_no_trace_in_the_saved_model(tmp_path: Path) -> None:
-    dataset, store = planted.make(tmp_path / "store", images=10)
+@pytest.mark.parametrize("config", [{}, {"layers": 2}, {"others_region": 0.0}])
+def test_the_localizer_looks_where_the_word_alone_says(config: dict[str, Any], tmp_path: Path) -> None:
+    """β_t = softmax((W_l e_t)ᵀ R / √A), e_t = ReLU(W_e y_t), of the true words y_t: eq. 6 for a given sentence."""
+    recipe, m, batch = little(tmp_path, **config)
+    encoded = m.captioner.encode(batch.regions)[batch.image_of]
+    found = recipe.reconstruct(m, encoded, batch, batch.targets).attn
+    for n, image in enumerate(batch.image_of.tolist()):
+        for t, word in enumerate(batch.targets[n].tolist()):
+            if word != PAD:
+                asked = m.localizer.ask(m.captioner.embed.weight[word].relu())
+                beta = (encoded.keys[image] @ asked / encoded.keys.shape[2] ** 0.5).softmax(0)
+                torch.testing.assert_close(found[n, t], beta)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data, regions and a short training in one folder."""
+    folder = tmp_path_factory.mktemp("cyclical")
+    dataset, store = planted.make(folder / "store", images=10)
     recipe = Cyclical(**SMALL | {"pretrain": 1, "epochs": 1})
-    train(recipe, dataset.split("train"), dataset.split("val"), store, tmp_path / "run")
-    weights, _ = read(tmp_path / "run" / WEIGHTS)
-    assert weights and all(name.startswith("captioner.") for name in weights)
-    assert b"localizer" not in (tmp_path / "run" / WEIGHTS).read_bytes()
-    assert "localizer" not in (tmp_path / "run" / ABOUT).read_text()
-    model = load(tmp_path / "run")
-    assert [name for name, _ in model.parts.named_children()] == ["captioner"]
+    train(recipe, dataset.split("train"), dataset.split("val"), store, folder / "run")
+    return folder
+
+
+def test_the_localizer_is_saved_and_judged_beside_the_captioner(run: Path, tmp_path: Path) -> None:
+    dataset, store = planted.make(tmp_path, images=10)
+    model = load(run / "run")
+    assert [name for name, _ in model.parts.named_children()] == ["captioner", "localizer"]
+    own, localized = (
+        attention_accuracy(model, dataset, store, localizer=localizer).statistics()["accuracy"].score()
+        for localizer in (False, True)
+    )
+    assert "of:localizer" in localized.signature and "of:localizer" not in own.signature
+    assert 0 <= localized.value <= 1 and own.n == localized.n
+
+
+def test_a_run_of_an_earlier_version_has_no_localizer_and_captions_all_the_same(run: Path, tmp_path: Path) -> None:
+    dataset, store = planted.make(tmp_path, images=10)
+    model = load(run / "run")
+    save(tmp_path / "old", replace(model, parts=Parts(captioner=model.parts.captioner)))
+    old = load(tmp_path / "old")
     regions = store.batch([dataset[0].id])
-    assert greedy(model.captioner, model.captioner.encode(regions), model.length).tokens.shape[0] == 1
+    assert greedy(old.captioner, old.captioner.encode(regions), old.length).tokens.shape[0] == 1
+    with pytest.raises(GroundlingError, match="has no localizer"):
+        attention_accuracy(old, dataset, store, localizer=True)

@@ -283,6 +283,24 @@ def test_gvd_video_keeps_the_frames_and_takes_their_regions_in_turn(tmp_path: Pa
     assert store[ids[0]].labels[0, :, 0].tolist() == [-1, *clips[0].labels[turns[1:]].tolist()]
     assert store.batch(ids[:1], 2).frame.tolist() == [[0, 1]]  # a model that sees two regions sees both frames
     assert store[ids[0]].size.tolist() == [[720, 720]]
+    few = read(path, tmp_path / "few", per_frame=2)
+    assert few[ids[0]].frame.tolist() == [[0, 1, 0, 1]] and few.fingerprint.parameters == {"per_frame": 2}
+
+
+def test_regions_that_no_class_is_sure_of_are_left_out_before_frames_are_counted() -> None:
+    """Scores above 0.2 stay: of frame 0 regions 1 and 2, of frame 1 region 4. One a frame: regions 1 and 4."""
+    found = Regions.of(
+        torch.arange(5.0)[:, None],
+        torch.tensor([[0.0, 0.0, 5.0, 5.0]]).repeat(5, 1),
+        (10.0, 10.0),
+        frame=torch.tensor([0, 0, 0, 1, 1]),
+        labels=torch.zeros(5, 1, dtype=torch.int64),
+        scores=torch.tensor([[0.2], [0.9], [0.3], [0.1], [0.5]]),
+    )
+    assert importers.kept(found, 0.2).feats.flatten().tolist() == [1, 4, 2]
+    assert importers.kept(found, 0.2, 1).feats.flatten().tolist() == [1, 4]
+    assert importers.kept(found).feats.flatten().tolist() == [0, 3, 1, 4, 2]
+    assert importers.kept(found, 0.95).feats.flatten().tolist() == [1]  # the best one, where none is sure
 
 
 def test_gvd_video_with_a_table_per_frame_and_sizes(tmp_path: Path) -> None:

@@ -8,13 +8,15 @@ import torch
 from PIL import Image, ImageDraw
 
 from groundling.boxes import iou
-from groundling.errors import GroundlingError
+from groundling.errors import GroundlingError, RegionMismatch
+from groundling.inference.loading import source_of
+from groundling.regions.fingerprints import require
 from groundling.regions.sources import source
 from groundling.regions.sources._segments import boxes_of, components, mergers, segment, standing_out
 from groundling.scenes.animals import BEASTS
 from groundling.scenes.detector import LABELS, NAMES, WEIGHTS, look, say
 from groundling.scenes.grammar import TYPES
-from groundling.scenes.regions import DIM, make
+from groundling.scenes.regions import DESCRIBED, DIM, make
 from groundling.scenes.things import THINGS
 from groundling.scenes.vehicles import VEHICLES
 from groundling.scenes.world import PEOPLE
@@ -280,3 +282,36 @@ def test_a_feature_map_and_the_vector_of_the_picture_come_when_asked_for() -> No
     assert all((first - other).abs().max() > 1 for other in others)
     with pytest.raises(GroundlingError, match="map is the side of a feature map, from 0 to 14, not 15"):
         make(map=15)
+
+
+def test_without_a_detector_regions_have_the_same_boxes_and_nothing_that_it_said() -> None:
+    """A teacher labels regions that it has not made; without it there are no labels, and the rest is the same."""
+    image = scene(9, 3).picture.image
+    full, taught, free = (make(detector=detector)(image) for detector in ("features", "teacher", "none"))
+    torch.testing.assert_close(free.boxes, full.boxes)
+    torch.testing.assert_close(free.feats, taught.feats)
+    assert free.feats.shape[-1] == DESCRIBED == make(detector="none").fingerprint.dim
+    assert free.labels.shape[-1] == 0 and not make(detector="none").fingerprint.weights
+    torch.testing.assert_close(taught.labels, full.labels)
+    with pytest.raises(GroundlingError, match="features, teacher or none, not 'some'"):
+        make(detector="some")
+    with pytest.raises(GroundlingError, match="sure asks the detector"):
+        make(sure=0.5, detector="none")
+
+
+def test_without_a_detector_no_weights_of_one_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("the detector was asked")
+
+    monkeypatch.setattr("groundling.scenes.detector.look", never)
+    assert make(detector="none", map=2)(scene(9, 3).picture.image).grid is not None
+
+
+def test_a_model_taught_by_a_detector_takes_regions_without_one_and_makes_such_itself() -> None:
+    taught, free = make(detector="teacher").fingerprint, make(detector="none").fingerprint
+    require(free, taught)
+    with pytest.raises(RegionMismatch):
+        require(make(30, detector="none").fingerprint, taught)
+    with pytest.raises(RegionMismatch):
+        require(make().fingerprint, taught)
+    assert source_of(taught).fingerprint == free

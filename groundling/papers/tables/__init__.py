@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from groundling.errors import GroundlingError
 
@@ -30,15 +31,23 @@ TABLES = {  # name -> module of this package that has it
     "cyclical-table-11-perfect": "cyclical",
     "cyclical-table-11-biased": "cyclical",
     "cyclical-table-12": "cyclical",
+    "cyclical-figure-4": "cyclical",
+    "cyclical-image-map": "cyclical",
     "distributed-table-1": "distributed",
     "distributed-table-2": "distributed",
     "distributed-table-3": "distributed",
     "distributed-table-4": "distributed",
     "distributed-heads": "distributed",
+    "distributed-figure-2": "distributed",
+    "distributed-upper-bound": "distributed",
     "distributed-videos": "distributed",
     "nce-distill-table-4": "nce_distill",
+    "nce-distill-table-5": "nce_distill",
+    "nce-distill-referit": "nce_distill",
+    "nce-distill-no-detector": "nce_distill",
     "nce-distill-ours": "nce_distill",
     "contrastive-table-1": "contrastive",
+    "contrastive-table-3": "contrastive",
     "contrastive-table-4": "contrastive",
     "contrastive-table-5": "contrastive",
     "contrastive-table-6": "contrastive",
@@ -55,6 +64,7 @@ class Job:
     recipe: str
     config: Mapping[str, Value] = field(default_factory=dict)
     start: str = ""  # name of the job that it begins with
+    defaults: Mapping[str, Value] = field(default_factory=dict)  # config that --small and --set may change
 
     @property
     def needs(self) -> list[str]:
@@ -80,6 +90,7 @@ class Table:
     rows: tuple[Row, ...]
     note: str = ""  # printed below
     beam: int = 1  # width of the beam search for captions; 1: greedy
+    baseline: str = ""  # the job that all rows are tested against; empty: that of the first row
 
     @property
     def self_retrieval(self) -> bool:
@@ -107,6 +118,14 @@ class Table:
         for row in rows:
             visit(row.job, ())
         return list(found.values())
+
+
+def matching(patterns: Sequence[str]) -> list[str]:
+    """The tables whose names fit any of the patterns ("pos-scan-*"); GroundlingError if a pattern fits none."""
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in TABLES):
+            raise GroundlingError(f"unknown table {pattern!r}; there are {', '.join(TABLES)}")
+    return [name for name in TABLES if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def table(name: str) -> Table:

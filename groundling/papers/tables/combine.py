@@ -22,7 +22,7 @@ COLUMNS = {
 JOBS = (
     *(job for job in pos_scan.MATCHERS if job.name == "pos-scan"),
     nce_distill.GROUNDER,
-    *(job for job in cyclical.JOBS if job.name in ("decoder", "baseline", "cyclical", "supervised-aware")),
+    *(job for job in cyclical.IMAGES if job.name in ("decoder", "baseline", "cyclical", "supervised-aware")),
     Job("aware-pos-scan", "distill", {"guide": "@pos-scan"}, start="decoder"),
     Job("aware-grounder", "distill", {"guide": "@grounder"}, start="decoder"),
     Job("cyclical-grounder", "distill", {"guide": "@grounder"}, start="cyclical"),

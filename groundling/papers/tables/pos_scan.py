@@ -119,7 +119,8 @@ def table(
 ) -> Table:
     jobs = (*MATCHERS, EQUATION_4, *PRETRAINED, *FINISHED, *SWEPT, PRINTED, *FORMS, *COCO)
     note = f"{note} {SPICE}".strip() if "METEOR" in columns else note
-    return Table(f"pos-scan-{name}", f"POS-SCAN, {title}", source, columns, jobs, rows, note, beam)
+    plain = next((name for name in ("plain", "coco-plain") if name in {row.job for row in rows}), "")
+    return Table(f"pos-scan-{name}", f"POS-SCAN, {title}", source, columns, jobs, rows, note, beam, plain)
 
 
 def texts(label: str, job: str, *numbers: float) -> Row:

@@ -33,6 +33,7 @@ SMALL: dict[str, Value] = {
     "multihead.epochs": 16,
     "multihead.batch": 32,
     "two_branch.lr": 1e-3,
+    "two_branch.stairs": 20,
     "scst.lr": 2e-4,
     "scst.epochs": 12,
     "scst.samples": 10,

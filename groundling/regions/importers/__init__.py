@@ -6,15 +6,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
 
 from groundling.errors import DataError, GroundlingError
 from groundling.regions.fingerprints import IMPORTED
 from groundling.regions.importers.raw import Entry, Size, regions
 from groundling.regions.store import Writer
+from groundling.tensors import Regions
 from groundling.types import Fingerprint
 
 FORMATS = ("tsv", "gvd", "hdf5", "arrays")  # in order of being asked
@@ -51,21 +56,25 @@ def copy(
     labels: Sequence[str] = (),
     size_of: Callable[[str], Size | None] = lambda id: None,
     skip_bad: bool = False,
+    sure: float = 0.0,
+    per_frame: int = 0,
 ) -> Generator[Step, None, None]:
     """Write every image of `source` that `out` does not have yet, one Step each; the store is finished at the end.
 
     The fingerprint is the name, the length of the features and the labels: what was extracted alike must be named
-    alike. A bad image is an error, or with `skip_bad` a Step with a problem.
+    alike. A bad image is an error, or with `skip_bad` a Step with a problem. `sure`, `per_frame`: see `kept`; they are
+    part of the fingerprint.
     """
+    chosen: dict[str, Any] = {name: x for name, x in (("sure", sure), ("per_frame", per_frame)) if x}
     waiting = iter(source)
     seen, dim = _first_good(waiting, skip_bad)
-    with Writer(out, Fingerprint(name, IMPORTED, dim, labels=tuple(labels))) as writer:
+    with Writer(out, Fingerprint(name, IMPORTED, dim, chosen, labels=tuple(labels))) as writer:
         for entry in chain(seen, waiting):
             if entry.id in writer.done:
                 yield Step(entry.id, entry.share)
                 continue
             try:
-                _add(writer, entry, size_of)
+                _add(writer, entry, size_of, sure, per_frame)
                 step = Step(entry.id, entry.share, added=True)
             except DataError as error:
                 if not skip_bad:
@@ -74,12 +83,32 @@ def copy(
             yield step
 
 
-def _add(writer: Writer, entry: Entry, size_of: Callable[[str], Size | None]) -> None:
-    found = regions(entry.load(), entry.where, size_of(entry.id))
+def _add(
+    writer: Writer, entry: Entry, size_of: Callable[[str], Size | None], sure: float = 0.0, per_frame: int = 0
+) -> None:
+    found = kept(regions(entry.load(), entry.where, size_of(entry.id)), sure, per_frame)
     try:
         writer.add(entry.id, found)
     except DataError as error:
         raise DataError(f"{entry.where}: {error}") from error
+
+
+def kept(found: Regions, sure: float = 0.0, per_frame: int = 0) -> Regions:
+    """Regions of an image, or of the frames of a clip, as a store has them: first the first of every frame.
+
+    So the first regions of a clip, which are those that a model sees, are of all its frames. `sure`: only those whose
+    likeliest class has a greater score, or the best one where none has. `per_frame`: at most so many of each; 0: all.
+    """
+    certain = torch.ones_like(found.valid[0])
+    if sure and found.scores.shape[-1]:
+        best = found.scores[0].amax(-1)
+        certain = (best > sure) | ((best <= sure).all() & (best == best.max()))
+    frame = found.frame[0]
+    turn = ((frame[:, None] == frame) & certain).long().tril(-1).sum(1)  # those of its frame that come before it
+    order = torch.from_numpy(np.lexsort((frame.numpy(), turn.numpy())))
+    order = order[certain[order] & ((turn[order] < per_frame) if per_frame else certain[order])]
+    names = ("feats", "boxes", "valid", "frame", "labels", "scores")
+    return replace(found, **{name: getattr(found, name)[:, order] for name in names})
 
 
 def _first_good(waiting: Iterator[Entry], skip_bad: bool) -> tuple[list[Entry], int]:

@@ -91,23 +91,9 @@ def _load(file: Any, detections: Path, row: int, features: Path, video: bool) ->
     frame = np.repeat(np.arange(len(counts)), counts) if len(counts) > 1 else None
     if table.shape[1] == 7:
         frame = table[:, 4]
-    if frame is not None:
-        order = _in_turn(frame)
-        table, feats, frame = table[order], feats[order], frame[order]
     frames = _frames(features)
     whole = None if frames is None else frames.mean(0)
     return Raw(feats, table[:, :4], size, frame, table[:, -2] - 1, table[:, -1], whole, frames)
-
-
-def _in_turn(frame: Array) -> Array:
-    """Regions (R,) of frames in the order of a store: the first of every frame, then the second of each, and so on.
-
-    So the first regions of a video, which are those that a model sees, are of all its frames.
-    """
-    turn = np.zeros(len(frame), np.int64)
-    for one in np.unique(frame):
-        turn[frame == one] = np.arange((frame == one).sum())
-    return np.lexsort((frame, turn))
 
 
 def _frames(features: Path) -> Array | None:

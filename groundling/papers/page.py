@@ -1,0 +1,129 @@
+"""A page of results, made from the summaries of tables alone: claims with verdicts, then every table that was run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from groundling.metrics.spread import Spread
+from groundling.papers.claims import CLAIMS, Claim
+from groundling.papers.summary import ALPHA, CONFIRMED
+from groundling.papers.tables import TABLES, Row, Table, table
+
+INTRODUCTION = f"""\
+Made by `groundling reproduce --page FILE` from the stored scores of the runs; no number here is written by hand. They
+are × 100. The papers' are of photographs and large detectors, ours of the data that each table names: differences
+between rows may be compared, rows may not.
+
+p is of a paired test on the same images and seeds, which draws both (`groundling/papers/summary.py`). A claim is
+*{CONFIRMED}* where the difference has the claim's sign and p < {ALPHA}; a star in a table marks p < {ALPHA} against its
+baseline. Nothing is corrected for the number of tests.
+"""
+
+
+def page(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Markdown; `found`: summaries by table (`papers.summary.read`)."""
+    parts = ["# The papers, measured\n", INTRODUCTION, *_claims(found)]
+    for name in TABLES:
+        if name in found and found[name]["rows"]:
+            parts += _table(table(name), found[name])
+    parts += _not_run([table(name) for name in TABLES if name not in found or not found[name]["rows"]])
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+# ---------------------------------------------------------------- claims
+
+
+def _claims(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    results = [_result(claim, found) for claim in CLAIMS]
+    run = [one for one in results if one]
+    confirmed = sum(one["verdict"] == CONFIRMED for one in run)
+    yield f"## Claims\n\n{len(CLAIMS)} claims: {len(run)} were tested, {confirmed} of these are {CONFIRMED}.\n"
+    for paper in dict.fromkeys(claim.paper for claim in CLAIMS):
+        yield f"### {paper}\n\n| claim | score | paper | ours | p | seeds | verdict |\n|---|---|---|---|---|---|---|"
+        for claim, result in zip(CLAIMS, results, strict=True):
+            if claim.paper == paper:
+                yield _claim(claim, result)
+        yield ""
+
+
+def _result(claim: Claim, found: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    here = [one for one in CLAIMS if one.table == claim.table]
+    results = found.get(claim.table, {}).get("claims", [])
+    return results[here.index(claim)] if len(results) == len(here) else None
+
+
+def _claim(claim: Claim, result: Mapping[str, Any] | None) -> str:
+    printed = f"{claim.printed[1]:g} → {claim.printed[0]:g}"
+    score = claim.score if not claim.than_score else f"{claim.than_score} → {claim.score}"
+    if result is None:
+        rows = [i for i, row in enumerate(table(claim.table).rows, start=1) if row.job in (claim.job, claim.than)]
+        how = f"`groundling reproduce {claim.table} --rows {','.join(map(str, rows))}`"
+        return f"| {claim.text} | {score} | {printed} | | | | not run: {how} |"
+    ours, theirs = (100 * value for value in result["ours"])
+    p = "" if result["p"] is None else _p(result["p"])
+    verdict = f"**{result['verdict']}**" if result["verdict"] == CONFIRMED else result["verdict"]
+    cells = (claim.text, score, printed, f"{theirs:.1f} → {ours:.1f}", p, str(len(result["seeds"])), verdict)
+    return "| " + " | ".join(cells) + " |"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+# ---------------------------------------------------------------- tables
+
+
+def _table(of: Table, found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"## {of.title}\n\n`{of.name}`, on {found['data']}, {found['split']}; stars: against “{found['baseline']}”.\n"
+    yield f"```console\n$ {found['command']}\n```\n"
+    printed = {name for row in of.rows for name in row.paper}
+    heads = [head for name in of.columns for head in ([name, "paper"] if name in printed else [name])]
+    yield "| | " + " | ".join(heads) + " | seeds |\n|" + "---|" * (len(heads) + 2)
+    for row in of.rows:
+        yield _row(row, of, found["rows"].get(row.job), printed)
+    yield from ("", *_details(of, found))
+
+
+def _row(row: Row, of: Table, cells: Mapping[str, Any] | None, printed: set[str]) -> str:
+    line = [row.label]
+    for name, score in of.columns.items():
+        line.append("not run" if cells is None else _cell(cells.get(score)))
+        if name in printed:
+            line.append(f"{row.paper[name]:g}" if name in row.paper else "")
+    runs = max((len(cell["values"]) for cell in (cells or {}).values() if cell), default=0)
+    return "| " + " | ".join([*line, str(runs)]) + " |"
+
+
+def _cell(cell: Mapping[str, Any] | None) -> str:
+    values = _values(cell)
+    if cell is None or not values:
+        return "–"
+    spread = Spread("", tuple(values.values()), "")
+    deviation = "" if math.isnan(spread.deviation) else f" ± {100 * spread.deviation:.1f}"
+    return f"{100 * spread.mean:.1f}{deviation}" + ("*" if cell["p"] is not None and cell["p"] < ALPHA else "")
+
+
+def _values(cell: Mapping[str, Any] | None) -> dict[str, float]:
+    return {seed: value for seed, value in (cell["values"] if cell else {}).items() if value is not None}
+
+
+def _details(of: Table, found: Mapping[str, Any]) -> Iterator[str]:
+    """Values of every seed, and what the scores are by their signatures."""
+    yield "<details><summary>each seed, signatures</summary>\n\n| | score | by seed | p |\n|---|---|---|---|"
+    signatures: dict[str, None] = {}
+    for row in of.rows:
+        for score in of.columns.values():
+            cell = found["rows"].get(row.job, {}).get(score)
+            if values := _values(cell):
+                each = ", ".join(f"{seed}: {100 * value:.2f}" for seed, value in values.items())
+                yield f"| {row.label} | {score} | {each} | {'' if cell['p'] is None else _p(cell['p'])} |"
+                signatures[cell["signature"]] = None
+    yield "\n" + "\n".join(f"- `{signature}`" for signature in signatures) + "\n\n</details>\n"
+
+
+def _not_run(tables: list[Table]) -> Iterator[str]:
+    if tables:
+        yield "## Not run\n\n| table | command |\n|---|---|"
+        yield from (f"| {of.title} | `groundling reproduce {of.name} --data DATA --regions STORE` |" for of in tables)

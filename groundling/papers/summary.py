@@ -1,0 +1,145 @@
+"""What the runs of a table tell: values of every seed, tests against the baseline, and of the paper's claims.
+
+A row is compared with another on the same images and with the same seeds:
+
+    d = mean over seeds of (a − b)          p = share of samples in which |d* − d| >= |d|
+
+d* is d of a sample that draws both: images, with the weights of the Bayesian bootstrap (`metrics.significance`), and
+seeds, with replacement. So p knows of the chance in the images and of that in the training, of the latter as much as so
+few seeds can tell; with one seed it knows of the images alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groundling.errors import DataError
+from groundling.files import saved
+from groundling.papers.claims import CLAIMS, Claim
+from groundling.papers.reproduce import Bench, Scored, scored
+from groundling.papers.tables import Table
+
+ALPHA = 0.05
+CONFIRMED, DIRECTION, NOT_SEEN, OPPOSITE = "confirmed", "same direction, not significant", "not seen", "the opposite"
+
+Runs = Mapping[int, Scored]  # by seed
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of two rows in one score: mean over the seeds that both have."""
+
+    value: float
+    p: float  # NaN where there are no samples of the score
+    seeds: tuple[int, ...]
+
+    def verdict(self, lower: bool = False) -> str:
+        """On the claim that the difference is above 0, or with `lower` below."""
+        sure, right = self.p < ALPHA, self.value < 0 if lower else self.value > 0
+        if right:
+            return CONFIRMED if sure else DIRECTION
+        return OPPOSITE if sure else NOT_SEEN
+
+
+def difference(ours: Runs, theirs: Runs, name: str, their_name: str = "") -> Difference | None:
+    """Of score `name`, ours less theirs; None where they have no seed in common in which both have it."""
+    other = their_name or name
+    both = [s for s in ours if s in theirs and name in ours[s].values and other in theirs[s].values]
+    if not both:
+        return None
+    value = float(np.mean([ours[s].values[name] - theirs[s].values[other] for s in both]))
+    if any(name not in ours[s].resampled or other not in theirs[s].resampled for s in both):
+        return Difference(value, math.nan, tuple(both))
+    each = np.stack([ours[s].resampled[name] - theirs[s].resampled[other] for s in both])  # (seeds, samples)
+    drawn = np.random.default_rng(0).integers(len(both), size=each.shape)
+    samples = np.take_along_axis(each, drawn, 0).mean(0)
+    as_far = ~(np.abs(samples - value) < abs(value) - 1e-12)
+    return Difference(value, float((as_far.sum() + 1) / (len(samples) + 1)), tuple(both))
+
+
+def runs(bench: Bench, job: str) -> dict[int, Scored]:
+    """All runs of a job that were scored on the split of the bench, by their seeds."""
+    pattern = re.compile(rf"{re.escape(job)}-(\d+)")
+    named = [(path, pattern.fullmatch(path.name)) for path in sorted(bench.out.glob(f"{job}-*"))]
+    found = {int(match[1]): scored(path, bench.split) for path, match in named if match}
+    return {seed: one for seed, one in sorted(found.items()) if one is not None}
+
+
+def summary(table: Table, bench: Bench, command: str) -> dict[str, Any]:
+    """Plain JSON: the table as far as it was run."""
+    done = {row.job: runs(bench, row.job) for row in table.rows}
+    baseline = table.baseline or table.rows[0].job
+    return {
+        "table": table.name,
+        "command": command,
+        "data": bench.data.resolve().name,
+        "split": bench.split,
+        "baseline": next(row.label for row in table.rows if row.job == baseline),
+        "rows": {
+            row.job: {name: _cell(done[row.job], done[baseline], name) for name in table.columns.values()}
+            for row in table.rows
+            if done[row.job]
+        },
+        "claims": [_judged(claim, bench) for claim in CLAIMS if claim.table == table.name],
+    }
+
+
+def _cell(ours: Runs, theirs: Runs, name: str) -> dict[str, Any] | None:
+    """Values by seed, signature and p against the baseline; None where the row has no such score."""
+    values = {seed: run.values[name] for seed, run in ours.items() if name in run.values}
+    if not values:
+        return None
+    signature = next(score.signature for run in ours.values() for score in run.scores if score.name == name)
+    compared = None if ours is theirs else difference(ours, theirs, name)
+    p = None if compared is None or math.isnan(compared.p) else compared.p
+    return {"values": {seed: _finite(value) for seed, value in values.items()}, "p": p, "signature": signature}
+
+
+def _judged(claim: Claim, bench: Bench) -> dict[str, Any] | None:
+    """What the runs say of a claim; None where they say nothing."""
+    ours, theirs = runs(bench, claim.job), runs(bench, claim.than)
+    found = difference(ours, theirs, claim.score, claim.than_score)
+    if found is None or math.isnan(found.value):
+        return None
+    mean = [
+        float(np.mean([each[seed].values[name] for seed in found.seeds]))
+        for each, name in ((ours, claim.score), (theirs, claim.than_score or claim.score))
+    ]
+    return {"ours": mean, "p": _finite(found.p), "seeds": found.seeds, "verdict": found.verdict(claim.lower)}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+# ---------------------------------------------------------------- files
+
+
+def write(folder: Path, found: Mapping[str, Any]) -> Path:
+    path = folder / f"{found['table']}-{found['split']}.json"
+    with saved(path) as file:
+        file.write((json.dumps(found, indent=1, ensure_ascii=False) + "\n").encode())
+    return path
+
+
+def read(folders: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """The summaries in folders, by table. DataError where one is not what `write` writes, or two are of one table."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in [path for folder in folders for path in sorted(folder.glob("*.json"))]:
+        try:
+            one = json.loads(path.read_bytes())
+            name, _, _ = one["table"], one["rows"], one["claims"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} is not a summary of `groundling reproduce`: {error}") from error
+        if name in found:
+            raise DataError(f"{path}: there are two summaries of {name}; keep one")
+        found[name] = one
+    return found

@@ -1,0 +1,129 @@
+"""What runs say of a claim, and the page that is made of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from groundling.errors import DataError
+from groundling.papers import page as pages
+from groundling.papers.claims import CLAIMS
+from groundling.papers.reproduce import Bench, Scored, scored
+from groundling.papers.summary import CONFIRMED, DIRECTION, NOT_SEEN, OPPOSITE, Difference, difference, summary
+from groundling.papers.summary import read as read_summaries
+from groundling.papers.tables import TABLES, table
+from groundling.types import Score
+
+
+def run(value: float, noise: float, seed: int = 0) -> Scored:
+    """A run whose score on resampled images lies about its value."""
+    samples = value + noise * np.random.default_rng(seed).standard_normal(999)
+    return Scored([Score("f1_loc", value, 100, "f1_loc|v:0")], {"f1_loc": samples})
+
+
+def test_a_difference_is_the_mean_over_the_seeds_that_both_have() -> None:
+    ours, theirs = {0: run(0.5, 0), 1: run(0.7, 0), 2: run(0.9, 0)}, {0: run(0.4, 0), 1: run(0.5, 0)}
+    found = difference(ours, theirs, "f1_loc")
+    assert found is not None and found.seeds == (0, 1) and found.value == pytest.approx(0.15)
+    assert difference(ours, {}, "f1_loc") is None and difference(ours, theirs, "CIDEr-D") is None
+
+
+def test_without_any_chance_a_difference_is_certain_and_no_difference_is_none() -> None:
+    """999 samples equal to the runs: none is as far from d as 0 is, p = 1 / 1000; of equal runs all are, p = 1."""
+    sure = difference({0: run(0.5, 0)}, {0: run(0.4, 0)}, "f1_loc")
+    same = difference({0: run(0.5, 0)}, {0: run(0.5, 0)}, "f1_loc")
+    assert sure is not None and sure.p == pytest.approx(0.001)
+    assert same is not None and same.p == 1
+
+
+def test_p_is_that_of_a_normal_law_where_the_samples_follow_one() -> None:
+    """d = 0.02 and samples of deviation 0.01 about it: two-sided p of 2 sigmas, 0.0455; 999 samples tell it to 0.02."""
+    found = difference({0: run(0.42, 0.01)}, {0: run(0.40, 0.0)}, "f1_loc")
+    assert found is not None and found.p == pytest.approx(0.0455, abs=0.02)
+
+
+def test_seeds_that_disagree_make_p_large_however_sure_the_images_are() -> None:
+    """+0.3 and −0.1: a draw of two seeds is +0.3, +0.1 or −0.1; half the draws are 0.2 from d = 0.1: p about 0.5."""
+    ours, theirs = {0: run(0.7, 0), 1: run(0.3, 0)}, {0: run(0.4, 0), 1: run(0.4, 0)}
+    found = difference(ours, theirs, "f1_loc")
+    assert found is not None and found.value == pytest.approx(0.1) and found.p == pytest.approx(0.5, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("value", "p", "lower", "verdict"),
+    [
+        (0.1, 0.01, False, CONFIRMED),
+        (0.1, 0.2, False, DIRECTION),
+        (-0.1, 0.2, False, NOT_SEEN),
+        (-0.1, 0.01, False, OPPOSITE),
+        (-0.1, 0.01, True, CONFIRMED),
+        (0.0, 1.0, False, NOT_SEEN),
+        (0.1, float("nan"), False, DIRECTION),
+    ],
+)
+def test_verdicts(value: float, p: float, lower: bool, verdict: str) -> None:
+    assert Difference(value, p, (0,)).verdict(lower) == verdict
+
+
+def test_every_claim_compares_rows_of_its_table_as_the_paper_prints_them() -> None:
+    for claim in CLAIMS:
+        jobs = {row.job for row in table(claim.table).rows}
+        assert {claim.job, claim.than} <= jobs, claim
+        ours, theirs = claim.printed
+        assert ours < theirs if claim.lower else ours > theirs, claim
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Runs of two rows of a table, three seeds each, scored but never trained."""
+    for job, start in (("k1", 0.2), ("k4", 0.3)):
+        for seed in range(3):
+            folder = tmp_path / "tables" / f"{job}-{seed}"
+            folder.mkdir(parents=True)
+            scores = [
+                {"name": n, "value": start + 0.01 * seed, "n": 9, "signature": f"{n}|v:0"} for n in ("f1_all", "f1_loc")
+            ]
+            (folder / "scores-test.json").write_text(json.dumps(scores))
+            np.savez(folder / "resampled-test.npz", f1_all=np.full(99, start), f1_loc=np.full(99, start))
+    return Bench(tmp_path / "data", tmp_path / "store", tmp_path / "tables", {}, "test")
+
+
+def test_a_page_tells_what_was_run_and_what_was_not(bench: Bench) -> None:
+    found = summary(table("distributed-table-1"), bench, "groundling reproduce distributed-table-1")
+    assert found["rows"]["k4"]["f1_loc"]["values"] == {0: 0.3, 1: 0.31, 2: 0.32}
+    assert found["rows"]["k4"]["f1_loc"]["p"] == pytest.approx(0.01)
+    text = pages.page({"distributed-table-1": json.loads(json.dumps(found))})
+    assert "| Baseline | – | 69.2 |" in text
+    assert found["rows"]["k4"]["BLEU-1"] is None
+    assert "31.0 ± 1.0*" in text and "0: 30.00, 1: 31.00, 2: 32.00" in text
+    assert "| 11.7 → 21.54 | 21.0 → 31.0 | 0.010 | 3 | **confirmed** |" in text
+    assert f"{len(CLAIMS)} claims: 2 were tested, 2 of these are confirmed" in text
+    assert "not run: `groundling reproduce pos-scan-table-1 --rows 1,3`" in text
+    assert all(f"groundling reproduce {name}" in text for name in TABLES)
+
+
+def test_a_run_that_was_not_scored_on_this_split_is_not_there_and_a_damaged_one_is_named(bench: Bench) -> None:
+    folder = bench.out / "k1-0"
+    assert scored(folder, "val") is None and scored(folder, "test") is not None
+    (folder / "scores-test.json").write_text("[{]")
+    with pytest.raises(DataError, match="does not hold scores"):
+        scored(folder, "test")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"table": 1}'])
+def test_what_is_no_summary_is_named(content: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(DataError, match=r"x.json is not a summary"):
+        read_summaries([tmp_path])
+
+
+def test_two_summaries_of_one_table_are_one_too_many(tmp_path: Path) -> None:
+    content: dict[str, Any] = {"table": "t", "rows": {}, "claims": []}
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps(content))
+    with pytest.raises(DataError, match="two summaries of t"):
+        read_summaries([tmp_path])
