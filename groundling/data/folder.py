@@ -1,4 +1,4 @@
-"""A folder of images with captions in a table: CSV, TSV or JSON lines. What people bring of their own.
+"""A folder of images or videos with captions in a table: CSV, TSV or JSON lines. What people bring of their own.
 
     image,caption                          {"image": "a.jpg", "captions": ["A dog.", "A dog runs."], "split": "val"}
     a.jpg,A dog runs.                      {"image": "b.jpg", "caption": "Two boys."}
@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from groundling.data.checks import Problems, checked_caption, expect, identity, parse_json, read_text
-from groundling.data.pictures import SUFFIXES, Pictures
+from groundling.data.pictures import SUFFIXES, VIDEOS, Pictures
 from groundling.data.splits import from_file_name, usual
 from groundling.errors import DataError
 from groundling.types import Caption, Example
@@ -28,7 +28,7 @@ LOOKS_FOR = "a .csv, .tsv or .jsonl file with the columns image and caption, or 
 
 TABLES = {".csv", ".tsv", ".jsonl", ".ndjson"}
 NAMES = {  # column -> what people call it
-    "image": ("image", "file", "file_name", "filename", "image_name", "path", "image_path", "filepath"),
+    "image": ("image", "file", "file_name", "filename", "image_name", "path", "image_path", "filepath", "video", "clip"),
     "caption": ("caption", "captions", "text", "sentence", "description", "comment"),
     "id": ("id", "image_id"),
     "split": ("split",),
@@ -114,7 +114,7 @@ def _separated(text: str, table: Path, problems: Problems) -> Iterator[tuple[str
             where = f"{table}, line {lines.line_num}"
             if not names:
                 names = [cell.strip() for cell in cells]
-                if Path(names[0] if names else "").suffix.lower() not in SUFFIXES:
+                if Path(names[0] if names else "").suffix.lower() not in SUFFIXES | VIDEOS:
                     columns = _columns(names, where)
                     continue
                 names, columns = ["image", "caption"], {"image": "image", "caption": "caption"}  # no header

@@ -1,4 +1,4 @@
-"""Where the images of a data set are: beside its files, or in one of the folders that people use."""
+"""Where the images and videos of a data set are: beside its files, or in one of the folders that people use."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path, PurePosixPath
 from groundling.errors import DataError
 from groundling.images import SUFFIXES as SUFFIXES
 from groundling.images import image_size
+from groundling.video import SUFFIXES as VIDEOS
+from groundling.video import clip_size
 
 FOLDERS = re.compile(
-    r"(.*[-_])?(images?|imgs|pictures|photos|jpegimages|mscoco)|(train|val|test)(20)?\d\d|.*_dataset", re.I
+    r"(.*[-_])?(images?|imgs|pictures|photos|jpegimages|mscoco|videos?|clips?)|(train|val|test)(20)?\d\d|.*_dataset", re.I
 )
 DEPTH = 4
 ANNOTATIONS = {".json", ".jsonl", ".csv", ".tsv", ".xml", ".zip", ".p"}  # endings of files that hold captions or boxes
@@ -22,7 +24,7 @@ def only_pictures(folder: Path) -> bool:
 
 
 class Pictures:
-    """Image files under a folder, found by path, by name or by name without suffix.
+    """Image and video files under a folder, found by path, by name or, images alone, by name without suffix.
 
     Only the folder itself and subfolders whose names speak of images are searched, so that a table of captions in a
     home folder does not make us walk through all of it.
@@ -43,7 +45,7 @@ class Pictures:
         A name without the suffix of an image is looked for among the names without theirs.
         """
         last = PurePosixPath(name.replace("\\", "/")).name
-        known = self._by_name if PurePosixPath(last).suffix.lower() in SUFFIXES else self._by_stem
+        known = self._by_name if PurePosixPath(last).suffix.lower() in SUFFIXES | VIDEOS else self._by_stem
         return self._at(name) or self._only(known, last)
 
     def by_stem(self, stem: str) -> Path:
@@ -51,11 +53,11 @@ class Pictures:
         return self._only(self._by_stem, stem)
 
     def media(self, name: str) -> tuple[str, tuple[int, int]]:
-        """Path and size of an image by its name; ("", (0, 0)) where the data set came without any images."""
+        """Path and size of an image or video by its name; ("", (0, 0)) where the data set came without any."""
         if not self and not self._at(name):
             return "", (0, 0)
         path = self.by_name(name)
-        return str(path), image_size(path)
+        return str(path), clip_size(path) if path.suffix.lower() in VIDEOS else image_size(path)
 
     def _at(self, name: str) -> Path | None:
         try:
@@ -80,5 +82,7 @@ class Pictures:
             if entry.suffix.lower() in SUFFIXES:
                 self._by_name.setdefault(entry.name, []).append(entry)
                 self._by_stem.setdefault(entry.stem, []).append(entry)
+            elif entry.suffix.lower() in VIDEOS:
+                self._by_name.setdefault(entry.name, []).append(entry)
             elif depth and (depth < DEPTH or FOLDERS.fullmatch(entry.name)) and entry.is_dir():
                 self._index(entry, depth - 1)

@@ -16,7 +16,8 @@ from torch.nn import functional as F
 
 from groundling.boxes import iou
 from groundling.errors import GroundlingError, MissingExtra
-from groundling.regions.sources import _backbone, _ssd, photos, source
+from groundling.regions.fingerprints import require
+from groundling.regions.sources import _backbone, _ssd, photos, photos_searched, source
 from groundling.regions.sources._features import box_means, heard, likeliest, place
 from groundling.regions.sources._files import Pinned
 
@@ -394,3 +395,18 @@ def test_any_size_of_photo_has_finite_regions_inside_it(camera: photos.Photos, s
 def test_packages_of_weights_are_not_imported(camera: photos.Photos) -> None:
     """Nobody else's code is needed to read a file."""
     assert not ({file.package for file in photos.FILES} - {"groundling"}) & set(sys.modules)
+
+
+@real
+def test_without_a_detector_boxes_and_features_are_the_same_and_labels_are_the_teachers() -> None:
+    taught, free = (photos_searched.make(40, detector) for detector in ("teacher", "none"))
+    seen, blind = taught(street()), free(street())
+    torch.testing.assert_close(seen.feats, blind.feats)
+    torch.testing.assert_close(seen.boxes, blind.boxes)
+    assert blind.feats.shape[1:] == (seen.boxes.shape[1], free.fingerprint.dim) and blind.labels.shape[-1] == 0
+    assert blind.boxes[0, 0].tolist() == [0, 0, 480, 360]
+    assert iou(torch.tensor([[180.0, 60.0, 300.0, 180.0]]), blind.boxes[0]).max() > 0.6
+    assert seen.labels.shape[-1] == photos.LABELS and taught.fingerprint.labels[:1] == ("person",)
+    require(free.fingerprint, taught.fingerprint)
+    with pytest.raises(GroundlingError, match="teacher or none, not 'features'"):
+        photos_searched.make(40, "features")

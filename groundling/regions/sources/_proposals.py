@@ -45,6 +45,12 @@ def propose(found: Detections, searched: Floats, count: int) -> Floats:
     return order[_suppress(order, np.arange(len(order), 0, -1), OVERLAP)][:count]
 
 
+def distinct(searched: Floats, count: int) -> Floats:
+    """At most `count` distinct boxes (R, 4) of selective search alone, the whole image first."""
+    order = np.concatenate([np.array([[0, 0, 1, 1]], np.float32), searched])
+    return order[_suppress(order, np.arange(len(order), 0, -1), OVERLAP)][:count]
+
+
 def search(rgb: NDArray[np.uint8], side: int = SEARCH_SIDE) -> Floats:
     """Boxes of selective search (S, 4), largest first; the image's long side is brought to `side` pixels."""
     cv2 = opencv()

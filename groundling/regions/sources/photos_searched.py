@@ -1,0 +1,87 @@
+"""Photographs without a detector: selective search says where, a network taught by captions what.
+
+For phrase grounding whose detector is a teacher and is not run at test time (Wang et al., CVPR 2021): boxes and features
+are those that `photos` has without SSD-MobileNetV3. A region's feature is the mean over its box of the map of
+EfficientNet-Lite2 (384 principal components) and its place (5); the image vector is that of the whole image with
+log(−log(1 − p)) of each word; the feature map has 7 x 7 cells. With `detector="teacher"` regions have the detector's
+likeliest classes as labels, which `two_branch` learns from and no model looks at; with "none" it is not even loaded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from groundling.errors import GroundlingError
+from groundling.regions.fingerprints import DETECTOR, NONE, TEACHER
+from groundling.regions.sources import _backbone, _ssd, _word_backbone
+from groundling.regions.sources._features import PLACE, box_means, heard, likeliest, place
+from groundling.regions.sources._proposals import distinct, search
+from groundling.regions.sources.photos import (
+    FEWEST,
+    LABELS,
+    MAP_SIDE,
+    MOST,
+    SEARCH_SIDE,
+    WORD_DEVIATION,
+    WORD_MEAN,
+    WORKING_SIDE,
+    _fit,
+)
+from groundling.tensors import Regions
+from groundling.types import Fingerprint
+
+VERSION = "1"
+
+
+def make(regions: int = 50, detector: str = TEACHER) -> PhotosSearched:
+    """The source; at most `regions` boxes per image, 36 to 100. `detector`: teacher, which labels regions; or none."""
+    if not isinstance(regions, int) or not FEWEST <= regions <= MOST:
+        raise GroundlingError(f"regions must be {FEWEST} to {MOST}, got {regions!r}")
+    if detector not in (TEACHER, NONE):
+        raise GroundlingError(f"detector is {TEACHER} or {NONE}, not {detector!r}")
+    return PhotosSearched(regions, detector)
+
+
+class PhotosSearched:
+    """An RGB image in, its Regions out; region 0 is the whole image."""
+
+    def __init__(self, regions: int, detector: str) -> None:
+        self._regions = regions
+        self._words = _word_backbone.load()
+        self._teacher = _ssd.Detector() if detector == TEACHER else None
+        self.fingerprint = Fingerprint(
+            name="photos_searched",
+            version=VERSION,
+            dim=self._words.seen.matrix.shape[1] + PLACE,
+            parameters={"regions": regions, DETECTOR: detector},
+            weights={_word_backbone.FILE.name: _word_backbone.FILE.sha256},
+            labels=self._teacher.labels if self._teacher else (),
+        )
+
+    def __call__(self, image: Any) -> Regions:
+        size = image.size
+        picture = _fit(image.convert("RGB"))
+        rgb = np.asarray(picture)
+        boxes = distinct(search(rgb, SEARCH_SIDE), self._regions)
+        with torch.inference_mode():
+            grid = self._words.network(_backbone.pixels(picture, WORKING_SIDE))[0]
+            seen = self._words.seen(box_means(grid.numpy(), boxes))
+            absent = _word_backbone.absence(self._words.cells(grid)).clamp(min=1e-6).log().numpy()
+            coarse = F.adaptive_avg_pool2d(grid[None], MAP_SIDE)[0].flatten(1).T
+            more = {
+                "whole": np.concatenate([seen[0], (absent - WORD_MEAN) / WORD_DEVIATION]).astype(np.float32),
+                "grid": self._words.seen(coarse.numpy()),
+            }
+        if self._teacher:
+            found = self._teacher(rgb)
+            more["labels"], more["scores"] = likeliest(heard(boxes, found.boxes, found.scores), LABELS)
+        return Regions.of(
+            torch.from_numpy(np.concatenate([seen, place(boxes)], axis=1)),
+            torch.from_numpy(boxes * np.array([*size, *size], np.float32)),
+            size,
+            **{name: torch.from_numpy(array) for name, array in more.items()},
+        )
