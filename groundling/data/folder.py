@@ -28,7 +28,18 @@ LOOKS_FOR = "a .csv, .tsv or .jsonl file with the columns image and caption, or 
 
 TABLES = {".csv", ".tsv", ".jsonl", ".ndjson"}
 NAMES = {  # column -> what people call it
-    "image": ("image", "file", "file_name", "filename", "image_name", "path", "image_path", "filepath", "video", "clip"),
+    "image": (
+        "image",
+        "file",
+        "file_name",
+        "filename",
+        "image_name",
+        "path",
+        "image_path",
+        "filepath",
+        "video",
+        "clip",
+    ),
     "caption": ("caption", "captions", "text", "sentence", "description", "comment"),
     "id": ("id", "image_id"),
     "split": ("split",),

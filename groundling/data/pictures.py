@@ -12,7 +12,8 @@ from groundling.video import SUFFIXES as VIDEOS
 from groundling.video import clip_size
 
 FOLDERS = re.compile(
-    r"(.*[-_])?(images?|imgs|pictures|photos|jpegimages|mscoco|videos?|clips?)|(train|val|test)(20)?\d\d|.*_dataset", re.I
+    r"(.*[-_])?(images?|imgs|pictures|photos|jpegimages|mscoco|videos?|clips?)|(train|val|test)(20)?\d\d|.*_dataset",
+    re.I,
 )
 DEPTH = 4
 ANNOTATIONS = {".json", ".jsonl", ".csv", ".tsv", ".xml", ".zip", ".p"}  # endings of files that hold captions or boxes

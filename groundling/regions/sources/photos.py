@@ -69,7 +69,7 @@ class Photos:
         )
 
     def __call__(self, image: Any) -> Regions:
-        picture = _fit(image.convert("RGB"))
+        picture = fit(image.convert("RGB"))
         rgb = np.asarray(picture)
         found = self._detector(rgb)
         boxes = propose(found, search(rgb, SEARCH_SIDE), self._regions)
@@ -77,7 +77,7 @@ class Photos:
 
     def at(self, image: Any, boxes: Floats) -> Regions:
         """The whole image, then these boxes (xyxy in pixels of it), seen as those that the source chooses itself."""
-        picture = _fit(image.convert("RGB"))
+        picture = fit(image.convert("RGB"))
         relative = (np.asarray(boxes, np.float32) / np.array([*image.size, *image.size], np.float32)).clip(0, 1)
         wanted = np.concatenate([np.array([[0, 0, 1, 1]], np.float32), relative])
         return self._seen(picture, self._detector(np.asarray(picture)), wanted, image.size)
@@ -131,7 +131,7 @@ class Photos:
         return np.concatenate([classes, words.numpy()], 1), np.concatenate([likely, best.numpy()], 1)
 
 
-def _fit(image: Image.Image) -> Image.Image:
+def fit(image: Image.Image) -> Image.Image:
     """The image, its long side no more than LONG_SIDE; no side vanishes."""
     scale = LONG_SIDE / max(image.size)
     if scale >= 1:

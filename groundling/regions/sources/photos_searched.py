@@ -1,7 +1,7 @@
 """Photographs without a detector: selective search says where, a network taught by captions what.
 
-For phrase grounding whose detector is a teacher and is not run at test time (Wang et al., CVPR 2021): boxes and features
-are those that `photos` has without SSD-MobileNetV3. A region's feature is the mean over its box of the map of
+For phrase grounding whose detector is a teacher and is not run at test time (Wang et al., CVPR 2021): boxes and
+features are those that `photos` has without SSD-MobileNetV3. A region's feature is the mean over its box of the map of
 EfficientNet-Lite2 (384 principal components) and its place (5); the image vector is that of the whole image with
 log(−log(1 − p)) of each word; the feature map has 7 x 7 cells. With `detector="teacher"` regions have the detector's
 likeliest classes as labels, which `two_branch` learns from and no model looks at; with "none" it is not even loaded.
@@ -29,7 +29,7 @@ from groundling.regions.sources.photos import (
     WORD_DEVIATION,
     WORD_MEAN,
     WORKING_SIDE,
-    _fit,
+    fit,
 )
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
@@ -64,7 +64,7 @@ class PhotosSearched:
 
     def __call__(self, image: Any) -> Regions:
         size = image.size
-        picture = _fit(image.convert("RGB"))
+        picture = fit(image.convert("RGB"))
         rgb = np.asarray(picture)
         boxes = distinct(search(rgb, SEARCH_SIDE), self._regions)
         with torch.inference_mode():
