@@ -17,8 +17,8 @@ def test_captions_beside_videos_are_a_data_set_whose_regions_have_frames(
 ) -> None:
     data = tmp_path / "own"
     (data / "videos").mkdir(parents=True)
-    for name in ("a.mp4", "b.mp4"):
-        write_clip(data / "videos" / name, frames=12)
+    for name, frames in (("a.mp4", 12), ("b.mp4", 16)):
+        write_clip(data / "videos" / name, frames=frames)
     (data / "captions.csv").write_text("video,caption,split\na.mp4,A dark room.,train\nb.mp4,A gray room.,val\n")
     found = load(data, annotated=False)
     assert [(e.id, Path(e.media).name, e.size, e.split) for e in found] == [

@@ -405,7 +405,7 @@ def test_without_a_detector_boxes_and_features_are_the_same_and_labels_are_the_t
     torch.testing.assert_close(seen.boxes, blind.boxes)
     assert blind.feats.shape[1:] == (seen.boxes.shape[1], free.fingerprint.dim) and blind.labels.shape[-1] == 0
     assert blind.boxes[0, 0].tolist() == [0, 0, 480, 360]
-    assert iou(torch.tensor([[180.0, 60.0, 300.0, 180.0]]), blind.boxes[0]).max() > 0.6
+    assert 5 < blind.boxes.shape[1] <= 40 and iou(blind.boxes[0], blind.boxes[0]).fill_diagonal_(0).max() <= 0.65 + 1e-3
     assert seen.labels.shape[-1] == photos.LABELS and taught.fingerprint.labels[:1] == ("person",)
     require(free.fingerprint, taught.fingerprint)
     with pytest.raises(GroundlingError, match="teacher or none, not 'features'"):
