@@ -18,10 +18,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from groundling.data.checks import Problems, checked_caption, expect, identity, parse_json, read_text
-from groundling.data.pictures import SUFFIXES, VIDEOS, Pictures
+from groundling.data.pictures import SUFFIXES, Pictures
 from groundling.data.splits import from_file_name, usual
 from groundling.errors import DataError
 from groundling.types import Caption, Example
+from groundling.video import SUFFIXES as VIDEOS
 
 FORMAT = "captions in a table"
 LOOKS_FOR = "a .csv, .tsv or .jsonl file with the columns image and caption, or a folder with such files"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 
 from groundling.errors import GroundlingError
 from groundling.regions.fingerprints import DETECTOR, NONE, TEACHER
@@ -72,7 +73,7 @@ class PhotosSearched:
             seen = self._words.seen(box_means(grid.numpy(), boxes))
             absent = _word_backbone.absence(self._words.cells(grid)).clamp(min=1e-6).log().numpy()
             coarse = F.adaptive_avg_pool2d(grid[None], MAP_SIDE)[0].flatten(1).T
-            more = {
+            more: dict[str, NDArray[Any]] = {
                 "whole": np.concatenate([seen[0], (absent - WORD_MEAN) / WORD_DEVIATION]).astype(np.float32),
                 "grid": self._words.seen(coarse.numpy()),
             }
