@@ -170,10 +170,13 @@ class Engine:
         return await self._found(self._find_box, _key(media), media, ask, until)
 
     async def _found(self, find: Callable[..., Seen], *given: Any) -> Seen:
+        """What `find` finds in another thread; it is told when nobody waits for that any more."""
         self.looking += 1
+        left = threading.Event()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._finders, find, *given)
+            return await asyncio.get_running_loop().run_in_executor(self._finders, find, left, *given)
         finally:
+            left.set()
             self.looking -= 1
 
     def _remembered(self, key: str) -> Seen | None:
@@ -190,25 +193,28 @@ class Engine:
 
     # ---------------------------------------------------------------- in the threads that find regions
 
-    def _find(self, key: str, media: Media, until: float) -> Seen:
-        pictures, models = self._decoded(media, until)
+    def _find(self, left: threading.Event, key: str, media: Media, until: float) -> Seen:
+        pictures, models = self._decoded(left, media, until)
         with self._looked():
             seen = Seen(key, models.regions(pictures, bool(media.frames)), media.frames)
         self._remember(seen)
         return seen
 
-    def _find_box(self, key: str, media: Media, ask: Look, until: float) -> Seen:
+    def _find_box(self, left: threading.Event, key: str, media: Media, ask: Look, until: float) -> Seen:
         assert ask.box is not None
-        pictures, models = self._decoded(media, until)
+        pictures, models = self._decoded(left, media, until)
         with self._looked():
             return Seen(key, models.regions_at(pictures, ask.box, ask.frame), media.frames)
 
-    def _decoded(self, media: Media, until: float) -> tuple[list[Image.Image], Models]:
-        if time.monotonic() > until:
+    def _decoded(self, left: threading.Event, media: Media, until: float) -> tuple[list[Image.Image], Models]:
+        if left.is_set() or time.monotonic() > until:
             raise overloaded("too many requests; try again in a moment", 5)
         with self._timed("decode"):
             pictures = self.decoders.decode(media.content, media.frames)
-        return pictures, self._when_loaded(until)
+        models = self._when_loaded(until)
+        if left.is_set() or time.monotonic() > until:
+            raise overloaded("too many requests; try again in a moment", 5)
+        return pictures, models
 
     @contextmanager
     def _looked(self) -> Iterator[None]:

@@ -67,4 +67,7 @@ class BoundedProtocol(H11Protocol):
         ]
         for event in events:
             self.transport.write(self.conn.send(event) or b"")
+        if self.cycle is not None:  # whoever is at work on this request is told that nobody waits
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         self.transport.close()

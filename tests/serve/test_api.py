@@ -213,6 +213,10 @@ CASES: dict[str, tuple[bytes, int]] = {
     "header flood": (b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(9000)) + b"\r\n", 400),
     "long header": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", 431),
     "bad chunk": (b"POST /v1/caption HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n", 400),
+    "bad chunk, no type": (
+        b"POST /v1/caption HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+        400,
+    ),
     "huge length": (b"POST /v1/caption HTTP/1.1\r\n" + HEAD + b"Content-Length: 99999999999\r\n\r\nx", 413),
     "two lengths": (b"POST /v1/caption HTTP/1.1\r\n" + HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nx", 400),
     "path": (b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
