@@ -114,18 +114,12 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "smuggled": smuggled,
     "other page": foreign,
     "huge length": lambda: post(b"/v1/caption", PNG, b"").replace(b"Content-Length: 0", b"Content-Length: 99999999999"),
-    "slow head": lambda: b"",
-    "slow body": lambda: b"",
-    "endless body": lambda: b"",
 }
-RARE = ("slow head", "slow body", "endless body")
-SHARE = 0.05  # of the times that these are really sent: they take seconds
+LONG = ("slow head", "slow body", "endless body")  # kinds that take seconds
 
 
 def send(port: int, kind: str) -> Answer:
     """The answer of the server to a request of this kind; status 0 where it closed without one."""
-    if kind in RARE and DRAW.random() > SHARE:
-        return send(port, "noise")
     match kind:
         case "slow head":
             return exchange(port, [b"GET / HTTP/1.1\r\n", *[b"X: y\r\n"] * 40], pause=0.5)
