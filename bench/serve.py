@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -363,7 +364,12 @@ def main() -> int:
     machine, found = about(), list[Measure]()
     for name in args.only.split(","):
         print(f"{name} …", file=sys.stderr, flush=True)
-        found += PARTS[name](args)
+        try:
+            for one in PARTS[name](args):
+                found.append(one)
+        except Exception as error:  # the other parts are measured all the same
+            traceback.print_exc()
+            found.append(most(f"{name} ended early: {type(error).__name__}", 1, 0))
     print(" · ".join(f"{name} {value}" for name, value in machine.items()), f"· {sys.argv[1:]}")
     print("\n".join(one.line() for one in found))
     rows = [asdict(one) | {"held": one.held} for one in found]

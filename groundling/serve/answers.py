@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from groundling import formats
@@ -56,8 +56,6 @@ def captions(models: Models, seen: Sequence[Seen], ask: Caption) -> list[dict[st
 
 
 def _caption(said: GroundedCaption, seen: Seen) -> dict[str, Any]:
-    from dataclasses import replace
-
     row = replace(said, frames=seen.frames).to_dict()
     for name in ("id", "media", "segment"):
         row.pop(name, None)

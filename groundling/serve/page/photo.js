@@ -200,7 +200,8 @@ export class PhotoView {
 
   tell(title, region) {
     const words = region.words.map((w) => bar(w.word, w.evidence, "", ""));
-    const labels = region.labels.slice(0, 3).map((l) => `${l.label} ${percent(l.score)}`).join(", ");
+    const named = region.labels.filter((l) => l.score >= 0.05 && !l.label.startsWith("word:")); // words are no classes
+    const labels = named.slice(0, 3).map((l) => `${l.label} ${percent(l.score)}`).join(", ");
     $("fitting").hidden = false;
     $("fitting").replaceChildren(
       make("h2", {}, title),
