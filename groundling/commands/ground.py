@@ -33,6 +33,7 @@ other and leaves it with the model. --cost tells floating point operations and m
 EPILOG = """\
 examples:
   groundling ground photo.jpg "a man in a red shirt holding a guitar" --png pointed.png
+  groundling ground clip.mp4 "a dog catches a ball" --png frames.png
   groundling ground photo.jpg --phrase "red shirt" --phrase "guitar" --json
   groundling ground photo.jpg "a dog on the grass" --model runs/grounder --heatmap heat/
   groundling ground --data flickr30k --regions flickr30k.regions --split val --model runs/grounder --json
@@ -42,7 +43,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("image", nargs="?", metavar="IMAGE", help="a picture file")
+    parser.add_argument("image", nargs="?", metavar="IMAGE", help="a picture file, or a video: ten frames of it")
     parser.add_argument(
         "sentence", nargs="?", default="", metavar="SENTENCE", help="a sentence; its noun phrases are found"
     )
@@ -89,18 +90,25 @@ def run(args: argparse.Namespace) -> None:
 
         ground_cost.run(args)
     else:
-        _image(args)
+        _image_or_clip(args)
+
+
+def _image_or_clip(args: argparse.Namespace) -> None:
+    from groundling.commands import ground_clip
+    from groundling.errors import GroundlingError
+    from groundling.video import is_clip
+
+    if not (args.sentence or args.phrase):
+        raise GroundlingError("say what to look for: a SENTENCE, or --phrase")
+    (ground_clip.run if is_clip(args.image) else _image)(args)
 
 
 def _image(args: argparse.Namespace) -> None:
     from groundling import inference
     from groundling.commands.outputs import new_file, new_folder
-    from groundling.errors import GroundlingError
     from groundling.inference.grounder import as_caption, in_sentence
     from groundling.report.picture import draw
 
-    if not (args.sentence or args.phrase):
-        raise GroundlingError("say what to look for: a SENTENCE, or --phrase")
     png, coco = (new_file(name) if name else None for name in (args.png, args.coco_boxes))
     folder = new_folder(args.heatmap) if args.heatmap else None
     model = inference.load_grounder(args.model, args.device)
@@ -113,7 +121,7 @@ def _image(args: argparse.Namespace) -> None:
         _print(places)
     if png:
         shown = as_caption(places) if args.phrase else in_sentence(args.sentence, places)
-        _save_picture(draw(args.image, shown), png)
+        save_picture(draw(args.image, shown), png)
     if coco:
         _coco(coco, args.image, regions, places)
     if folder:
@@ -155,10 +163,10 @@ def _heat(folder: Path, image: str, model: PhraseGrounder, regions: Regions, pla
     seen = regions.first(ranking.similarity.shape[1])
     for i, (place, scores) in enumerate(zip(places, ranking.similarity, strict=True), start=1):
         name = "-".join(words.caption(place.phrase).tokens)
-        _save_picture(paint(picture, heat(seen, scores, picture.size)), folder / f"{i}-{name[:60]}.png")
+        save_picture(paint(picture, heat(seen, scores, picture.size)), folder / f"{i}-{name[:60]}.png")
 
 
-def _save_picture(picture: Image.Image, path: Path) -> None:
+def save_picture(picture: Image.Image, path: Path) -> None:
     """In one step, in the format that the ending of its name says."""
     from PIL import Image
 

@@ -21,7 +21,7 @@ f: features brought to mean 0 and deviation
 
 The paper's setting, that of the rows of its tables here:
 
-  --hard --contrast 0.5 --tau 0.5 --sharpness 0 --stairs 200 --distill 3 --surroundings 0 --worn 0
+  --hard --contrast 0.5 --tau 0.5 --sharpness 0 --stairs 200 --distill 3 --margin 0.05 --surroundings 0 --worn 0
   --joint 512 --hidden 300 --layers 2 --lr 1e-4 --captions-per-image 1 --embed 0 --vectors GLOVE --vector-size 300
 
 Ours is the default, since trials on Flickr8k were better for it. The maximum of (2) is soft, τ' log mean exp(s / τ'),

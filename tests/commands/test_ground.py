@@ -175,3 +175,23 @@ def test_labels_tell_how_many_phrases_have_a_class(
     assert 0 < found["covered"] == sum(found["by_way"].values()) < found["phrases"]
     assert run("labels", place / "scenes", "--regions", place / "regions") == 0
     assert "different phrases have one of" in capsys.readouterr().out
+
+
+def test_a_video_is_grounded_frame_by_frame(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder of pictures is a clip: each frame gets what it would get as a picture."""
+    pictures = sorted((place / "scenes").rglob("*.png"))[:2]
+    for i, file in enumerate(pictures):
+        (tmp_path / "clip").mkdir(exist_ok=True)
+        shutil.copy(file, tmp_path / "clip" / f"{i}.png")
+    model = ["--model", place / "model"]
+    capsys.readouterr()
+    assert run("ground", tmp_path / "clip", "a dog and a man", *model, "--json", "--png", tmp_path / "f.png") == 0
+    found = json.loads(capsys.readouterr().out)
+    alone = inference.load_grounder(place / "model").ground(str(pictures[1]), "a dog and a man")
+    assert [frame["frame"] for frame in found["frames"]] == [0, 1]
+    assert found["frames"][1]["phrases"] == [phrase.to_dict() for phrase in alone]
+    with Image.open(pictures[0]) as one, Image.open(tmp_path / "f.png") as sheet:
+        assert sheet.width > one.width
+    assert run("ground", tmp_path / "clip", "a dog", *model) == 0
+    assert "frame" in capsys.readouterr().out
+    assert run("ground", tmp_path / "clip", "a dog", *model, "--heatmap", tmp_path / "h") == 2

@@ -33,6 +33,7 @@ PAPER: dict[str, Value] = {  # but for the word vectors, which are a file of you
     "tau": 0.5,
     "sharpness": 0.0,
     "distill": 3.0,
+    "margin": 0.05,
     "surroundings": 0.0,
     "worn": 0.0,
     "joint": 512,
