@@ -111,7 +111,8 @@ def _values(cell: Mapping[str, Any] | None) -> dict[str, float]:
 
 def _details(of: Table, found: Mapping[str, Any]) -> Iterator[str]:
     """Values of every seed, and what the scores are by their signatures."""
-    yield '<details markdown="1"><summary>each seed, signatures</summary>\n\n| | score | by seed | p |\n|---|---|---|---|'
+    yield '<details markdown="1"><summary>each seed, signatures</summary>\n'
+    yield "| | score | by seed | p |\n|---|---|---|---|"
     signatures: dict[str, None] = {}
     for row in of.rows:
         for score in of.columns.values():
