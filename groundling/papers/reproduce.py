@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -179,7 +180,7 @@ def scored(folder: Path, split: str) -> Scored | None:
         with np.load(samples, allow_pickle=False) as arrays:
             resampled = {name: arrays[name].astype(float) for name in arrays.files}
         return Scored([Score(**score) for score in json.loads(path.read_bytes())], resampled)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, EOFError, BadZipFile) as error:
         raise DataError(f"{path} does not hold scores: {error}; delete it to score the run again") from error
 
 

@@ -109,9 +109,14 @@ def test_a_page_tells_what_was_run_and_what_was_not(bench: Bench) -> None:
 def test_a_run_that_was_not_scored_on_this_split_is_not_there_and_a_damaged_one_is_named(bench: Bench) -> None:
     folder = bench.out / "k1-0"
     assert scored(folder, "val") is None and scored(folder, "test") is not None
-    (folder / "scores-test.json").write_text("[{]")
-    with pytest.raises(DataError, match="does not hold scores"):
-        scored(folder, "test")
+    for name, content in (
+        ("resampled-test.npz", b"PK\x03\x04"),
+        ("resampled-test.npz", b""),
+        ("scores-test.json", b"[{]"),
+    ):
+        (folder / name).write_bytes(content)
+        with pytest.raises(DataError, match="does not hold scores"):
+            scored(folder, "test")
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"table": 1}'])
