@@ -317,6 +317,26 @@ def test_a_config_of_a_recipe_counts_more_and_that_of_a_row_most(tmp_path: Path)
     assert bench.settings(Job("x", "pos_scan", {"guide": "@scan"}), 3)["guide"] == str(tmp_path / "scan-3")
 
 
+def test_defaults_of_a_row_count_less_than_what_is_set(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, tmp_path, tmp_path, {"hidden": 2})
+    assert bench.settings(Job("x", "updown", {"embed": 3}, defaults={"hidden": 9, "epochs": 5}), 0) == {
+        "hidden": 2,
+        "epochs": 5,
+        "embed": 3,
+    }
+
+
+def test_tables_of_videos_look_at_a_hundred_regions_of_each_of_ten_frames(tmp_path: Path) -> None:
+    """As released; the baseline learns for as many epochs as the cycle, and from a decoder of videos too."""
+    found, bench = tables.table("cyclical-table-2"), Bench(tmp_path, tmp_path, tmp_path, {})
+    jobs = {job.name: bench.settings(job, 0) for job in found.order(found.rows)}
+    assert {job["regions_per_image"] for job in jobs.values()} == {1000}
+    assert {job["length"] for job in jobs.values()} == {20}
+    cycle = recipe_class("cyclical")(**jobs["video-cyclical"])
+    assert jobs["video-baseline"]["epochs"] == cycle.epochs
+    assert {job.start for job in found.order(found.rows)} == {"", "video-decoder"}
+
+
 def test_a_config_that_is_called_as_a_recipe_is_not_of_that_recipe(tmp_path: Path) -> None:
     """`distill` is both: a weight of the grounder's losses, and a recipe."""
     bench = Bench(tmp_path, tmp_path, tmp_path, {"distill": 0.5, "distill.epochs": 2})
