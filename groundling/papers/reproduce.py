@@ -177,7 +177,7 @@ def scored(folder: Path, split: str) -> Scored | None:
     if not path.exists() or not samples.exists():
         return None
     try:
-        with np.load(samples, allow_pickle=False) as arrays:
+        with samples.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             resampled = {name: arrays[name].astype(float) for name in arrays.files}
         return Scored([Score(**score) for score in json.loads(path.read_bytes())], resampled)
     except (OSError, ValueError, TypeError, EOFError, BadZipFile) as error:
