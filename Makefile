@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` and `make test`. Each makes its own virtual environment on first use.
-# `make attack` tries damaged inputs and kills; it was not run to its end yet.
+# `make attack` tries 10,000 damaged inputs and 300 kills; `make test` runs a slice of it.
 # `make docs` builds the documentation into site/. `make hooks` runs the checks of `make test` at each commit and push.
 # `make weights EVERYDAY=FOLDER FLICKR8K=FOLDER` trains what is in groundling/weights/ anew, in hours; it goes on where it
 # was stopped.

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -109,13 +110,14 @@ def _header(path: Path) -> Iterator[Image.Image]:
         raise DataError(f"{path}: not a file; give the path of an image")
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty; fetch it again")
-    if path.suffix.lower() in HEIC and "HEIF" not in _readable():
+    formats = _readable(_is_heif(path))
+    if path.suffix.lower() in HEIC and "HEIF" not in formats:
         raise DataError(f"{path}: HEIC photos need pillow-heif: pip install 'groundling[heic]', or convert it to JPEG")
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="PIL")  # odd metadata is no reason to refuse or to print
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # we refuse below, with a better message
-            with Image.open(path, formats=_readable()) as image:
+            with Image.open(path, formats=formats) as image:
                 _check_size(path, image)
                 yield image
     except DataError:
@@ -130,14 +132,25 @@ def _header(path: Path) -> Iterator[Image.Image]:
         ) from error
 
 
-@cache
-def _readable() -> tuple[str, ...]:
-    """FORMATS that this Pillow was built with, or has by pillow-heif."""
-    Image.init()
-    with suppress(ImportError):
-        import pillow_heif
+def _is_heif(path: Path) -> bool:
+    """A file of the family that HEIC and AVIF belong to?"""
+    with suppress(OSError), path.open("rb") as file:  # what cannot be read is told when it is opened
+        return file.read(12)[4:8] == b"ftyp" or path.suffix.lower() in HEIC
+    return False
 
-        pillow_heif.register_heif_opener(thumbnails=False)
+
+@cache
+def _readable(heif: bool) -> tuple[str, ...]:
+    """FORMATS that this Pillow was built with, or has by pillow-heif. What reads the others is not imported."""
+    Image.preinit()
+    for plugin in ("WebPImagePlugin", *(["AvifImagePlugin"] if heif else [])):  # TIFF is imported above
+        with suppress(ImportError):
+            import_module(f"PIL.{plugin}")
+    if heif:
+        with suppress(ImportError):
+            import pillow_heif
+
+            pillow_heif.register_heif_opener(thumbnails=False)
     return tuple(f for f in FORMATS if f in Image.OPEN)
 
 

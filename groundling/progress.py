@@ -12,6 +12,9 @@ Thing = TypeVar("Thing")
 
 def track(things: Iterable[Thing], what: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Thing]:
     """Yield `things`, showing how many are done and how long the rest will take."""
+    if quiet:  # and what draws the bar is not imported
+        yield from things
+        return
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -24,7 +27,7 @@ def track(things: Iterable[Thing], what: str, total: int | None = None, *, quiet
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     times = TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
-    with Progress(*columns, *times, console=Console(stderr=True), disable=quiet) as progress:
+    with Progress(*columns, *times, console=Console(stderr=True)) as progress:
         yield from progress.track(things, total=total, description=what)
 
 

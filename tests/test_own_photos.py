@@ -39,7 +39,7 @@ def test_a_heic_photo_is_read_where_pillow_heif_is_installed(tmp_path: Path) -> 
 
 
 def test_without_it_the_photo_is_named_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "_readable", lambda: ("JPEG", "PNG"))
+    monkeypatch.setattr(images, "_readable", lambda heif: ("JPEG", "PNG"))
     (tmp_path / "a.heic").write_bytes(b"bytes of a phone")
     with pytest.raises(DataError, match=r"a\.heic: HEIC photos need pillow-heif: pip install 'groundling\[heic\]'"):
         open_image(tmp_path / "a.heic")

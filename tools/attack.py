@@ -13,7 +13,10 @@ same cases.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import os
+import pkgutil
 import random
 import re
 import resource
@@ -28,6 +31,7 @@ from pathlib import Path
 
 from attack_cases import ATTACKS, Attack
 
+import groundling as package
 from groundling.cli import main as groundling
 
 HANG, MEMORY = 20, 2 << 30  # seconds of a processor (six times as many by the clock), bytes
@@ -103,6 +107,22 @@ def _watched(child: int, place: Path) -> tuple[int, str]:
     return code, "" if b"Traceback (most recent" not in told else told.decode(errors="replace")
 
 
+def _import_all() -> None:
+    """Everything that a case may import, so that processes which are forked from here begin with it."""
+    import PIL.Image
+    import torch
+
+    PIL.Image.init()
+    torch.set_num_threads(1)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
+    for name in ("h5py", "rich.console", "rich.progress", "rich.table", "numpy.ma", "filelock", "gzip", "tarfile"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0, help="same seed, same cases (%(default)s)")
@@ -116,9 +136,7 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     args = _arguments()
-    import torch
-
-    torch.set_num_threads(1)
+    _import_all()
     if args.keep:
         args.keep.mkdir(parents=True, exist_ok=True)
     total: Counter[str] = Counter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,9 +85,11 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _label(args: argparse.Namespace) -> None:
-    """Label what is not labelled yet."""
+    """Label what is not labelled yet; no other process labels into a folder of this machine meanwhile."""
+    from groundling.commands.outputs import new_folder
     from groundling.errors import GroundlingError
-    from groundling.labels import engine
+    from groundling.files import locked
+    from groundling.labels import engine, files
     from groundling.labels.inputs import shards
     from groundling.progress import track
 
@@ -94,8 +97,9 @@ def _label(args: argparse.Namespace) -> None:
         raise GroundlingError("--engine ray runs on CPUs: leave out --device")
     found = shards(args.data, args.split, skip_bad=args.skip_bad)
     job = engine.Job(args.out, args.model, args.device, args.regions, args.calibration)
-    rest = engine.prepare(job, found, job.labeller().about)
-    done = list(track(_engine(args, job, rest), f"labelling {args.data}", len(rest)))
+    with nullcontext() if files.remote(args.out) else locked(new_folder(args.out), "the labels in"):
+        rest = engine.prepare(job, found, job.labeller().about)
+        done = list(track(_engine(args, job, rest), f"labelling {args.data}", len(rest)))
     images, problems = sum(one.images for one in done), sum(one.problems for one in done)
     kept = f", {len(found) - len(rest)} shards were there before" if len(rest) < len(found) else ""
     print(f"{args.out}: {images} images labelled, {problems} of them could not be read{kept}")

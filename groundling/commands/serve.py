@@ -69,8 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait must not take the cores of those that work
-    os.environ.setdefault("KMP_BLOCKTIME", "0")
     settings = _settings(args)
     try:
         from groundling.serve import run as server

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from full_disk import largest_file
+from PIL import Image
 
+from groundling.cli import main
 from groundling.commands.lines import appending, line, unfinished
 from groundling.errors import DataError, GroundlingError
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """No file may grow beyond `size` bytes, as on a disk that is full."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+from groundling.files import locked
 
 
 def write(path: Path, numbers: range, call: str = "a") -> None:
@@ -90,6 +80,15 @@ def test_a_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:
         other.kill()
     write(tmp_path / "o", range(2))
     assert numbers(tmp_path / "o") == [0, 1]
+
+
+def test_two_do_not_label_into_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    (tmp_path / "captions.csv").write_text("image,caption\na.png,A dog.\n")
+    (tmp_path / "out").mkdir()
+    with locked(tmp_path / "out", "the labels in"):
+        assert main(["label", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert "is writing to the labels in" in capsys.readouterr().err
 
 
 def test_half_of_a_surrogate_pair_is_written_and_read() -> None:

@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 from groundling.cli import main
+from groundling.files import locked
 from groundling.recipes import load
 from groundling.regions.store import Writer
 from groundling.tensors import Regions
@@ -197,3 +198,10 @@ def test_torchrun_with_two_processes(data: Path, tmp_path: Path) -> None:
     )
     assert done.stdout.count("model: ") == 1
     assert load(tmp_path).scores
+
+
+def test_two_do_not_train_into_one_folder(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with locked(tmp_path, "the run"):
+        assert main(words(data, tmp_path)) == 2
+    assert f"another process ({os.getpid()}" in capsys.readouterr().err
+    assert not (tmp_path / "model.safetensors").exists()

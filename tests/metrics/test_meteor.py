@@ -20,7 +20,7 @@ from groundling.metrics.meteor.align import align, chunks
 from groundling.metrics.meteor.lexicon import PARAPHRASE, STEM, java_hash
 from groundling.metrics.meteor.matches import Match
 from groundling.metrics.meteor.normalise import tokens
-from groundling.metrics.meteor.paraphrases import Table, _read, find, open_table
+from groundling.metrics.meteor.paraphrases import BASE, PRIME, Table, _read, find, hash_lines, open_table
 
 pytest.importorskip("pycocoevalcap")
 
@@ -119,6 +119,32 @@ def _table_of(pairs: list[tuple[str, str]]) -> Table:
         path = Path(folder, "table.gz")
         path.write_bytes(gzip.compress("".join(f"0.5\n{a}\n{b}\n" for a, b in pairs).encode()))
         return _read(path)
+
+
+def test_hashes_of_phrases_by_hand() -> None:
+    """h = Σ (byte + 1) P^k, mixed; a phrase of two words is h(first) B + h(second), all modulo 2^64."""
+    whole, base = 1 << 64, int(BASE)
+
+    def of_word(word: bytes) -> int:
+        value = sum((byte + 1) * PRIME**k for k, byte in enumerate(word)) % whole
+        for shift in (32, 29):
+            value = (value ^ (value >> shift)) * base % whole
+        return value
+
+    dog, red = of_word(b"dog"), of_word("röd".encode())
+    assert hash_lines("dog\nröd dog\ndog röd dog\n".encode()).tolist() == [
+        dog,
+        (red * base + dog) % whole,
+        ((dog * base + red) * base + dog) % whole,
+    ]
+    assert len(hash_lines(b"")) == 0
+
+
+def test_lines_across_blocks_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [("all of a sudden", "suddenly"), ("suddenly", "at once"), ("a", "the")]
+    whole = _table_of(pairs)
+    monkeypatch.setattr("groundling.metrics.meteor.paraphrases.BLOCK", 7)
+    assert [array.tolist() for array in _table_of(pairs)] == [array.tolist() for array in whole]
 
 
 def test_a_damaged_table_is_named(tmp_path: Path) -> None:

@@ -421,6 +421,17 @@ def test_every_damaged_byte_of_an_image_names_it_and_no_other(finished: Path, tm
         (path / DATA).write_bytes(data)
 
 
+def test_the_head_and_what_is_behind_the_last_image_are_checked(finished: Path, tmp_path: Path) -> None:
+    path = copy_of(finished, tmp_path / "s")
+    data = (path / DATA).read_bytes()
+    index = records.parse_index(memoryview((path / INDEX).read_bytes()), "index")
+    heads = [data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :] for at in range(0, int(index.offsets[0]), 3)]
+    for hurt in (*heads, data + b"more"):
+        (path / DATA).write_bytes(hurt)
+        with pytest.raises(DataError):
+            list(Store.open(path).check())
+
+
 def test_a_file_cut_short_names_the_lost_images(finished: Path, tmp_path: Path) -> None:
     path = copy_of(finished, tmp_path / "s")
     os.truncate(path / DATA, (path / DATA).stat().st_size - 10)

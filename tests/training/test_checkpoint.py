@@ -75,6 +75,23 @@ def test_a_file_of_another_kind_is_refused_by_name(content: bytes, tmp_path: Pat
         load_run(tmp_path, {})
 
 
+def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    write(path, numbers(50), ABOUT)
+    whole, refused = path.read_bytes(), 0
+    for at in range(3, 8 * len(whole), 31):
+        flipped = bytearray(whole)
+        flipped[at // 8] ^= 1 << at % 8
+        path.write_bytes(flipped)
+        try:
+            tensors, about = read(path)
+        except DataError:
+            refused += 1
+        else:
+            assert about == ABOUT and torch.equal(tensors["w"], torch.arange(50.0)) and int(tensors["n"]) == 3
+    assert refused > 8 * len(whole) // 31 - 5
+
+
 def test_no_pickle_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pickle
 

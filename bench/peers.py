@@ -1,0 +1,93 @@
+"""A photo captioned and grounded by us and by the best-known models of the field, in one run, in turns.
+
+    pip install 'groundling[transformers]'
+    python bench/peers.py [--rounds 5] [--threads 2] [--json peers.json]
+
+BLIP-base captions and GroundingDINO-tiny grounds; both are built from the configurations that transformers publishes,
+with random weights, on which speed does not depend. Each sees the photo at the size that it was published with: 384 x
+384, and 800 pixels on the short side. BLIP says as many tokens as a caption has. Ours does both, from the decoded photo
+to boxes. Decoding the file is not part of any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+import groundling
+
+TOKENS = 12  # of a caption, its end included
+QUERY = 14  # tokens of a sentence that is grounded
+SHORT, LONG = 800, 1333  # pixels of the sides that GroundingDINO sees
+
+
+def ours(photo: Image.Image) -> Callable[[], object]:
+    captioner = groundling.load()
+    return lambda: captioner.caption(photo)
+
+
+def blip(photo: Image.Image) -> Callable[[], object]:
+    from transformers import BlipConfig, BlipForConditionalGeneration
+
+    model = BlipForConditionalGeneration(BlipConfig()).eval()
+    pixels = _pixels(photo.resize((384, 384)))
+    return lambda: model.generate(pixel_values=pixels, min_new_tokens=TOKENS, max_new_tokens=TOKENS)
+
+
+def grounding_dino(photo: Image.Image) -> Callable[[], object]:
+    from transformers import GroundingDinoConfig, GroundingDinoForObjectDetection
+
+    model = GroundingDinoForObjectDetection(GroundingDinoConfig()).eval()  # its backbone is the tiny Swin
+    scale = min(SHORT / min(photo.size), LONG / max(photo.size))
+    pixels = _pixels(photo.resize((round(photo.width * scale), round(photo.height * scale))))
+    ids = torch.randint(2000, 20_000, (1, QUERY))
+    ids[0, 0], ids[0, -2], ids[0, -1] = 101, 1012, 102  # [CLS], the dot that ends a phrase, [SEP]
+    mask = torch.ones_like(ids)
+    return lambda: model(
+        pixel_values=pixels,
+        pixel_mask=torch.ones(1, *pixels.shape[-2:], dtype=torch.long),
+        input_ids=ids,
+        attention_mask=mask,
+        token_type_ids=torch.zeros_like(ids),
+    )
+
+
+def _pixels(photo: Image.Image) -> torch.Tensor:
+    return torch.from_numpy(np.array(photo)).permute(2, 0, 1)[None].float() / 255
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="(default 5)")
+    parser.add_argument("--threads", type=int, default=2, help="of torch (default 2)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the numbers here")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    photo = Image.open(Path(groundling.__file__).parent / "serve" / "photos" / "cat.jpg").convert("RGB")
+    systems = {make.__name__: make(photo) for make in (ours, blip, grounding_dino)}
+    seconds: dict[str, list[float]] = {name: [] for name in systems}
+    with torch.inference_mode():
+        for number in range(args.rounds + 1):  # the first warms up
+            for name, run in systems.items():
+                start = time.perf_counter()
+                run()
+                seconds[name] += [time.perf_counter() - start] if number else []
+    load = os.getloadavg()[0]
+    for name, times in seconds.items():
+        times_ours = statistics.median(a / b for a, b in zip(times, seconds["ours"], strict=True))
+        print(f"{name:15} {statistics.median(times):8.3f} s a photo, {times_ours:6.1f} times ours (load {load:.1f})")
+    if args.json:
+        args.json.write_text(json.dumps({"seconds": seconds, "threads": args.threads, "load": load}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
