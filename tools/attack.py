@@ -27,6 +27,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from attack_cases import ATTACKS, Attack
@@ -126,7 +127,7 @@ def _import_all() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0, help="same seed, same cases (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=0, help="stop after so long, every kind having had its share")
+    parser.add_argument("--seconds", type=float, default=0, help="stop after so long")
     parser.add_argument("--first", type=int, default=0, help="number of the first case of each kind (%(default)s)")
     parser.add_argument("--cases", type=int, default=0, help="of each kind (default: 10,000 in all, and 300 kills)")
     parser.add_argument("--only", nargs="+", choices=ATTACKS, default=list(ATTACKS), metavar="KIND")
@@ -139,31 +140,32 @@ def main() -> int:
     _import_all()
     if args.keep:
         args.keep.mkdir(parents=True, exist_ok=True)
-    total: Counter[str] = Counter()
-    print(f"{'attack':<12} {'tried':>6} {'refused':>8} {'survived':>9} {'failed':>7}", flush=True)
-    for name in args.only:
-        attack, cases = ATTACKS[name]
-        end = time.monotonic() + args.seconds / len(args.only) if args.seconds else float("inf")
-        found: Counter[str] = Counter()
-        for case in range(args.first, args.cases + args.first if args.cases else cases):
-            if time.monotonic() > end:
-                break
-            seed = f"{name} {args.seed} {case}"
-            what, wrong = tried(attack, seed)
-            found[what] += 1
+    found: dict[str, Counter[str]] = {name: Counter() for name in args.only}
+    with contextlib.suppress(KeyboardInterrupt):  # what was tried until then is told
+        for name, case in _cases(args):
+            what, wrong = tried(ATTACKS[name][0], seed := f"{name} {args.seed} {case}")
+            found[name][what] += 1
             if wrong:
                 print(f"  {seed}: {wrong.strip().splitlines()[-1][:150]!r}", file=sys.stderr, flush=True)
                 if args.keep:
                     (args.keep / f"{seed.replace(' ', '-')}.txt").write_text(wrong)
-        _print(name, found)
-        total += found
-    _print("all", total)
-    return 1 if total["failed"] else 0
+    print(f"{'attack':<12} {'tried':>6} {'refused':>8} {'survived':>9} {'failed':>7}")
+    for name, counts in (*found.items(), ("all", sum(found.values(), Counter()))):
+        columns = f"{counts.total():>6} {counts['refused']:>8} {counts['survived']:>9} {counts['failed']:>7}"
+        print(f"{name:<12} {columns}")
+    return 1 if any(counts["failed"] for counts in found.values()) else 0
 
 
-def _print(name: str, found: Counter[str]) -> None:
-    columns = f"{found.total():>6} {found['refused']:>8} {found['survived']:>9} {found['failed']:>7}"
-    print(f"{name:<12} {columns}", flush=True)
+def _cases(args: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    """A case of every kind in turn, until all are tried or the time is over."""
+    end = time.monotonic() + args.seconds if args.seconds else float("inf")
+    last = {name: args.first + args.cases if args.cases else ATTACKS[name][1] for name in args.only}
+    for case in range(args.first, max(last.values())):
+        for name in args.only:
+            if time.monotonic() > end:
+                return
+            if case < last[name]:
+                yield name, case
 
 
 if __name__ == "__main__":

@@ -104,14 +104,17 @@ def _judge(
 ) -> None:
     """Verdicts on what has none yet go behind the others; those of a new file are in FILE.part until all are there."""
     from groundling.audit import stream
-    from groundling.commands.lines import mend, unfinished
+    from groundling.commands.lines import appending, mend, unfinished
+    from groundling.errors import DataError
     from groundling.evaluation.evidence import regions_of
+    from groundling.progress import track
     from groundling.regions.store import Store
 
     look = regions_of(auditor.grounder, find, Store.open(args.regions) if args.regions else None)
     reading = stream.Reading(args.format, args.resized, args.max_pixels, args.fix or "")
     by = stream.signature(auditor, reading)
-    with unfinished(out, {"by": by, "rows": str(args.captions or args.data), "split": args.split}) as lines:
+    hashes = {row.number: stream.input_hash(row) for row in _rows(args, data)}
+    with unfinished(out, {"by": by, "rows": hashes}) as lines:
         going_on = out.exists() and not args.overwrite
         target = out if going_on else lines.kept
         if going_on:
@@ -119,28 +122,14 @@ def _judge(
         done = stream.written(target, by)
         if done:
             print(f"groundling: {out}: going on after {len(done)} captions", file=sys.stderr)
-        _append(args, target, data, done, lambda rows: stream.judge_rows(auditor, rows, look, reading, done))
+        if beyond := done.keys() - hashes.keys():
+            raise DataError(f"{out} has a row {min(beyond)}, which the captions lack: use --overwrite, or another -o")
+        new = stream.judge_rows(auditor, _rows(args, data), look, reading, done)
+        with appending(target) as add:
+            for line in track(new, "captions", total=len(hashes) - len(done), quiet=args.json):
+                add(line)
         if not going_on:
             lines.finish()
-
-
-def _append(
-    args: argparse.Namespace,
-    target: Path,
-    data: Dataset | None,
-    done: dict[int, str],
-    judge: Callable[[Iterable[Row | BadRow]], Iterator[dict[str, Any]]],
-) -> None:
-    from groundling.commands.lines import appending
-    from groundling.errors import DataError
-    from groundling.progress import track
-
-    numbers = {row.number for row in _rows(args, data)}
-    if beyond := set(done) - numbers:
-        raise DataError(f"{target} has a row {min(beyond)}, which the captions lack: use --overwrite, or another -o")
-    with appending(target) as add:
-        for line in track(judge(_rows(args, data)), "captions", total=len(numbers) - len(done), quiet=args.json):
-            add(line)
 
 
 def _rows(args: argparse.Namespace, data: Dataset | None) -> Iterator[Row | BadRow]:
