@@ -16,9 +16,10 @@ COCO = '{"images": [{"id": 1}], "annotations": [{"id": 1, "image_id": 1, "captio
 def test_control_characters_of_a_name_do_not_reach_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["doctor", str(tmp_path / "\x1b[2J.json")]) == 2
+    (tmp_path / "\x1b[2J.json").write_text(COCO.replace("[", "{"))
+    assert main(["df", str(tmp_path / "\x1b[2J.json"), "-o", str(tmp_path / "a.df")]) == 2
     told = capsys.readouterr()
-    assert "\x1b" not in told.err + told.out and "[2J.json" in told.err
+    assert "\x1b" not in told.err + told.out and "[2J.json: not JSON" in told.err
 
 
 def test_a_name_that_is_not_utf8_can_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
