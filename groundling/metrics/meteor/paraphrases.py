@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +107,7 @@ def hash_lines(text: bytes) -> Hashes:
         words = (words ^ (words >> np.uint64(shift))) * BASE
     last = np.flatnonzero(data[ends] == ord("\n"))
     first = np.append(0, last[:-1] + 1)[: len(last)]
-    hashes = words[first]
+    hashes: Hashes = words[first]
     for n in range(1, int((last - first).max(initial=0)) + 1):
         longer = first + n <= last
         hashes[longer] = hashes[longer] * BASE + words[first[longer] + n]
@@ -200,7 +200,7 @@ def _read(path: Path) -> Table:
     return Table(phrases, starts, paraphrase[order])
 
 
-def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+def _blocks(file: gzip.GzipFile) -> Iterator[bytes]:
     """Whole lines, about BLOCK bytes at a time."""
     rest = b""
     while block := file.read(BLOCK):
