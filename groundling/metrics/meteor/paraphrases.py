@@ -2,8 +2,8 @@
 
 The table is read once and kept in the user's cache folder: the hashes of its phrases, sorted, and for each phrase the
 numbers of its paraphrases in the order of the table. The hash of a phrase is Σ_i h(word_i) B^(n - i) modulo 2^64, that
-of a word a mixture of Σ_k (byte_k + 1) P^k, so that those of all phrases of a table or a corpus take a few operations
-on arrays; two phrases in 2^64 would be taken for one.
+of a word is made of eight bytes at a time, so that those of all phrases of a table or a corpus take a few operations on
+arrays; two phrases in 2^64 would be taken for one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,8 +31,9 @@ log = logging.getLogger(__name__)
 LONGEST = 7  # words of a phrase in the table
 BYTES = 272_201_058  # of the table, for the progress bar
 BASE = np.uint64(0x9E3779B97F4A7C15)
-PRIME = 0xD6E8FEB86659FD93
-LAYOUT = 4  # of the files
+PRIME = np.uint64(0xD6E8FEB86659FD93)
+KEEP = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)  # the first n of eight bytes
+LAYOUT = 5  # of the files
 BLOCK = 1 << 19  # bytes read at a time
 
 Hashes = NDArray[np.uint64]
@@ -97,35 +97,29 @@ def _occurrences(sentences: Sequence[list[str]], phrases: Hashes) -> tuple[Ints,
 
 def hash_lines(text: bytes) -> Hashes:
     """The hash of the phrase in each line; every line ends with a newline, words with a space."""
-    data = np.frombuffer(text, np.uint8)
+    padded = text + bytes(8)
+    data = np.frombuffer(padded, np.uint8)[: len(text)]
     ends = np.flatnonzero(data <= ord(" "))
-    starts = np.append(0, ends[:-1] + 1)[: len(ends)]
-    upward, downward = _powers(len(data))
-    sums = np.append(np.uint64(0), np.cumsum((data + np.uint64(1)) * upward))
-    words = (sums[ends] - sums[starts]) * downward[starts]  # Σ (byte + 1) P^(its place in the word)
-    for shift in (32, 29):
-        words = (words ^ (words >> np.uint64(shift))) * BASE
+    words = _hash_words(padded, np.append(0, ends[:-1] + 1)[: len(ends)], ends)
     last = np.flatnonzero(data[ends] == ord("\n"))
     first = np.append(0, last[:-1] + 1)[: len(last)]
     hashes: Hashes = words[first]
     for n in range(1, int((last - first).max(initial=0)) + 1):
-        longer = first + n <= last
+        longer = np.flatnonzero(first + n <= last)
         hashes[longer] = hashes[longer] * BASE + words[first[longer] + n]
     return hashes
 
 
-@lru_cache(maxsize=1)
-def _all_powers(length: int) -> tuple[Hashes, Hashes]:
-    """P^k and P^-k modulo 2^64, for k below length."""
-    return tuple(  # type: ignore[return-value]
-        np.cumprod(np.append(np.uint64(1), np.full(length - 1, factor, np.uint64)))
-        for factor in (PRIME, pow(PRIME, -1, 1 << 64))
-    )
-
-
-def _powers(length: int) -> tuple[Hashes, Hashes]:
-    upward, downward = _all_powers(max(1 << 16, 1 << (length - 1).bit_length()))
-    return upward[:length], downward[:length]
+def _hash_words(padded: bytes, starts: Ints, ends: Ints) -> Hashes:
+    """Of each word, eight bytes at a time: h <- (h xor bytes) P, mixed in the end."""
+    eight: Hashes = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))  # those that begin at every byte
+    hashes, rest = np.zeros(len(starts), np.uint64), np.arange(len(starts))
+    for at in range(0, int((ends - starts).max(initial=0)), 8):
+        left = ends[rest] - starts[rest] - at
+        rest, left = rest[left > 0], left[left > 0]
+        hashes[rest] = (hashes[rest] ^ (eight[starts[rest] + at] & KEEP[left.clip(max=8)])) * PRIME
+    mixed: Hashes = (hashes ^ (hashes >> np.uint64(32))) * BASE
+    return mixed
 
 
 # ---------------------------------------------------------------- the table on disk
