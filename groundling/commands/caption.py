@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from groundling.commands.flag_types import Renamed
+from groundling.errors import printable
 
 if TYPE_CHECKING:
     from groundling.commands.lines import Unfinished
@@ -184,7 +185,7 @@ def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterat
         if not path.exists():
             if not skip_bad:
                 raise DataError(_absent(str(path)))
-            print(f"groundling: {_absent(str(path))}", file=sys.stderr)
+            print(printable(f"groundling: {_absent(str(path))}"), file=sys.stderr)
             continue
         pictures = path.is_dir() and any(file.suffix.lower() in known for file in path.iterdir())
         if path.is_file() and path.suffix.lower() in known:
@@ -246,7 +247,7 @@ def _maker(
         store.require(x.id for x in examples)
 
     def on_error(id: str, error: DataError) -> None:
-        print(f"groundling: {error}", file=sys.stderr)
+        print(printable(f"groundling: {error}"), file=sys.stderr)
         unread.append(id)
 
     def make(some: Sequence[Example]) -> Iterator[GroundedCaption]:
@@ -345,7 +346,8 @@ def _call(
 def _teller(file: TextIO | None, args: argparse.Namespace) -> Callable[[GroundedCaption], None]:
     """What tells a caption: JSON lines into a file or a pipe, or where they were asked for, else for a person."""
     if args.plain and not file:
-        return lambda caption: print(caption.media or caption.id, caption.text, sep="\t", flush=True)
+        shown = printable if sys.stdout.isatty() else str  # other programs need names as they are
+        return lambda caption: print(shown(caption.media or caption.id), caption.text, sep="\t", flush=True)
     if file or args.json or not sys.stdout.isatty():
         return lambda caption: print(
             json.dumps(_row(caption.to_dict(), args.attention)), file=file or sys.stdout, flush=True
@@ -406,6 +408,6 @@ def _png(folder: Path, caption: GroundedCaption) -> bool:
     except (DataError, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
             raise
-        print(f"groundling: {error}", file=sys.stderr)
+        print(printable(f"groundling: {error}"), file=sys.stderr)
         return False
     return True

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from groundling.errors import printable
+
 DESCRIPTION = """\
 Count in how many images' captions each n-gram of 1 to 4 words occurs, and keep the table.
 
@@ -33,4 +35,4 @@ def run(args: argparse.Namespace) -> None:
 
     df = document_frequency(args.captions, args.end)
     df.save(args.out)
-    print(f"{args.out}: {sum(map(len, df.tables)):,} n-grams of {df.images:,} images, df:{df.digest}")
+    print(printable(f"{args.out}: {sum(map(len, df.tables)):,} n-grams of {df.images:,} images, df:{df.digest}"))

@@ -6,6 +6,7 @@ import argparse
 import json
 
 from groundling.commands.flag_types import share
+from groundling.errors import printable
 
 DESCRIPTION = """\
 Make labelled images searchable by phrases.
@@ -47,4 +48,4 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(about))
         return
     how = "exact" if about["exact"] else f"a graph, recall {about['recall']:.3f} of exact search"
-    print(f"{args.out}: {about['boxes']} boxes of {about['images']} images; {how}")
+    print(printable(f"{args.out}: {about['boxes']} boxes of {about['images']} images; {how}"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.commands.flag_types import share, whole
+from groundling.errors import printable
 
 if TYPE_CHECKING:
     from groundling.labels.engine import Job, Labelled
@@ -102,7 +103,7 @@ def _label(args: argparse.Namespace) -> None:
         done = list(track(_engine(args, job, rest), f"labelling {args.data}", len(rest)))
     images, problems = sum(one.images for one in done), sum(one.problems for one in done)
     kept = f", {len(found) - len(rest)} shards were there before" if len(rest) < len(found) else ""
-    print(f"{args.out}: {images} images labelled, {problems} of them could not be read{kept}")
+    print(printable(f"{args.out}: {images} images labelled, {problems} of them could not be read{kept}"))
 
 
 def _engine(args: argparse.Namespace, job: Job, rest: list[Shard]) -> Any:
@@ -140,7 +141,7 @@ def _recalibrate(args: argparse.Namespace, images: Labelled, decisions: Any) -> 
     fitted = review.recalibrated(images, decisions, digest)
     path = files.join(args.out, "calibration.json")
     files.write(path, json.dumps(fitted.to_json(), indent=1).encode())
-    print(f"{path}: fitted on {fitted.boxes} boxes; label more with --calibration {path}")
+    print(printable(f"{path}: fitted on {fitted.boxes} boxes; label more with --calibration {path}"))
     return fitted
 
 
@@ -160,7 +161,7 @@ def _export(images: Labelled, args: argparse.Namespace) -> None:
         else:
             with filling(new_folder(target)) as folder:
                 formats.write(name, images, folder)
-        print(f"{target}: {formats.FORMATS[name][1]}")
+        print(printable(f"{target}: {formats.FORMATS[name][1]}"))
     if args.review:
         shown = review.write_page(new_file(args.review), images, args.review_limit)
-        print(f"{args.review}: {shown} labels, the least certain first; open it in a browser")
+        print(printable(f"{args.review}: {shown} labels, the least certain first; open it in a browser"))

@@ -6,6 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
+from groundling.errors import printable
+
 DESCRIPTION = """\
 Write a data set as the official grounding evaluators want it: the reference and the split file.
 
@@ -56,4 +58,4 @@ def run(args: argparse.Namespace) -> None:
         save_text(out / name, json.dumps(content))
     kind = "activitynet-entities" if video else "flickr30k-entities"
     sizes = ", ".join(f"{split} {len(ids)}" for split, ids in splits.items() if ids)
-    print(f"{out}: reference.json and splits.json ({sizes}) for `groundling score {kind}`")
+    print(printable(f"{out}: reference.json and splits.json ({sizes}) for `groundling score {kind}`"))

@@ -141,7 +141,7 @@ def _extract(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         _say(f"stopped. {args.out} keeps the {added} images of this run; the same command goes on from there.")
         raise
-    print(f"{args.out}: {len(jobs) - len(problems)} images, {added} of them new")
+    print(printable(f"{args.out}: {len(jobs) - len(problems)} images, {added} of them new"))
     _list(problems, "left out")
     return 1 if problems and not args.skip_bad else 0
 
@@ -182,7 +182,7 @@ def _import(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         _say(f"stopped. {args.out} keeps the {added} images of this run; the same command goes on from there.")
         raise
-    print(f"{args.out}: {added} images added as {name!r}; {there} were there before or came twice")
+    print(printable(f"{args.out}: {added} images added as {name!r}; {there} were there before or came twice"))
     _list(problems, "left out")
     return 0
 

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundling.errors import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -94,5 +96,5 @@ def _write(out: Path, made_by: Fingerprint, ids: Sequence[str], find: Callable[[
         missing = [id for id in ids if id not in writer.done]
         for id in track(missing, f"regions to {out}", len(missing)):
             writer.add(id, find(id))
-    print(f"{out}: {len(ids)} images, {len(missing)} of them new")
+    print(printable(f"{out}: {len(ids)} images, {len(missing)} of them new"))
     return 0

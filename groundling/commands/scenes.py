@@ -6,6 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
+from groundling.errors import printable
+
 DESCRIPTION = """\
 Draw little worlds with captions and boxes: a data set made here, in the layout of Flickr30k Entities.
 
@@ -90,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError(
             f"cannot write to {args.out}: {error.strerror}; is it a place to write, with room?"
         ) from error
-    print(f"{args.images} {f'clips of {frames} frames' if args.video else 'scenes'} in {args.out}")
+    print(printable(f"{args.images} {f'clips of {frames} frames' if args.video else 'scenes'} in {args.out}"))
     if args.recall:
         print(_recall(args.out))
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundling.errors import printable
+
 if TYPE_CHECKING:
     from PIL import Image
 
@@ -95,7 +97,7 @@ def _page(args: argparse.Namespace) -> None:
         side=args.side,
     )
     words = sum(len(sheet.questions) for sheet in sheets)
-    print(f"{out}: {words} words in {len(sheets)} images, each for 2 of {args.raters} raters")
+    print(printable(f"{out}: {words} words in {len(sheets)} images, each for 2 of {args.raters} raters"))
 
 
 def _media(args: argparse.Namespace) -> dict[str, str]:

@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from groundling.errors import printable
 from groundling.report.picture import colours, weak_words
 from groundling.types import GroundedCaption
 
@@ -42,4 +43,4 @@ def readable(said: GroundedCaption) -> RenderableType:
             evidence,
             Text(WEAK if said.weak(link) else "", "yellow"),
         )
-    return Group(Text(said.media or said.id, "dim"), line, *([table] if said.links else []))
+    return Group(Text(printable(said.media or said.id), "dim"), line, *([table] if said.links else []))

@@ -45,6 +45,10 @@ def test_in_a_terminal_nouns_are_numbered_and_the_doubtful_one_is_marked() -> No
     assert horses.split()[:8] == ["2", "horses", "50", "10", "150", "80", "0.60", "0.12"] and WEAK in horses
 
 
+def test_control_characters_of_a_name_do_not_reach_the_terminal() -> None:
+    assert shown(replace(SAID, media="\x1b[2J.jpg"))[0] == r"\x1b[2J.jpg"
+
+
 def test_a_caption_without_a_noun_is_a_caption() -> None:
     assert shown(replace(SAID, links=()))[1].strip() == SAID.text
 
