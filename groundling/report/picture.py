@@ -63,7 +63,8 @@ def draw_clip(shots: Sequence[Image.Image], caption: GroundedCaption) -> Image.I
 
 def _boxed(image: Image.Image, caption: GroundedCaption, frame: int, width: int) -> Image.Image:
     """A copy of this width with the boxes of one frame, not higher than can be drawn."""
-    shape = max(1, width), min(LARGEST, max(1, round(image.height * width / image.width)))
+    width = max(1, width)
+    shape = width, min(LARGEST, max(1, round(image.height * width / image.width)))
     rgb = image if image.mode == "RGB" else image.convert("RGB")
     picture = rgb.resize(shape, reducing_gap=3.0)  # in one step the weights of a long image would take gigabytes
     across, down = caption.size if all(caption.size) else image.size
