@@ -39,9 +39,13 @@ class Models:
 
     @staticmethod
     def load(model: str, grounder: str) -> Models:
-        """The models of two folders, or those of the package; the source of regions is ready too."""
+        """The models of two folders, or those of the package; the source of regions is ready too. For the thread that
+        infers, which keeps as many threads of calculation as it finds."""
+        import torch
+
         from groundling.inference import load
 
+        torch.set_num_threads(torch.get_num_threads())
         captioner = load(model, grounder=grounder)
         _ = captioner.source
         return Models(captioner, captioner.reranker.grounder if captioner.reranker else None, grounder or model)
@@ -73,6 +77,7 @@ class Models:
         """What the models see of an image, or of the frames of a clip as one (B = 1)."""
         from groundling.regions.media import of_frames
 
+        _calculate_alone()
         if not clip:
             return self.captioner.source(pictures[0])
         return of_frames([self.captioner.source(picture) for picture in pictures])
@@ -81,6 +86,7 @@ class Models:
         """The whole image, or frame of a clip, then this box of it."""
         import numpy as np
 
+        _calculate_alone()
         at = getattr(self.captioner.source, "at", None)
         if at is None:
             name = self.captioner.source.fingerprint.name
@@ -160,6 +166,14 @@ class Models:
         names = self.captioner.source.fingerprint.labels
         rows = zip(regions.labels[0].tolist(), regions.scores[0].tolist(), strict=True)
         return [[(names[i], round(p, 4)) for i, p in zip(*row, strict=True) if 0 <= i < len(names)] for row in rows]
+
+
+def _calculate_alone() -> None:
+    """In a thread that finds regions: one thread of calculation. There are as many such threads as cores; two each took
+    about a fifth more processor time, and sums would depend on how they are shared out."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def _decoding(choice: Choice) -> DecodingSettings:
