@@ -127,7 +127,7 @@ class PhraseGrounder:
         """The regions of one image (B = 1)."""
         item = next(inputs.items(image))
         if item.is_clip:
-            raise DataError(f"{item.media} is a video: phrases are found in images")
+            raise DataError(f"{item.media} is a video: ground its frames, as `groundling ground VIDEO` does")
         return inputs.regions_of(item, self.source, 1)
 
     @overload
