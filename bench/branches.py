@@ -14,8 +14,7 @@ import time
 import torch
 from torch import Tensor
 
-from groundling.models.attention import Additive
-from groundling.models.encoders import Plain
+from groundling.models.layers import Additive, Plain
 from groundling.models.multi_branch import MultiBranch
 from groundling.models.updown import UpDown
 from groundling.tensors import Regions

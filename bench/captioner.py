@@ -20,8 +20,7 @@ from reference_captioner import Reference
 from torch import Tensor
 
 from groundling import decoding
-from groundling.models.attention import Additive
-from groundling.models.encoders import Plain
+from groundling.models.layers import Additive, Plain
 from groundling.models.updown import UpDown
 from groundling.tensors import Regions
 from groundling.types import BOS, EOS, PAD

@@ -65,8 +65,7 @@ def _captioned(regions: int, words: int, shots: int = 1) -> Work:
     import torch
 
     from groundling import decoding
-    from groundling.models.attention import Additive
-    from groundling.models.encoders import Plain
+    from groundling.models.layers import Additive, Plain
     from groundling.models.updown import UpDown
     from groundling.regions.media import of_frames
     from groundling.tensors import Regions

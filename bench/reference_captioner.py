@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from groundling.models.attention import Additive
-from groundling.models.encoders import Plain
+from groundling.models.layers import Additive, Plain
 from groundling.models.updown import UpDown
 from groundling.tensors import Regions
 from groundling.types import BOS, EOS, PAD, UNK

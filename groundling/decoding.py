@@ -1,5 +1,7 @@
 """Captions out of a captioner: greedy, sampled, beam. Written on `start` and `step` alone.
 
+`BeamSearch` and `Sampling` are the same as settings, which users give.
+
 Every word keeps what was attended to say it. PAD, BOS and UNK are never said. A caption has at most `length` tokens,
 EOS included; one that reaches the limit stops there without EOS. `logp` is the captioner's own log-probability,
 whatever the choice among words was restricted to, so that teacher forcing of a caption gives the same numbers.
@@ -10,11 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from groundling.errors import GroundlingError
 from groundling.tensors import Captioner, Decoding, EncodedImage, Glimpse, without_special
 from groundling.types import BOS, EOS, PAD
 
@@ -309,3 +313,65 @@ def _spread(values: Tensor, where: Tensor, n: int, t: int) -> Tensor:
     """Values (M, ...) of the positions `where` = row * t + step, into (n, t, ...); 0 elsewhere. Differentiable."""
     empty = values.new_zeros(n * t, *values.shape[1:])
     return empty.index_copy(0, where, values).view(n, t, *values.shape[1:])
+
+
+# ---------------------------------------------------------------- settings
+
+
+@dataclass(frozen=True)
+class BeamSearch:
+    """The likeliest caption that a beam finds; a beam of 1 takes the likeliest word at every step (greedy)."""
+
+    beam: int = 1
+    length_penalty: float = 0.0  # captions are compared by Σ logp / tokens^length_penalty
+    no_repeat: int = 2  # no n-gram of this size twice and no word twice in a row; 0 allows all
+    min_length: int = 0  # words
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise GroundlingError(f"the beam must be 1 or more, got {self.beam}")
+        if min(self.length_penalty, self.no_repeat, self.min_length) < 0:
+            raise GroundlingError("length_penalty, no_repeat and min_length must be 0 or more")
+
+    def __call__(self, captioner: Captioner, encoded: EncodedImage, length: int) -> Decoding:
+        if self.beam == 1 and not (self.no_repeat or self.min_length):
+            return greedy(captioner, encoded, length)
+        return beam(
+            captioner,
+            encoded,
+            length,
+            width=self.beam,
+            length_penalty=self.length_penalty,
+            no_repeat=self.no_repeat,
+            min_length=self.min_length,
+        )
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Every word drawn at random, as likely as the model finds it. The same seed and images give the same words."""
+
+    temperature: float = 1.0  # words are drawn from p^(1/temperature)
+    top_k: int = 0  # among so many likeliest words; 0: all
+    top_p: float = 1.0  # among the fewest words that have this probability together
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.temperature <= 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
+            raise GroundlingError("temperature must be above 0, top_k 0 or more, top_p above 0 and at most 1")
+
+    def __call__(self, captioner: Captioner, encoded: EncodedImage, length: int) -> Decoding:
+        generator = torch.Generator(encoded.row.device).manual_seed(self.seed)
+        return sample(
+            captioner,
+            encoded,
+            length,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            generator=generator,
+        )
+
+
+DecodingSettings = BeamSearch | Sampling
+GREEDY = BeamSearch()

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from groundling.models.attention import Additive
-from groundling.models.encoders import Plain
+from groundling.models.layers import Additive, Plain
 from groundling.models.updown import UpDown
 from groundling.tensors import EncodedImage, Glimpse, Regions, without_special
 

@@ -393,7 +393,7 @@ def _killed(work: Callable[[], None], draw: Draw, longest: float) -> None:
 
 def kills(draw: Draw, place: Path) -> Task:
     """A store, a sealed folder and lines that were being written go on, and end as without the kill."""
-    from groundling.commands.lines import appending, unfinished
+    from groundling.commands.outputs import appending, unfinished
     from groundling.files import check_manifest, replace_files
 
     a_store(place / "once", 40)

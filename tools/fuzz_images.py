@@ -27,7 +27,7 @@ from select import select
 
 from PIL import Image, ImageDraw
 
-from groundling.commands.flag_types import whole as whole_number
+from groundling.commands import whole_number
 
 STARTS = 300.0  # seconds in which a process is ready for its first file
 

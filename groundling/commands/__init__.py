@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, NoReturn
 
 from groundling import __version__
-from groundling.commands.mistakes import teach
 
 COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs them
     "demo": "the whole path on drawn scenes: data, regions, training, captions, scores, a page",
@@ -40,6 +44,8 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
     "tokenize": "tokens as the caption metrics see them",
     "df": "document frequencies of a caption corpus, for CIDEr on few images",
 }
+CHOICE = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
+UNKNOWN = "unrecognized arguments: "
 
 
 def call(argv: Sequence[str]) -> int:
@@ -67,3 +73,106 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
             module.add_arguments(sub)
             sub.set_defaults(run=module.run)
     return parser
+
+
+# ---------------------------------------------------------------- flags that several commands have
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """The type of a flag that takes a whole number, `least` or more."""
+
+    def number(text: str) -> int:  # argparse calls it by this name where the text is none
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"takes a number, {least} or more, got {text}")
+        return value
+
+    return number
+
+
+def whole_numbers(least: int) -> Callable[[str], list[int]]:
+    """The type of a flag that takes different whole numbers, `least` or more, with commas between them."""
+
+    def parse(text: str) -> list[int]:
+        parts = text.split(",")
+        if not all(part.isdecimal() and int(part) >= least for part in parts):
+            raise argparse.ArgumentTypeError(
+                f"takes whole numbers, {least} or more, with commas between them, got {text!r}"
+            )
+        values = [int(part) for part in parts]
+        if len(set(values)) < len(values):
+            raise argparse.ArgumentTypeError(f"a number comes twice in {text}")
+        return values
+
+    return parse
+
+
+def probability(text: str) -> float:
+    """The type of a flag that takes a probability."""
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"takes a probability, from 0 to 1, got {text}")
+    return value
+
+
+class Renamed(argparse.Action):
+    """A flag by its name of an earlier version: not in --help, works for one more version, and tells the new name."""
+
+    def __init__(self, option_strings: list[str], dest: str, now: str = "", **kwargs: Any) -> None:
+        kwargs |= {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+        super().__init__(option_strings, dest, **kwargs)
+        self.now = now
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, args: argparse.Namespace, value: Any, option: str | None = None
+    ) -> None:
+        print(f"groundling: {option} is now {self.now}", file=sys.stderr)
+        setattr(args, self.dest, value)
+
+
+# ---------------------------------------------------------------- mistyped command lines: one line that names the cure
+
+
+def teach(parser: argparse.ArgumentParser) -> None:
+    """Let a parser and all below it answer mistakes in one line."""
+    for one in _family(parser):
+        setattr(one, "error", partial(_refuse, parser, one))  # noqa: B010
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Such as "; did you mean caption?", or nothing where no known word is like it."""
+    near = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _refuse(root: argparse.ArgumentParser, parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    told = _told(root, message)
+    stop = "" if told.endswith("?") else "."
+    print(f"groundling: {told}{stop} `{parser.prog} --help` shows examples", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def _told(root: argparse.ArgumentParser, message: str) -> str:
+    if found := CHOICE.fullmatch(message):
+        what, word, choices = found.groups()
+        known = re.findall(r"[\w-]+", choices)
+        near = did_you_mean(word, known) or f"; there are {', '.join(known)}"
+        return f"unknown {what.lower()} {word!r}{near}"
+    if message.startswith(UNKNOWN):
+        words = message.removeprefix(UNKNOWN).split()
+        flag = next((word.partition("=")[0] for word in words if word.startswith("-")), words[0])
+        return f"unknown argument {flag}{did_you_mean(flag, _flags(root))}"
+    return message
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    return [flag for one in _family(parser) for action in one._actions for flag in action.option_strings]
+
+
+def _family(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parser and all below it."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _family(below)

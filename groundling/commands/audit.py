@@ -42,7 +42,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from groundling.commands.flag_types import whole
+    from groundling.commands import whole_number
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("captions", nargs="?", type=Path, metavar="CAPTIONS", help="what was said of images")
@@ -57,7 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-o", "--out", default="audit.jsonl", metavar="FILE", help="JSON lines (default %(default)s)")
     group.add_argument("--overwrite", action="store_true", help="judge all captions anew, even if FILE has verdicts")
     group.add_argument("--html", metavar="FILE", help="also a page to look at")
-    group.add_argument("--limit", type=whole(1), default=300, metavar="N", help="captions on it, the worst (300)")
+    group.add_argument(
+        "--limit", type=whole_number(1), default=300, metavar="N", help="captions on it, the worst (300)"
+    )
     group.add_argument("--fix", choices=("drop", "hedge"), help="also each caption without, or with a hedge at, it")
     group.add_argument("--compare", type=Path, metavar="AUDIT", help="JSON lines of another system: which is better?")
     group.add_argument("--fail-over", type=float, metavar="X", help="code 1 if a larger share of nouns is not there")
@@ -104,7 +106,7 @@ def _judge(
 ) -> None:
     """Verdicts on what has none yet go behind the others; those of a new file are in FILE.part until all are there."""
     from groundling.audit import stream
-    from groundling.commands.lines import appending, mend, unfinished
+    from groundling.commands.outputs import appending, mend, unfinished
     from groundling.errors import DataError
     from groundling.evaluation.evidence import regions_of
     from groundling.progress import track

@@ -13,11 +13,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from groundling.commands.flag_types import Renamed
+from groundling.commands import Renamed
 from groundling.errors import printable
 
 if TYPE_CHECKING:
-    from groundling.commands.lines import Unfinished
+    from groundling.commands.outputs import Unfinished
     from groundling.inference import DecodingSettings, GroundedCaptioner
     from groundling.types import Example, GroundedCaption
 
@@ -283,7 +283,7 @@ def _kept(
     make: Maker, examples: Sequence[Example], out: Path, args: argparse.Namespace, call: dict[str, Any]
 ) -> Iterator[GroundedCaption]:
     """All captions; their lines are kept from the first on, and are in `out` when all are there."""
-    from groundling.commands.lines import appending, unfinished
+    from groundling.commands.outputs import appending, unfinished
     from groundling.progress import track
 
     with unfinished(out, call) as lines:

@@ -160,7 +160,7 @@ def _list(problems: IO[str] | None, row: dict[str, Any]) -> None:
 
 
 def _text(row: dict[str, Any]) -> str:
-    from groundling.commands.lines import line
+    from groundling.commands.outputs import line
 
     return line(row).decode()
 

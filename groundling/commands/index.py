@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from groundling.commands.flag_types import share
+from groundling.commands import probability
 from groundling.errors import printable
 
 DESCRIPTION = """\
@@ -31,7 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--regions", default="", metavar="STORE", help="regions of the images, to search by what is seen"
     )
     parser.add_argument(
-        "--min-confidence", type=share, default=0.3, metavar="P", help="boxes that are at least so sure (default 0.3)"
+        "--min-confidence",
+        type=probability,
+        default=0.3,
+        metavar="P",
+        help="boxes that are at least so sure (default 0.3)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

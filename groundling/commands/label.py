@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groundling.commands.flag_types import share, whole
+from groundling.commands import probability, whole_number
 from groundling.errors import printable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--skip-bad", action="store_true", help="leave out bad items of the data set")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument(
-        "--min-confidence", type=share, default=MIN_CONFIDENCE, metavar="P",
+        "--min-confidence", type=probability, default=MIN_CONFIDENCE, metavar="P",
         help="export labels with a box that is right with at least this probability (default %(default)s)",
     )  # fmt: skip
     parser.add_argument(
@@ -63,11 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--calibration", default="", metavar="FILE", help="use this calibration of confidence")
     review = parser.add_argument_group("review")
     review.add_argument("--review", metavar="FILE", help="write a page to review the least certain labels")
-    review.add_argument("--review-limit", type=whole(1), default=200, metavar="N", help="labels on it (default 200)")
+    review.add_argument(
+        "--review-limit", type=whole_number(1), default=200, metavar="N", help="labels on it (default 200)"
+    )
     review.add_argument("--apply", metavar="FILE", help="merge the review that the page exported")
     review.add_argument("--recalibrate", action="store_true", help="with --apply: fit the confidence to the review")
     scale = parser.add_argument_group("scale")
-    scale.add_argument("--workers", type=whole(1), default=os.cpu_count() or 1, metavar="N", help="processes")
+    scale.add_argument("--workers", type=whole_number(1), default=os.cpu_count() or 1, metavar="N", help="processes")
     scale.add_argument("--engine", choices=("local", "ray"), default="local", help="this machine (default), or Ray")
     scale.add_argument("--address", default="", metavar="ADDRESS", help="of a Ray cluster (default: one started here)")
 

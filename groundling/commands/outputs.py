@@ -1,11 +1,25 @@
-"""Where a command will write: looked at before the work begins, so that no work is lost for a mistyped folder."""
+"""What commands write: files and folders that are tried before the work begins, and JSON lines of long work.
+
+Lines are kept one by one until all are there; the same call continues after a stop.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from groundling.errors import GroundlingError
+from groundling.errors import DataError, GroundlingError
+from groundling.files import locked, open_regular, saved, saving
+
+PART = ".part"  # the folder beside a file that holds its lines until it is complete
+
+Row = dict[str, Any]
 
 
 def new_file(name: str) -> Path:
@@ -41,3 +55,104 @@ def _allowed(path: Path, place: Path) -> Path:
     if not os.access(place, os.W_OK):
         raise GroundlingError(f"{path} cannot be written (no permission): choose another place")
     return path
+
+
+# ---------------------------------------------------------------- JSON lines
+
+
+class Unfinished:
+    """The lines that a call has made so far. Made by `unfinished`."""
+
+    def __init__(self, path: Path, kept: Path) -> None:
+        self.path, self.kept = path, kept
+        mend(kept)
+
+    def rows(self) -> list[Row]:
+        """What earlier runs of this call have made."""
+        return list(read_lines(self.kept))
+
+    def keep(self, rows: Sequence[Row]) -> None:
+        """Keep these lines only."""
+        with saved(self.kept) as file:
+            file.writelines(map(line, rows))
+
+    def finish(self, change: Callable[[Row], Row] = dict) -> None:
+        """Put all lines, each as `change` makes it, into the file in one step."""
+        with saved(self.path) as file:
+            for row in read_lines(self.kept):
+                file.write(line(change(row)))
+        shutil.rmtree(self.kept.parent, ignore_errors=True)
+
+
+@contextmanager
+def unfinished(path: Path, call: Mapping[str, Any]) -> Iterator[Unfinished]:
+    """Lines for the file `path`. `call` says all that they depend on: only an equal one goes on with them.
+
+    Until all are there they are in the folder `path`.part, which one process at a time can use, and an earlier file of
+    that name stays.
+    """
+    folder = path.with_name(path.name + PART)
+    with saving(folder):
+        folder.mkdir(exist_ok=True)
+    with locked(folder, "the unfinished lines in"):
+        kept = folder / f"{hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()[:16]}.jsonl"
+        with saving(kept):
+            kept.touch()
+        try:
+            yield Unfinished(path, kept)
+        finally:
+            if folder.exists() and not any(file.stat().st_size for file in folder.glob("*.jsonl")):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def appending(path: Path) -> Iterator[Callable[[Row], None]]:
+    """What writes one line behind those of a file, at once and whole."""
+    with saving(path, "; the lines written so far are kept"), open(path, "ab", buffering=0) as file:
+
+        def add(row: Row) -> None:
+            left = memoryview(line(row))
+            while left:
+                left = left[file.write(left) :]
+
+        yield add
+
+
+def line(row: Row) -> bytes:
+    """One line of UTF-8; what has no UTF-8, half of a surrogate pair, is escaped."""
+    return json.dumps(row, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
+
+
+def read_lines(path: Path) -> Iterator[Row]:
+    """The objects of a file of JSON lines, one at a time; DataError names a line that is none."""
+    try:
+        with open_regular(path) as file:
+            for number, text in enumerate(file, start=1):
+                yield _row(text, f"{path}: line {number}")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _row(text: bytes, where: str) -> Row:
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not JSON: {error}; delete the file and run the same command again") from error
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: not a JSON object; delete the file and run the same command again")
+    return row
+
+
+def mend(path: Path) -> None:
+    """Cut off a last line that was not finished when its process was stopped."""
+    with saving(path), path.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(0, end - 65_536)
+            file.seek(start)
+            at = file.read(end - start).rfind(b"\n")
+            if at >= 0:
+                file.truncate(start + at + 1)
+                return
+            end = start
+        file.truncate(0)

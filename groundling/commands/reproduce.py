@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.commands.flag_types import listed, whole
+from groundling.commands import whole_number, whole_numbers
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
@@ -70,17 +70,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("tables"), metavar="OUT", help="folder of the runs (default tables)"
     )
-    parser.add_argument("--rows", type=listed(1), metavar="1,2,…", help="only these rows, numbered from 1")
-    parser.add_argument("--seeds", type=listed(0), default=[0], metavar="0,1,…", help="seeds of the runs (default 0)")
+    parser.add_argument("--rows", type=whole_numbers(1), metavar="1,2,…", help="only these rows, numbered from 1")
+    parser.add_argument(
+        "--seeds", type=whole_numbers(0), default=[0], metavar="0,1,…", help="seeds of the runs (default 0)"
+    )
     parser.add_argument("--split", default="val", metavar="NAME", help="split to score (default val)")
     parser.add_argument(
-        "--limit", type=whole(0), default=0, metavar="N", help="only the first N training images (default 0: all)"
+        "--limit",
+        type=whole_number(0),
+        default=0,
+        metavar="N",
+        help="only the first N training images (default 0: all)",
     )
     parser.add_argument(
         "--device", default="", metavar="NAME", help="cpu, cuda, mps (default: cuda where there is one)"
     )
     parser.add_argument(
-        "--threads", type=whole(0), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
+        "--threads", type=whole_number(0), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
     )
     parser.add_argument(
         "--small", action="store_true", help="sizes and learning rates that suit scenes: a minute or two for each row"

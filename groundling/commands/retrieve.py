@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.commands.flag_types import listed, whole
+from groundling.commands import whole_number, whole_numbers
 from groundling.commands.score_table import add_bootstrap, ends, print_scores, resampled
 from groundling.errors import DataError, GroundlingError
 
@@ -49,16 +49,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", required=True, type=Path, metavar="DATA", help="data set")
     parser.add_argument("--regions", required=True, type=Path, metavar="STORE", help="its region store")
     parser.add_argument("--split", metavar="NAME", help="split to search (default: all images of the data)")
-    parser.add_argument("--limit", type=whole(1), default=0, metavar="N", help="only the first N images")
+    parser.add_argument("--limit", type=whole_number(1), default=0, metavar="N", help="only the first N images")
     parser.add_argument(
         "--ks",
-        type=listed(1),
+        type=whole_numbers(1),
         metavar="1,5,…",
         help="the k of R@k, of a captioner (default 1,5,10; a matcher tells these, which make its rsum)",
     )
     parser.add_argument(
         "--shortlist",
-        type=whole(1),
+        type=whole_number(1),
         default=0,
         metavar="K",
         help="score only K images for each caption: its own is lost where it is not among them, and is ranked among "
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--matcher", type=Path, metavar="RUN", help="rank by this matcher's score instead of log p")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument(
-        "--threads", type=whole(0), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
+        "--threads", type=whole_number(0), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
     )
     parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
     add_bootstrap(parser)

@@ -36,14 +36,14 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from groundling.commands.flag_types import whole
+    from groundling.commands import whole_number
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("data", metavar="DATA", help="a data set with boxes of phrases and their types")
     parser.add_argument("--regions", required=True, metavar="STORE", help="the regions of its images")
     parser.add_argument("--split", default="val", help="(default val)")
     parser.add_argument("--model", default="", metavar="RUN", help="a grounder that you trained (default: ours)")
-    parser.add_argument("--images", type=whole(1), metavar="N", help="only the first N images (default: all)")
+    parser.add_argument("--images", type=whole_number(1), metavar="N", help="only the first N images (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="of the foils (default 0)")
     parser.add_argument("--calibrate", action="store_true", help="fit the probability of an audit, and keep it")
     add_bootstrap(parser)

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from groundling.commands.flag_types import whole
+from groundling.commands import whole_number
 
 DESCRIPTION = """\
 Find images and boxes by what they show.
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("index", metavar="INDEX", help="folder that `groundling index` wrote")
     parser.add_argument("query", metavar="QUERY", help="what to look for, in words")
-    parser.add_argument("--top", type=whole(1), default=10, metavar="N", help="images (default 10)")
+    parser.add_argument("--top", type=whole_number(1), default=10, metavar="N", help="images (default 10)")
     parser.add_argument("--model", default="", metavar="RUN", help="the grounder of the index (default: ours)")
     parser.add_argument("--html", metavar="FILE", help="also write a page with the images and their boxes")
     parser.add_argument("--json", action="store_true", help="print JSON lines")

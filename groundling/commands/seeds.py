@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.commands.flag_types import listed
+from groundling.commands import whole_numbers
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("words", nargs="+", metavar="train ...", help="the command to repeat, after --")
     parser.add_argument("--out", required=True, type=Path, metavar="OUT", help="folder of the runs")
-    parser.add_argument("--seeds", type=listed(0), default=[0, 1, 2], metavar="0,1,…", help="seeds (default 0,1,2)")
+    parser.add_argument(
+        "--seeds", type=whole_numbers(0), default=[0, 1, 2], metavar="0,1,…", help="seeds (default 0,1,2)"
+    )
     parser.add_argument("--split", default="test", metavar="NAME", help="split to caption and score (default test)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.commands.flag_types import whole
+from groundling.commands import whole_number
 
 if TYPE_CHECKING:
     from groundling.serve.settings import Settings
@@ -52,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--reviews", type=Path, metavar="FILE", help="keeps every decision (default: LABELS/review.jsonl)"
     )
-    group.add_argument("--review-limit", type=whole(1), default=1000, metavar="N", help="labels to review (1000)")
+    group.add_argument(
+        "--review-limit", type=whole_number(1), default=1000, metavar="N", help="labels to review (1000)"
+    )
     group.add_argument("--index", type=Path, metavar="INDEX", help="folder that `groundling index` wrote, to search in")
     group = parser.add_argument_group("limits")
     group.add_argument("--max-mb", type=int, default=20, metavar="N", help="of one request (20)")

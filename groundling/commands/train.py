@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groundling.commands.flag_types import Renamed
+from groundling.commands import Renamed
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:

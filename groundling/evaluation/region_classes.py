@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from groundling.errors import GroundlingError
-from groundling.models.encoders import GroundingAware
+from groundling.models.layers import GroundingAware
 from groundling.recipes import Model, recipe_name
 from groundling.regions.store import Store
 from groundling.tensors import Regions

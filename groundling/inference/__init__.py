@@ -1,8 +1,8 @@
 """What users call: a captioner that points, a grounder of phrases, and how to load them."""
 
+from groundling.decoding import GREEDY, BeamSearch, DecodingSettings, Sampling
 from groundling.inference.captioner import GROUNDER_WEIGHT, GroundedCaptioner, load
 from groundling.inference.grounder import GroundedPhrase, PhraseGrounder, load_grounder
-from groundling.inference.settings import GREEDY, BeamSearch, DecodingSettings, Sampling
 
 __all__ = [
     "GREEDY",

@@ -12,12 +12,12 @@ from typing import overload
 import torch
 
 from groundling import recipes
+from groundling.decoding import GREEDY, DecodingSettings
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs, links
 from groundling.inference.inputs import Images, Item, OneImage
 from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, model_folder, source_of
 from groundling.inference.reranker import Reranker, load_reranker
-from groundling.inference.settings import GREEDY, DecodingSettings
 from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
 from groundling.tensors import Regions, RegionSource

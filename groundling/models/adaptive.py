@@ -17,10 +17,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from groundling.models.attention import masked_softmax
-from groundling.models.encoders import embedding
+from groundling.models.layers import embedding, log_softmax, masked_softmax, scores
 from groundling.models.neuraltalk import whole_image
-from groundling.models.packed import Packing, Unrolled, log_likelihood, log_softmax, scores
+from groundling.models.packed import Packing, Unrolled, log_likelihood
 from groundling.models.updown import cell
 from groundling.tensors import Decoding, EncodedImage, Glimpse, Regions
 from groundling.types import PAD

@@ -17,8 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from groundling.models.scan import is_word
-from groundling.models.standard import Standard
+from groundling.models.layers import Standard, is_word
 from groundling.tensors import Batch, Regions
 from groundling.types import PAD
 

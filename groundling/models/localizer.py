@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from groundling.models.attention import first, masked_softmax
+from groundling.models.layers import first, masked_softmax
 from groundling.tensors import EncodedImage
 
 

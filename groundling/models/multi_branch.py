@@ -39,8 +39,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from groundling.models.attention import Additive, masked_softmax
-from groundling.models.packed import Packing, Unrolled, log_softmax, scores
+from groundling.models.layers import Additive, log_softmax, masked_softmax, scores
+from groundling.models.packed import Packing, Unrolled
 from groundling.models.updown import Cells, Gates, State, TwoLayerLSTM, attention_lstm, initial_state, language_lstm
 from groundling.tensors import Decoding, EncodedImage, Glimpse, without_special
 from groundling.types import EOS, PAD, UNK

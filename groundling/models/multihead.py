@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from groundling.models.attention import masked_softmax
+from groundling.models.layers import masked_softmax
 from groundling.tensors import EncodedImage
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from groundling.models.packed import Packing, Unrolled, log_likelihood, log_softmax, scores
+from groundling.models.layers import log_softmax, scores
+from groundling.models.packed import Packing, Unrolled, log_likelihood
 from groundling.models.updown import cell
 from groundling.tensors import Decoding, EncodedImage, Glimpse, Regions
 from groundling.types import PAD

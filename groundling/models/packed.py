@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-
-from groundling.tensors import without_special
 
 
 @dataclass(frozen=True)
@@ -96,16 +93,6 @@ class _WeightAtTheEnd(Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, None]:
         x = torch.cat(ctx.inputs).to(grad.dtype)
         return grad, grad.t() @ x if ctx.needs_input_grad[1] else None, None
-
-
-def scores(layer: nn.Linear, h: Tensor, mask_special: bool) -> Tensor:
-    """Logits (..., V); `mask_special`: PAD, BOS and UNK have no part in the softmax and learn nothing."""
-    return F.linear(h, layer.weight, without_special(layer.bias, -1e4) if mask_special else layer.bias)
-
-
-def log_softmax(logits: Tensor) -> Tensor:
-    """In float32 at least."""
-    return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
 def log_likelihood(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

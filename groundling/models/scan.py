@@ -22,9 +22,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from groundling.errors import GroundlingError
 from groundling.models.cross_attention import STEEPEST, attention, score_all, score_pairs
-from groundling.models.standard import Standard
+from groundling.models.layers import Standard, is_word
 from groundling.tensors import Batch, Regions
-from groundling.types import EOS, PAD
+from groundling.types import PAD
 
 
 class Scan(nn.Module):
@@ -112,11 +112,6 @@ class Scan(nn.Module):
         """S (B, N) of all images and captions; 0 where no word counts."""
         counts = self.counted(words, nouns)
         return score_all(self.see(regions), self.read(words, counts), counts, self.temperature)
-
-
-def is_word(words: Tensor) -> Tensor:
-    """(N, T) bool: what comes before the first EOS or PAD."""
-    return ((words == EOS) | (words == PAD)).cumsum(1) == 0
 
 
 def _unit(x: Tensor) -> Tensor:

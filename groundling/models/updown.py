@@ -18,7 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from groundling.models.packed import Packing, Unrolled, log_likelihood, log_softmax, scores
+from groundling.models.layers import log_softmax, scores
+from groundling.models.packed import Packing, Unrolled, log_likelihood
 from groundling.tensors import Attention, Decoding, EncodedImage, Glimpse, Regions
 from groundling.types import PAD
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from groundling.models.attention import Additive
-from groundling.models.encoders import GroundingAware, Plain
+from groundling.models.layers import Additive, GroundingAware, Plain
 from groundling.models.updown import UpDown
 from groundling.recipes._parts import CaptionerParts, UpDownParts
 from groundling.recipes._settings import AwareSize, UpDownSize

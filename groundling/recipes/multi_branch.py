@@ -34,7 +34,7 @@ from functools import partial
 
 import torch
 
-from groundling.models.attention import Additive
+from groundling.models.layers import Additive
 from groundling.models.multi_branch import MultiBranch as Captioner
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.recipes import BranchTraining, Count, ModelRecipe, TrainingContext

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import torch
 
-from groundling.models.encoders import GroundingAware
+from groundling.models.layers import GroundingAware
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.objectives.region_classes import region_cross_entropy
 from groundling.recipes import AwareSize, BoxSupervision, ModelRecipe, PlateauTraining, TrainingContext

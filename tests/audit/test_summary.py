@@ -10,7 +10,7 @@ import pytest
 
 from groundling.audit import page, stream
 from groundling.audit.summary import compared, summarise, wilson
-from groundling.commands.lines import mend
+from groundling.commands.outputs import mend
 from groundling.errors import DataError
 
 

@@ -12,7 +12,7 @@ from full_disk import largest_file
 from PIL import Image
 
 from groundling.cli import main
-from groundling.commands.lines import appending, line, unfinished
+from groundling.commands.outputs import appending, line, unfinished
 from groundling.errors import DataError, GroundlingError
 from groundling.files import locked
 
@@ -69,7 +69,7 @@ def test_nothing_is_left_of_a_call_that_made_no_line(tmp_path: Path) -> None:
 
 
 def test_a_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:
-    code = "import sys; from pathlib import Path; from groundling.commands.lines import unfinished\n"
+    code = "import sys; from pathlib import Path; from groundling.commands.outputs import unfinished\n"
     code += "with unfinished(Path(sys.argv[1]), {}): print('in', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path / "o")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

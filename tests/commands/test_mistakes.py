@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from groundling.cli import main
-from groundling.commands.mistakes import did_you_mean
+from groundling.commands import did_you_mean
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch
 from tiny import regions, updown
 from torch import Tensor
 
-from groundling.models.attention import Additive, masked_softmax
+from groundling.models.layers import Additive, masked_softmax
 from groundling.tensors import EncodedImage
 
 

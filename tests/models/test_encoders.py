@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny import regions
 
-from groundling.models.encoders import GroundingAware, Plain, locations
+from groundling.models.layers import GroundingAware, Plain, locations
 from groundling.tensors import Regions
 
 

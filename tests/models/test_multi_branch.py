@@ -12,8 +12,7 @@ from torch import Tensor
 
 from groundling import decoding
 from groundling.inference import links
-from groundling.models.attention import Additive
-from groundling.models.encoders import GroundingAware, Plain
+from groundling.models.layers import Additive, GroundingAware, Plain
 from groundling.models.multi_branch import MultiBranch, majority_vote, remaining_regions, vote_on_target
 from groundling.models.updown import UpDown
 from groundling.tensors import Decoding, EncodedImage, Regions

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny import DIM, HIDDEN, VOCAB, regions
 
-from groundling.models.encoders import Plain
+from groundling.models.layers import Plain
 from groundling.models.multihead import MultiHead
 from groundling.models.updown import UpDown
 from groundling.tensors import EncodedImage

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from groundling.errors import GroundlingError
-from groundling.models.scan import Scan, is_word
+from groundling.models.layers import is_word
+from groundling.models.scan import Scan
 from groundling.tensors import Batch, Regions
 from groundling.text.vocab import SPECIAL, Vocabulary
 from groundling.types import BOS, EOS, PAD, UNK

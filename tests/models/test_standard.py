@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from groundling.models.layers import Standard
 from groundling.models.scan import Scan
-from groundling.models.standard import Standard
 from groundling.tensors import Regions
 
 

@@ -10,8 +10,7 @@ from tiny import DIM, HIDDEN, VOCAB, regions, updown
 from torch import Tensor
 
 from groundling import decoding
-from groundling.models.attention import Additive
-from groundling.models.encoders import GroundingAware, Plain
+from groundling.models.layers import Additive, GroundingAware, Plain
 from groundling.models.packed import Packing, Unrolled, log_likelihood
 from groundling.models.updown import UpDown, cell
 from groundling.tensors import Decoding, EncodedImage, Regions
