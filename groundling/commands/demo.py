@@ -1,29 +1,49 @@
-"""The whole path on drawn scenes: data, regions, training, captions, scores, a page; on it a few real photos too."""
+"""The whole path: real photos with the weights of this package, then data, training and scores on drawn scenes."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 SMALL = {"hidden": 128, "embed": 128, "attention": 128, "dropout": 0.1, "lr": 3e-3, "decay-every": 6, "min-count": 2}
 
-PHOTOS = {  # of scikit-image, inside its wheel -> whose they are, as its documentation says
-    "astronaut.png": "NASA, public domain",
-    "camera.png": "Lav Varshney, CC0",
-    "chelsea.png": "Stefan van der Walt, CC0",
-    "coffee.png": "Rachel Michetti, CC0",
-    "rocket.jpg": "SpaceX, public domain",
-}
+
+@dataclass(frozen=True)
+class Photo:
+    """A photo inside the wheel of a package, whose it is as that package says, and a sentence to audit."""
+
+    file: str
+    whose: str
+    sentence: str  # about half of them name a thing that is not in the photo
+
+
+PHOTOS = (
+    Photo("skimage/data/astronaut.png", "NASA, public domain", "a smiling woman in an orange suit"),
+    Photo("skimage/data/camera.png", "Lav Varshney, CC0", "a man with a camera on a field"),
+    Photo("skimage/data/chelsea.png", "Stefan van der Walt, CC0", "a cat beside a surfboard"),
+    Photo("skimage/data/clock_motion.png", "Stefan van der Walt, public domain", "a clock and a brown horse"),
+    Photo("skimage/data/coffee.png", "Rachel Michetti, CC0", "a cup of coffee with a spoon on a table"),
+    Photo("skimage/data/coins.png", "Brooklyn Museum, no known restrictions", "old coins beside a pizza"),
+    Photo("skimage/data/grass.png", "Linolafett, CC0", "a giraffe in the grass"),
+    Photo("skimage/data/moon.png", "NASA, public domain", "a crater on the moon"),
+    Photo("skimage/data/motorcycle_left.png", "Middlebury stereo data 2014", "a motorcycle in a garage"),
+    Photo("skimage/data/rocket.jpg", "SpaceX, public domain", "a rocket and two children"),
+    Photo("sklearn/datasets/images/china.jpg", "danielbuechele, CC BY 2.0", "a temple below a blue sky"),
+    Photo("sklearn/datasets/images/flower.jpg", "vultilion, CC BY 2.0", "a flower in front of a bus"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "The whole path on drawn scenes: data, regions, training, captions, scores, a page. On the page are also a\n"
-        "few real photos, of scikit-image, as the weights of this package caption them, where both are installed.\n\n"
+        "The whole path in minutes. First the weights of this package caption a dozen real photos, ground a sentence\n"
+        "in one of them and audit a sentence about each (about half of which name a thing that is not there), and a\n"
+        "page is written. Then scenes are drawn, a captioner is trained on them and scored, and the page gets its\n"
+        "captions too. The photos come with scikit-image and scikit-learn: pip install 'groundling[demo]'.\n\n"
         "Every step is a command of its own, printed before it runs, so that this is also a tutorial. What is done\n"
         "already is not done again: a demo that was stopped goes on."
     )
@@ -33,77 +53,112 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from groundling.commands import call
-
     folder: Path = args.folder
-    page = folder / "page.html"
-    found, missing = photos()
-    all_steps = steps(folder, args.images, args.epochs, found)
-    for number, step in enumerate(all_steps, start=1):
-        if step[0] == "scenes" and _drawn(folder / "scenes", args.images):
-            continue
-        print(f"\n[{number}/{len(all_steps)}] groundling {shlex.join(step)}", flush=True)
-        if code := call(step):
-            return code
+    missing = lay_out(folder)
+    first = [] if missing else photo_steps(folder)
+    then = scene_steps(folder, args.images, args.epochs, with_photos=not missing)
     if missing:
-        print(f"\nReal photos were left out: {missing}.")
-    print(f"\nOpen {page.resolve()} in a browser.")
+        print(f"Real photos are left out: {missing}.")
+    elif code := _call(first, 1, len(first) + len(then)):
+        return code
+    else:
+        _open(folder, "it has the photos; drawn scenes will be added in some minutes")
+    if _drawn(folder / "scenes", args.images):
+        then = then[1:]
+    if code := _call(then, len(first) + 1, len(first) + len(then)):
+        return code
+    _open(folder, "all is on it")
     return 0
 
 
-def photos() -> tuple[list[Path], str]:
-    """The real photos, and, where they cannot be captioned here, what is missing instead."""
+def _call(steps: Sequence[Sequence[str]], number: int, count: int) -> int:
+    """Run commands one after the other; the code of the first that fails, or 0."""
+    from groundling.commands import call
+
+    for at, step in enumerate(steps, start=number):
+        print(f"\n[{at}/{count}] groundling {shlex.join(step)}", flush=True)
+        if code := call(step):
+            return code
+    return 0
+
+
+def _open(folder: Path, what: str) -> None:
+    audit = folder / "audit.html"
+    print(f"\nOpen {(folder / 'page.html').resolve()} in a browser: {what}.", flush=True)
+    if audit.exists():
+        print(f"The audit is in {audit.resolve()}.", flush=True)
+
+
+# ---------------------------------------------------------------- real photos
+
+
+def lay_out(folder: Path) -> str:
+    """Copy the photos to FOLDER/photos, with credits, and the sentences to FOLDER/captions.tsv; what is missing."""
     from groundling import inference
     from groundling.errors import GroundlingError
 
-    package = find_spec("skimage")
-    if package is None:
-        return [], "scikit-image is not installed; run: pip install 'groundling[demo]'"
+    found = {photo: path for photo in PHOTOS if (path := _path(photo))}
+    if not found:
+        return "scikit-image is not installed; run: pip install 'groundling[demo]'"
     try:
         _ = inference.load().source
     except GroundlingError as error:
-        return [], str(error)
-    places = [Path(folder) / "data" / name for folder in package.submodule_search_locations or () for name in PHOTOS]
-    return [place for place in places if place.exists()], ""
+        return str(error)
+    photos = folder / "photos"
+    photos.mkdir(parents=True, exist_ok=True)
+    for path in found.values():
+        shutil.copyfile(path, photos / path.name)
+    (photos / "CREDITS.txt").write_text(_credits(found), encoding="utf-8")
+    rows = [f"{path.name}\t{photo.sentence}\n" for photo, path in found.items()]
+    (folder / "captions.tsv").write_text("".join(rows), encoding="utf-8")
+    return ""
 
 
-def steps(folder: Path, images: int, epochs: int, photos: Sequence[Path] = ()) -> list[list[str]]:
-    """The commands of the demo, each as its words."""
+def _path(photo: Photo) -> Path | None:
+    """The file in its package, which is not imported; None where that is not installed."""
+    package, _, rest = photo.file.partition("/")
+    spec = find_spec(package)
+    places = [Path(folder) / rest for folder in (spec and spec.submodule_search_locations) or ()]
+    return next((place for place in places if place.exists()), None)
+
+
+def _credits(photos: Iterable[Photo]) -> str:
+    whose = "; ".join(f"{Path(photo.file).stem}: {photo.whose}" for photo in photos)
+    return f"Photos of scikit-image and scikit-learn ({whose}), captioned by the weights of this package.\n"
+
+
+def photo_steps(folder: Path) -> list[list[str]]:
+    """The commands that caption, ground and audit the photos, each as its words."""
+    names = ("photos", "photos.jsonl", "captions.tsv", "audit.jsonl", "audit.html", "page.html", "grounded.png")
+    photos, captions, sentences, audit, audited, page, grounded = (str(folder / name) for name in names)
+    one = next(photo for photo in PHOTOS if photo.file.endswith("coffee.png"))
+    return [
+        ["caption", photos, "--beam", "3", "--attention", "--out", captions],
+        ["report", captions, "-o", page, "--note", f"@{photos}/CREDITS.txt"],
+        ["ground", f"{photos}/coffee.png", one.sentence, "--png", grounded],
+        ["audit", sentences, "--images", photos, "-o", audit, "--html", audited],
+    ]
+
+
+# ---------------------------------------------------------------- drawn scenes
+
+
+def scene_steps(folder: Path, images: int, epochs: int, with_photos: bool) -> list[list[str]]:
+    """The commands that draw scenes, train on them and judge the result, each as its words."""
     names = ("scenes", "regions", "model", "test.jsonl", "page.html", "photos.jsonl")
-    scenes, regions, model, captions, page, real = (str(folder / name) for name in names)
-    test = ["--data", scenes, "--split", "test"]
+    scenes, regions, model, captions, page, photos = (str(folder / name) for name in names)
+    split, made = ["--split", "test"], ["--regions", regions, "--model", model]
     small = [word for field, value in {"epochs": epochs, **SMALL}.items() for word in (f"--{field}", str(value))]
+    also = ["--also", photos, "--note", f"@{folder / 'photos'}/CREDITS.txt"] if with_photos else []
     return [
         ["scenes", scenes, "--images", str(images)],
         ["regions", "extract", scenes, "--source", "scenes", "--out", regions],
         ["doctor", scenes, "--regions", regions],
         ["train", "updown", "--data", scenes, "--regions", regions, "--out", model, *small],
-        [
-            "caption",
-            scenes,
-            "--split",
-            "test",
-            "--regions",
-            regions,
-            "--model",
-            model,
-            "--attention",
-            "--out",
-            captions,
-        ],
-        ["score", captions, *test],
-        *([["caption", *map(str, photos), "--beam", "3", "--attention", "--out", real]] if photos else []),
-        ["report", captions, *test, "-o", page, "--title", "What the captions point at", *_also(real, photos)],
+        ["caption", scenes, *split, *made, "--attention", "--out", captions],
+        ["score", captions, "--data", scenes, *split],
+        ["report", captions, "--data", scenes, *split, "-o", page, *also],
     ]
-
-
-def _also(captions: str, photos: Sequence[Path]) -> list[str]:
-    """On the page first: the photos, with their licences."""
-    if not photos:
-        return []
-    whose = "; ".join(f"{photo.stem}: {PHOTOS[photo.name]}" for photo in photos)
-    note = f"First photos of scikit-image ({whose}), captioned by the weights of this package; then scenes."
-    return ["--also", captions, "--note", note]
 
 
 def _drawn(scenes: Path, images: int) -> bool:

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, help="only the first so many images")
     parser.add_argument("--side", type=int, default=400, help="longest side of the embedded pictures (default 400)")
     parser.add_argument("--title", help="heading of the page")
-    parser.add_argument("--note", default="", metavar="TEXT", help="a line below it")
+    parser.add_argument("--note", default="", metavar="TEXT", help="a line below it; @FILE: what that file holds")
     parser.add_argument("--also", metavar="CAPTIONS", help="captions of other pictures, shown first and not judged")
 
 
@@ -56,9 +56,16 @@ def run(args: argparse.Namespace) -> int:
     judged = _judged(systems, args)
     if args.also:
         systems[0] = {said.id: said for said in read_captions(args.also)} | systems[0]
-    look = {"title": args.title, "note": args.note, "side": args.side, "limit": args.limit}
-    left_out = page(out, names, systems, judged, **look)
+    options = {"title": args.title, "note": _note(args.note), "side": args.side, "limit": args.limit}
+    left_out = page(out, names, systems, judged, **options)
     return 1 if left_out and not args.skip_bad else 0
+
+
+def _note(text: str) -> str:
+    """The text, or what the file after @ holds."""
+    from groundling.files import read_text
+
+    return read_text(Path(text[1:])) if text.startswith("@") else text
 
 
 def page(

@@ -78,6 +78,10 @@ def photos_with_captions(place: Path) -> None:
     shutil.copy(place / "photo.jpg", place / "photos/dog.jpg")
     (place / "captions.tsv").write_text("dog.jpg\ta dog on the grass\n")
     (place / "photos.csv").write_text("image,caption\nphotos/dog.jpg,a dog on the grass\n")
+    (place / "demo/photos").mkdir(parents=True)  # as `make demo` lays them out
+    Image.open(place / "photo.jpg").save(place / "demo/photos/coffee.png")
+    (place / "demo/photos/CREDITS.txt").write_text("drawn for a test")
+    (place / "demo/captions.tsv").write_text("coffee.png\ta cup of coffee\n")
 
 
 def files_of_evaluators(place: Path) -> None:
