@@ -13,7 +13,7 @@ from groundling.cli import main
 from groundling.errors import GroundlingError
 from groundling.papers import tables
 from groundling.papers.reproduce import COMMAND, Bench
-from groundling.papers.tables import SPICE, Job, Row, Table
+from groundling.papers.tables import SPICE, Job, Row, Table, Value
 from groundling.papers.tables.small import SMALL
 from groundling.recipes import RECIPES, _config, load, recipe_class
 from groundling.training.interrupt import Stopped
@@ -342,3 +342,17 @@ def test_a_config_that_is_called_as_a_recipe_is_not_of_that_recipe(tmp_path: Pat
     bench = Bench(tmp_path, tmp_path, tmp_path, {"distill": 0.5, "distill.epochs": 2})
     assert bench.settings(Job("x", "distill"), 0) == {"epochs": 2}
     assert bench.settings(Job("x", "two_branch"), 0) == {"distill": 0.5}
+
+
+@pytest.mark.parametrize("config", [{}, SMALL], ids=["the paper's sizes", "small"])
+def test_rows_of_several_heads_learn_as_many_epochs_as_those_of_several_branches(
+    config: dict[str, Value], tmp_path: Path
+) -> None:
+    heads = tables.table("distributed-heads")
+    bench = Bench(tmp_path, tmp_path, tmp_path, config)
+    epochs = {
+        job.name: recipe_class(job.recipe)(**bench.settings(job, 0)).epochs
+        for job in heads.order(heads.rows)
+        if job.name != "alone"
+    }
+    assert len(epochs) == len(heads.rows) and len(set(epochs.values())) == 1
