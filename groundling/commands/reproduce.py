@@ -89,7 +89,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--threads", type=whole_number(0), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
     )
     parser.add_argument(
-        "--small", action="store_true", help="sizes and learning rates that suit scenes: half a minute or a minute for each row"
+        "--small",
+        action="store_true",
+        help="sizes and learning rates that suit scenes: half a minute or a minute for each row",
     )
     parser.add_argument(
         "--set",

@@ -149,6 +149,9 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="a trained model to begin with: its words, and all weights that fit; a finish, as scst is, needs one",
     )
+    group.add_argument(
+        "--new-words", action="store_true", help="with --start: learn the words of DATA that the model lacks, too"
+    )
     group.add_argument("--restart", action="store_true", help="forget the run that is there and begin anew")
     group.add_argument("--train-split", default="train", metavar="NAME", help="split to learn from (default train)")
     group.add_argument(
@@ -220,6 +223,7 @@ def _train_alone(args: argparse.Namespace, recipe: Recipe, device: torch.device,
         store,
         args.out,
         start=args.start,
+        new_words=args.new_words,
         seed=args.seed,
         device=device,
         save_seconds=args.save_seconds,

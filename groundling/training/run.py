@@ -32,6 +32,7 @@ from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
 from groundling.training.checkpoint import State, read
 from groundling.training.determinism import seed_everything
+from groundling.training.extend import extended
 from groundling.training.fit import Run, fit
 from groundling.training.parallel import rank, world
 from groundling.training.stages import Parts
@@ -50,6 +51,7 @@ def train(
     out: Path,
     *,
     start: Path | None = None,
+    new_words: bool = False,
     model: Model | None = None,
     seed: int = 0,
     device: torch.device | None = None,
@@ -57,13 +59,13 @@ def train(
 ) -> State:
     """Train `recipe` on `examples`, scoring it on `held_out` after each epoch; a run in `out` is resumed.
 
-    `start`: the run of a trained model to begin with, see `begin`; `model`: this one as it is,
-    made of that run. The best model is left in `out` for `recipes.load`.
+    `start`: the run of a trained model to begin with, and `new_words`: also with the words of `examples` that it lacks,
+    see `begin`; `model`: this one as it is, made of that run. The best model is left in `out` for `recipes.load`.
     Inside `train.distributed.processes` all of them take part.
     """
     device = device or torch.device("cpu")
     seed_everything(seed)
-    model = begin(recipe, examples, store, start) if model is None else model
+    model = begin(recipe, examples, store, start, new_words) if model is None else model
     trained = None if builds_model(recipe) else model
     context = TrainingContext(
         examples,
@@ -116,11 +118,12 @@ def train(
     return fit(recipe.stages(context), taught, loader, run, evaluate=evaluate, keep=keep, recall=recall)
 
 
-def begin(recipe: Recipe, examples: Dataset, store: Store, start: Path | None) -> Model:
+def begin(recipe: Recipe, examples: Dataset, store: Store, start: Path | None, new_words: bool = False) -> Model:
     """The model before its first step: fresh weights, or as far as they fit those of the run `start`.
 
     A finish takes over the whole model, a captioner; any other recipe its words, and the parts whose names and shapes
-    are the same.
+    are the same. With `new_words` every weight is kept, and the words of `examples` that occur
+    `min_count` times or more are learned too.
     """
     origin = None if start is None else load(start)
     if origin is not None:
@@ -130,9 +133,11 @@ def begin(recipe: Recipe, examples: Dataset, store: Store, start: Path | None) -
             raise GroundlingError(f"{recipe_name(recipe)} goes on with a trained model: name its run with --start")
         _ = origin.captioner  # or it says that it makes no captions
         return replace(origin, fine_tuning=(*origin.fine_tuning, recipe), scores=())
-    captions = (caption for e in examples for caption in e.captions)
+    captions = [caption for e in examples for caption in e.captions]
+    if new_words and origin is not None:
+        origin = extended(origin, captions, recipe.min_count)
     vocab = Vocabulary.of(captions, recipe.min_count) if origin is None else origin.vocab
-    classes = groundable_words(examples)
+    classes = origin.groundable if new_words and origin is not None else groundable_words(examples)
     parts = recipe.parts(vocab, store.layout, classes)
     if origin is not None:
         _take_over(parts, origin.parts, f"{start}")

@@ -205,3 +205,18 @@ def test_two_do_not_train_into_one_folder(data: Path, tmp_path: Path, capsys: py
         assert main(words(data, tmp_path)) == 2
     assert f"another process ({os.getpid()}" in capsys.readouterr().err
     assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_a_model_goes_on_with_the_words_that_it_lacked_and_keeps_its_weights(data: Path, tmp_path: Path) -> None:
+    """At a learning rate near 0 the first words are embedded as before; without --new-words they are all that it has."""
+    few = ("--min-count", "8")  # the colours are rarer
+    assert main(words(data, tmp_path / "few", *few)) == 0
+    start = ("--start", str(tmp_path / "few"), "--lr", "1e-12")
+    assert main(words(data, tmp_path / "same", *start)) == 0
+    assert main(words(data, tmp_path / "more", *start, "--new-words")) == 0
+    before, same, more = (load(tmp_path / name) for name in ("few", "same", "more"))
+    known = len(before.vocab)
+    assert same.vocab == before.vocab
+    assert more.vocab.words[:known] == before.vocab.words and len(more.vocab) > known
+    rows = [model.parts.get_submodule("captioner.embed").state_dict() for model in (before, more)]
+    torch.testing.assert_close(rows[1]["weight"][:known], rows[0]["weight"], atol=1e-6, rtol=0)

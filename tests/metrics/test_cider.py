@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundling.errors import DataError
+from groundling.errors import DataError, GroundlingError
 from groundling.metrics.cider import DocumentFrequency, cider, cider_d
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -146,7 +146,7 @@ def test_document_frequencies_come_back_from_disk(tmp_path: Path, corpus_df: Doc
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nowhere"):
+    with pytest.raises(GroundlingError, match="nowhere"):
         DocumentFrequency.of([[["a"]]]).save(tmp_path / "nowhere" / "df")
 
 

@@ -40,9 +40,7 @@ JOBS = (
         Job(f"k{k}-all", "multi_branch", {"branches": k, "warmup_epochs": 0, "eliminate": False}, start="alone")
         for k in (2, 3, 4, 5)
     ),
-    *(
-        Job(f"heads{n}", "multihead", {"heads": n, "attention": 480}, start="alone", defaults=AS_LONG) for n in HEADS
-    ),
+    *(Job(f"heads{n}", "multihead", {"heads": n, "attention": 480}, start="alone", defaults=AS_LONG) for n in HEADS),
 )
 IMAGES = "Flickr30k Entities test, Faster R-CNN of Visual Genome"
 
