@@ -208,7 +208,7 @@ def test_two_do_not_train_into_one_folder(data: Path, tmp_path: Path, capsys: py
 
 
 def test_a_model_goes_on_with_the_words_that_it_lacked_and_keeps_its_weights(data: Path, tmp_path: Path) -> None:
-    """At a learning rate near 0 the first words are embedded as before; without --new-words they are all that it has."""
+    """At a learning rate near 0 known words keep their rows; without --new-words there are no others."""
     few = ("--min-count", "8")  # the colours are rarer
     assert main(words(data, tmp_path / "few", *few)) == 0
     start = ("--start", str(tmp_path / "few"), "--lr", "1e-12")
