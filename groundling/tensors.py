@@ -7,8 +7,9 @@ Boxes are xyxy in pixels. A video is an image whose regions carry frame numbers.
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -234,6 +235,14 @@ class Decoding:
 def without_special(x: Tensor, never: float = -math.inf) -> Tensor:
     """A copy of what words score, (..., V), with `never` for PAD, BOS and UNK."""
     return x.index_fill(-1, torch.tensor((PAD, BOS, UNK), device=x.device), never)
+
+
+def digest(weights: Mapping[str, Tensor]) -> str:
+    """Which weights these are: the beginning of a hash of all of them."""
+    hashed = hashlib.sha256()
+    for name, weight in sorted(weights.items()):
+        hashed.update(name.encode() + weight.cpu().numpy().tobytes())
+    return hashed.hexdigest()[:12]
 
 
 # ---------------------------------------------------------------- calling conventions

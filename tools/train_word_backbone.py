@@ -13,7 +13,7 @@
    each divided by the square root of its deviation.
 4. Average precision of the words on validation images, printed.
 
-Put the file into groundling/regions/sources/ and its SHA-256, which is printed, into _word_backbone.py.
+Put the file into groundling/regions/sources/ and its SHA-256, which is printed, into _features.py.
 """
 
 from __future__ import annotations
@@ -41,10 +41,8 @@ from torch import Tensor, nn
 
 from groundling.data.dataset import load
 from groundling.images import open_image
-from groundling.regions.sources import _backbone, _ssd
-from groundling.regions.sources._features import box_means
-from groundling.regions.sources._proposals import propose, search
-from groundling.regions.sources._word_backbone import CELLS
+from groundling.regions.sources._features import CELLS, Backbone, box_means, load_backbone, pixels
+from groundling.regions.sources._proposals import Detector, propose, search
 from groundling.regions.sources.photos import SEARCH_SIDE, WORKING_SIDE
 from groundling.types import Example
 
@@ -114,12 +112,12 @@ def noisy_or_loss(absence: Tensor, true: Tensor) -> Tensor:
     return (absence * (1 - true) - there * true).sum(1).mean()
 
 
-def early(network: _backbone.Backbone, pixels: Tensor) -> Tensor:
+def early(network: Backbone, pixels: Tensor) -> Tensor:
     x = F.relu6(network.stem(pixels.contiguous(memory_format=torch.channels_last)))
     return network.blocks[:FROZEN](x)
 
 
-def late(network: _backbone.Backbone, x: Tensor) -> Tensor:
+def late(network: Backbone, x: Tensor) -> Tensor:
     return F.relu6(network.head(network.blocks[FROZEN:](x)))
 
 
@@ -142,14 +140,14 @@ class Photos:
 def produce(queue: Any, photos: Photos, seen: int) -> None:
     """Batches of photos of one shape, through the frozen stages, mirrored at random."""
     torch.set_num_threads(1)
-    network, draw = _backbone.load(), np.random.default_rng([photos.seed, seen, 1])
+    network, draw = load_backbone(), np.random.default_rng([photos.seed, seen, 1])
     waiting: dict[tuple[int, ...], list[tuple[str, Tensor]]] = defaultdict(list)
     with torch.no_grad():
         for id in photos.after(seen):
             image = open_image(photos.paths[id])
             if draw.random() < 0.5:
                 image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-            x = early(network, _backbone.pixels(image, LONG_SIDE))
+            x = early(network, pixels(image, LONG_SIDE))
             alike = waiting[tuple(x.shape)]
             alike.append((id, x))
             if len(alike) == BATCH:
@@ -158,10 +156,10 @@ def produce(queue: Any, photos: Photos, seen: int) -> None:
     queue.put(None)
 
 
-def train(photos: Photos, true: Truth, words: Sequence[str], work: Path) -> tuple[_backbone.Backbone, Words]:
+def train(photos: Photos, true: Truth, words: Sequence[str], work: Path) -> tuple[Backbone, Words]:
     torch.manual_seed(photos.seed)
     shares = torch.bincount(torch.tensor([w for row in true.values() for w in row]), minlength=len(words)) / len(true)
-    network, head = _backbone.load(), Words(shares)
+    network, head = load_backbone(), Words(shares)
     trained = [*network.blocks[FROZEN:].parameters(), *network.head.parameters()]
     for weight in trained:
         weight.requires_grad_(True)
@@ -233,18 +231,16 @@ def resume(work: Path, network: nn.Module, head: nn.Module, optimizer: Any) -> t
 # ---------------------------------------------------------------- projections, precision
 
 
-def region_features(
-    network: _backbone.Backbone, paths: Sequence[str]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def region_features(network: Backbone, paths: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """(N, 1280), (N, 1152): of the regions of photos, by the network and by the detector."""
-    detector, seen, detected = _ssd.Detector(), [], []
+    detector, seen, detected = Detector(), [], []
     with torch.inference_mode():
         for path in paths:
             image = open_image(path)
             rgb = np.asarray(image)
             found = detector(rgb)
             boxes = propose(found, search(rgb, SEARCH_SIDE), 50)
-            seen.append(box_means(network(_backbone.pixels(image, WORKING_SIDE))[0].numpy(), boxes))
+            seen.append(box_means(network(pixels(image, WORKING_SIDE))[0].numpy(), boxes))
             detected.append(np.concatenate([box_means(x, boxes) for x in found.maps], axis=1))
     return np.concatenate(seen), np.concatenate(detected)
 
@@ -258,14 +254,14 @@ def projection(features: NDArray[np.float32], size: int) -> tuple[Tensor, Tensor
     return mean.float(), (matrix / ((x - mean) @ matrix).std()).float()
 
 
-def average_precision(network: _backbone.Backbone, head: Words, paths: dict[str, str], true: Truth, side: int) -> float:
+def average_precision(network: Backbone, head: Words, paths: dict[str, str], true: Truth, side: int) -> float:
     """Mean over the words that at least five of these images have."""
     y = np.zeros((len(paths), head.linear.out_features), bool)
     scores = np.zeros(y.shape, np.float32)
     with torch.inference_mode():
         for row, (id, path) in enumerate(paths.items()):
             y[row, true[id]] = True
-            scores[row] = head(network(_backbone.pixels(open_image(path), side)))[0].numpy()
+            scores[row] = head(network(pixels(open_image(path), side)))[0].numpy()
     found = []
     for w in np.flatnonzero(y.sum(0) >= 5):
         hit = y[np.argsort(-scores[:, w], kind="stable"), w]

@@ -158,13 +158,13 @@ def _decoding(args: argparse.Namespace) -> DecodingSettings:
 
 
 def _captioner(args: argparse.Namespace) -> GroundedCaptioner:
-    from groundling import inference
     from groundling.errors import GroundlingError
+    from groundling.inference import GROUNDER_WEIGHT, load
 
     if args.grounder_weight is not None and args.model and not args.grounder:
         raise GroundlingError("--grounder-weight needs a grounder: name one with --grounder RUN")
-    weight = inference.GROUNDER_WEIGHT if args.grounder_weight is None else args.grounder_weight
-    return inference.load(args.model, args.device, grounder=args.grounder, grounder_weight=weight)
+    weight = GROUNDER_WEIGHT if args.grounder_weight is None else args.grounder_weight
+    return load(args.model, args.device, grounder=args.grounder, grounder_weight=weight)
 
 
 # ---------------------------------------------------------------- what to caption
@@ -327,15 +327,12 @@ def _call(
     captioner: GroundedCaptioner, examples: Sequence[Example], decoding: DecodingSettings, args: argparse.Namespace
 ) -> dict[str, Any]:
     """All that captions depend on."""
-    import groundling
+    from groundling import __version__
 
-    reranker = captioner.reranker
-    beside = reranker.grounder if reranker else None
     return {
-        "version": groundling.__version__,
-        "weights": [captioner.model.digest, beside.model.digest if beside else args.grounder],
-        "calibration": beside.calibration.to_json() if beside and beside.calibration else None,
-        "grounder_weight": reranker.weight if reranker else 0,
+        "version": __version__,
+        **captioner.signature,
+        "grounder": args.grounder,
         "decoding": repr(decoding),
         "images": [[example.id, example.media] for example in examples],
         "regions": args.regions,

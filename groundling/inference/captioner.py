@@ -7,20 +7,21 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import torch
 
-from groundling import recipes
 from groundling.decoding import GREEDY, DecodingSettings
 from groundling.errors import DataError, GroundlingError
-from groundling.inference import inputs, links
+from groundling.inference import inputs
 from groundling.inference.inputs import Images, Item, OneImage
+from groundling.inference.links import Reranker, link, load_reranker
 from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, model_folder, source_of
-from groundling.inference.reranker import Reranker, load_reranker
+from groundling.recipes import Model
+from groundling.recipes import load as load_model
 from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
-from groundling.tensors import Regions, RegionSource
+from groundling.tensors import Regions, RegionSource, digest
 from groundling.types import GroundedCaption
 from groundling.video import FRAMES, Segment, frame_count
 
@@ -42,13 +43,29 @@ class GroundedCaptioner:
     ['beach', 'street']
     """
 
-    def __init__(self, model: recipes.Model, device: torch.device, reranker: Reranker | None = None) -> None:
+    def __init__(self, model: Model, device: torch.device, reranker: Reranker | None = None) -> None:
         self.model, self.device, self.reranker = model, device, reranker
+        self.network, self.length = model.captioner, model.length
 
     @cached_property
     def source(self) -> RegionSource:
         """The region source that the model was trained on, made from its fingerprint."""
         return source_of(self.model.fingerprint)
+
+    @property
+    def signature(self) -> dict[str, Any]:
+        """All that captions depend on, but for images, regions and settings: weights, and the calibration of evidence.
+
+        A matcher that grounds no phrases is not told apart from another: name its folder beside this.
+        """
+        reranker = self.reranker
+        grounder = reranker.grounder if reranker else None
+        models = [self.model, *([grounder.model] if grounder else [])]
+        return {
+            "weights": [digest(model.parts.state_dict()) for model in models],
+            "calibration": grounder.calibration.to_json() if grounder and grounder.calibration else None,
+            "grounder_weight": reranker.weight if reranker else 0,
+        }
 
     @overload
     def caption(  # type: ignore[overload-overlap]  # a name is one image, unless it is that of a folder
@@ -158,15 +175,15 @@ class GroundedCaptioner:
         self, regions: Regions, ids: Sequence[str], media: Sequence[str], decoding: DecodingSettings = GREEDY
     ) -> list[GroundedCaption]:
         """Caption B images by their regions; `ids` and `media` are only passed on."""
-        model, reranker = self.model, self.reranker
+        model, reranker, groundable = self.model, self.reranker, self.model.groundable.class_of
         seen = regions.first(model.recipe.regions_per_image).to(self.device)
         with torch.inference_mode():
-            decoded = decoding(model.captioner, model.captioner.encode(seen), model.length)
+            decoded = decoding(self.network, self.network.encode(seen), self.length)
             if reranker is None:
-                return links.link(decoded, seen, model.vocab, ids, model.groundable, media=media)
+                return link(decoded, seen, model.vocab, ids, groundable, media=media)
             features = reranker.features(regions)  # of all regions that the grounder uses, once
             decoded = reranker.rerank(decoded, seen, features)
-            captions = links.link(decoded, seen, model.vocab, ids, model.groundable, media=media)
+            captions = link(decoded, seen, model.vocab, ids, groundable, media=media)
             return reranker.add_evidence(captions, features)
 
 
@@ -201,7 +218,7 @@ def load(
     folder = model_folder(path, CAPTIONER)
     if folder != Path(path):  # weights of the package, which are a captioner and a grounder
         grounder = grounder or model_folder(path, GROUNDER)
-    model = recipes.load(folder)
+    model = load_model(folder)
     model.parts.to(where)
     reranker = load_reranker(Path(grounder), grounder_weight, model, where) if grounder else None
     return GroundedCaptioner(model, where, reranker)

@@ -24,7 +24,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from groundling import recipes
 from groundling.boxes import soft_iou_match
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
@@ -33,6 +32,7 @@ from groundling.inference.inputs import Images, OneImage
 from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
 from groundling.metrics.calibration import Isotonic
 from groundling.models.grounder import Grounder
+from groundling.recipes import Model, load, recipe_name
 from groundling.tensors import Regions, RegionSource
 from groundling.text import words
 from groundling.text.noun_phrases import NounPhrase, noun_phrases
@@ -107,14 +107,14 @@ class PhraseGrounder:
     0.93
     """
 
-    def __init__(self, model: recipes.Model, calibration: Isotonic | None, device: torch.device) -> None:
+    def __init__(self, model: Model, calibration: Isotonic | None, device: torch.device) -> None:
         self.model, self.calibration, self.device = model, calibration, device
 
     @cached_property
     def matcher(self) -> Grounder:
         matcher = getattr(self.model.parts, "matcher", None)
         if not isinstance(matcher, Grounder):
-            name = recipes.recipe_name(self.model.recipe)
+            name = recipe_name(self.model.recipe)
             raise GroundlingError(f"{name} grounds no phrases; train a grounder with `groundling train two_branch`")
         return matcher
 
@@ -271,7 +271,7 @@ def load_grounder(path: str | Path = "", device: str = "cpu") -> PhraseGrounder:
     """
     where = device_of(device)
     folder = model_folder(path, GROUNDER)
-    model = recipes.load(folder)
+    model = load(folder)
     model.parts.to(where)
     grounder = PhraseGrounder(model, read_calibration(folder), where)
     _ = grounder.matcher

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from groundling import boxes
+from groundling.boxes import soft_iou_match, union
+from groundling.inference.calibration import read_calibration
+from groundling.inference.grounder import PhraseGrounder, RegionFeatures
+from groundling.models.grounder import Adapted, Grounder
+from groundling.recipes import Model, load
+from groundling.recipes._teachers import matcher_of
 from groundling.tensors import Decoding, Glimpse, Regions
 from groundling.types import Box, GroundedCaption, Link, Look, Span, Vocab
 
@@ -32,7 +40,7 @@ def boxes_of(decoded: Decoding, regions: Regions) -> tuple[Tensor, Tensor]:
         picks = Glimpse(decoded.attn.reshape(n * t, r)).picks(decoded.tokens.flatten(), frame).view(n, t, r)
     here = [picks & (regions.frame == f)[:, None] for f in range(int(regions.frame.max()) + 1)]
     return (
-        torch.stack([boxes.union(regions.boxes[:, None].expand(n, t, r, 4), p) for p in here], 2),
+        torch.stack([union(regions.boxes[:, None].expand(n, t, r, 4), p) for p in here], 2),
         torch.stack([(decoded.attn * p).sum(-1) for p in here], 2),
     )
 
@@ -55,7 +63,7 @@ def rerank(decoded: Decoding, regions: Regions, point: Point, weight: float) -> 
     attn = torch.where(known[..., None], mixed.softmax(-1), decoded.attn)
     frame = regions.frame[:, None].expand(n, t, r).reshape(n * t, r)
     alike = regions.frame[:, :, None] == regions.frame[:, None]
-    sure = (attn @ (boxes.soft_iou_match(regions.boxes) * alike)).masked_fill(~regions.valid[:, None], -1.0)
+    sure = (attn @ (soft_iou_match(regions.boxes) * alike)).masked_fill(~regions.valid[:, None], -1.0)
     heaviest = Glimpse(sure.reshape(n * t, r)).picks(decoded.tokens.flatten(), frame).view(n, t, r)
     picks = heaviest if decoded.picks is None else torch.where(known[..., None], heaviest, decoded.picks)
     return replace(decoded, attn=attn, picks=picks)
@@ -126,3 +134,40 @@ def _spans(tokens: Sequence[str]) -> tuple[Span, ...]:
 def _box(values: Sequence[float]) -> Box:
     left, top, right, bottom = values
     return left, top, right, bottom
+
+
+# ---------------------------------------------------------------- a grounder beside a captioner
+
+
+@dataclass(frozen=True)
+class Reranker:
+    """Made by `load_reranker`. The regions go through the grounder once (`features`), for boxes and for evidence."""
+
+    matcher: Adapted  # takes the captioner's word ids
+    weight: float  # 0: only the captioner's attention counts; 1: only the matcher's
+    grounder: PhraseGrounder | None = None  # the same, where it is a grounder of phrases
+
+    def features(self, regions: Regions) -> RegionFeatures | None:
+        """What the grounder computes of all regions that it uses; None for another matcher."""
+        return None if self.grounder is None else self.grounder.features(regions)
+
+    def rerank(self, decoded: Decoding, regions: Regions, features: RegionFeatures | None) -> Decoding:
+        """See `rerank`; `regions` are those that the captioner saw."""
+        vectors = None if features is None else features.vectors
+        return rerank(decoded, regions, partial(self.matcher.point, features=vectors), self.weight)
+
+    def add_evidence(
+        self, captions: Sequence[GroundedCaption], features: RegionFeatures | None
+    ) -> list[GroundedCaption]:
+        """The same captions, each link with its evidence where the grounder is calibrated."""
+        if self.grounder is None or features is None:
+            return list(captions)
+        return self.grounder.add_evidence(captions, features)
+
+
+def load_reranker(folder: Path, weight: float, model: Model, device: torch.device) -> Reranker:
+    """The grounder or matcher in a folder, for the captions of `model`."""
+    trained = load(folder)
+    matcher: Any = matcher_of(trained, str(folder), model.vocab, model.fingerprint).to(device)
+    is_grounder = isinstance(matcher.matcher, Grounder)
+    return Reranker(matcher, weight, PhraseGrounder(trained, read_calibration(folder), device) if is_grounder else None)

@@ -10,7 +10,7 @@ layers.  Both end on the unit sphere, so that s is a cosine.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from groundling.models.layers import Standard, is_word
-from groundling.tensors import Batch, Regions
+from groundling.tensors import Batch, Matcher, Regions
 from groundling.types import PAD
 
 BEFORE = 2  # words before a noun that belong to its phrase, where nobody has found the phrases
@@ -195,6 +195,44 @@ class Grounder(nn.Module):
         return torch.cat(rows)
 
 
+class Adapted(nn.Module):
+    """A matcher of another run, in its own words and with no more regions than it was trained with.
+
+    `ids[i]` is its own id of the pupil's word i. It sees the first `limit` regions of an image, and so has no opinion
+    of the others: it teaches nobody to look there (`look` is 0), but speaks against none of them (`point`).
+    """
+
+    ids: Tensor  # (V,) int64
+
+    def __init__(self, matcher: Matcher, ids: Tensor, limit: int) -> None:
+        super().__init__()
+        self.matcher, self.limit = matcher, limit
+        self.register_buffer("ids", ids)
+
+    def look(self, batch: Batch) -> Tensor:
+        seen = replace(batch, tokens=self.ids[batch.tokens], regions=batch.regions.first(self.limit))
+        return _widened(self.matcher.look(seen), batch.regions)
+
+    def point(self, regions: Regions, words: Tensor, image_of: Tensor, features: Tensor | None = None) -> Tensor:
+        """Of R regions, each that is not seen has 1 / R, as by chance; those that are seen share the rest.
+
+        `features`: what a grounder computes of the regions, where that was done before; see `Grounder.point`.
+        """
+        few, ids = regions.first(self.limit), self.ids[words]
+        if features is not None and isinstance(self.matcher, Grounder):
+            placed = self.matcher.point(few, ids, image_of, features[:, : few.valid.shape[1]])
+        else:
+            placed = self.matcher.point(few, ids, image_of)
+        seen = _widened(placed, regions)
+        chance = regions.valid / regions.valid.sum(1, keepdim=True).clamp(min=1)  # (B, R)
+        chance[:, : self.limit] = 0
+        others = chance.to(seen.dtype)[image_of][:, None]  # (N, 1, R)
+        return seen * (1 - others.sum(-1, keepdim=True)) + others * (seen.sum(-1, keepdim=True) > 0)
+
+    def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
+        return self.matcher.rate(regions.first(self.limit), self.ids[words], image_of)
+
+
 def _branch(dim: int, joint: int, dropout: float) -> nn.Sequential:
     return nn.Sequential(nn.Linear(dim, joint), nn.ReLU(), nn.Dropout(dropout), nn.Linear(joint, joint))
 
@@ -212,3 +250,8 @@ def _mean_of(values: Tensor, caption: Tensor, n: int) -> Tensor:
     total = values.new_zeros(n, *values.shape[1:]).index_add(0, caption, values)
     count = torch.bincount(caption, minlength=n).clamp(min=1)
     return total / count.reshape(-1, *[1] * (values.ndim - 1))
+
+
+def _widened(attn: Tensor, regions: Regions) -> Tensor:
+    """(N, T, r) -> (N, T, R), 0 for the regions that were not seen."""
+    return F.pad(attn, (0, regions.valid.shape[1] - attn.shape[2]))

@@ -3,7 +3,7 @@
 In the letters of Zhou et al. 2020:
 
     h1_t = LSTM_1([h2_{t-1}; v̄; e_{t-1}], h1_{t-1})          (10)
-    v̂_t  = Σ β_{i,t} v'_i                                      (11, 12: models/attention.py)
+    v̂_t  = Σ β_{i,t} v'_i                                      (11, 12: models/layers.py)
     h2_t = LSTM_2([v̂_t; h1_t], h2_{t-1})                      (13)
     p(y_t | y_{<t}) = softmax(W_o h2_t + b_o)                  (14)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Mapping
@@ -60,10 +59,9 @@ class Model:
     @property
     def digest(self) -> str:
         """Which weights these are: the beginning of a hash of all of them."""
-        found = hashlib.sha256()
-        for name, weight in sorted(self.parts.state_dict().items()):
-            found.update(name.encode() + weight.cpu().numpy().tobytes())
-        return found.hexdigest()[:12]
+        from groundling.tensors import digest
+
+        return digest(self.parts.state_dict())
 
 
 def builds_model(recipe: Recipe) -> TypeGuard[ModelRecipe]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from groundling.errors import GroundlingError
-from groundling.models.grounder import Grounder
+from groundling.models.grounder import Adapted
 from groundling.models.neuraltalk import Neuraltalk2
 from groundling.objectives.attention_kl import attention_kl
 from groundling.recipes import Model, TrainingContext, load, recipe_name
 from groundling.regions import fingerprints
-from groundling.tensors import Batch, Matcher, Regions
+from groundling.tensors import Batch, Matcher
 from groundling.text.vocab import Vocabulary
 from groundling.types import Fingerprint
 
@@ -59,46 +57,3 @@ def followed(guide: Matcher, batch: Batch, attn: Tensor) -> Tensor:
     """Mean KL(guide ‖ captioner) at the nouns of a batch; attn (N, T, R), the captioner's."""
     alpha, nouns = guidance(guide, batch)
     return attention_kl(alpha, attn, nouns)
-
-
-class Adapted(nn.Module):
-    """A matcher of another run, in its own words and with no more regions than it was trained with.
-
-    `ids[i]` is its own id of the pupil's word i. It sees the first `limit` regions of an image, and so has no opinion
-    of the others: it teaches nobody to look there (`look` is 0), but speaks against none of them (`point`).
-    """
-
-    ids: Tensor  # (V,) int64
-
-    def __init__(self, matcher: Matcher, ids: Tensor, limit: int) -> None:
-        super().__init__()
-        self.matcher, self.limit = matcher, limit
-        self.register_buffer("ids", ids)
-
-    def look(self, batch: Batch) -> Tensor:
-        seen = replace(batch, tokens=self.ids[batch.tokens], regions=batch.regions.first(self.limit))
-        return _widened(self.matcher.look(seen), batch.regions)
-
-    def point(self, regions: Regions, words: Tensor, image_of: Tensor, features: Tensor | None = None) -> Tensor:
-        """Of R regions, each that is not seen has 1 / R, as by chance; those that are seen share the rest.
-
-        `features`: what a grounder computes of the regions, where that was done before; see `Grounder.point`.
-        """
-        few, ids = regions.first(self.limit), self.ids[words]
-        if features is not None and isinstance(self.matcher, Grounder):
-            placed = self.matcher.point(few, ids, image_of, features[:, : few.valid.shape[1]])
-        else:
-            placed = self.matcher.point(few, ids, image_of)
-        seen = _widened(placed, regions)
-        chance = regions.valid / regions.valid.sum(1, keepdim=True).clamp(min=1)  # (B, R)
-        chance[:, : self.limit] = 0
-        others = chance.to(seen.dtype)[image_of][:, None]  # (N, 1, R)
-        return seen * (1 - others.sum(-1, keepdim=True)) + others * (seen.sum(-1, keepdim=True) > 0)
-
-    def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
-        return self.matcher.rate(regions.first(self.limit), self.ids[words], image_of)
-
-
-def _widened(attn: Tensor, regions: Regions) -> Tensor:
-    """(N, T, r) -> (N, T, R), 0 for the regions that were not seen."""
-    return F.pad(attn, (0, regions.valid.shape[1] - attn.shape[2]))

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
-from groundling.regions.sources import _backbone, source, torchvision, transformers
+from groundling.regions.sources import _detected, source, torchvision, transformers
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def no_backbone(monkeypatch: pytest.MonkeyPatch) -> None:
         def __call__(self, pixels: Tensor) -> Tensor:
             return nn.functional.avg_pool2d(pixels, 32).mean(1, keepdim=True)
 
-    monkeypatch.setattr(_backbone, "load", Bright)
+    monkeypatch.setattr(_detected, "load_backbone", Bright)
 
 
 # ---------------------------------------------------------------- torchvision

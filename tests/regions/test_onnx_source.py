@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
-from groundling.regions.sources import _backbone, _detected, source
+from groundling.regions.sources import _detected, source
 from groundling.regions.sources.onnx import Fit, Network, detr, yolo
 
 needs_runtime = pytest.mark.skipif(not importlib.util.find_spec("onnxruntime"), reason="onnxruntime is not installed")
@@ -124,7 +124,7 @@ def no_backbone(monkeypatch: pytest.MonkeyPatch) -> None:
             grey = torch.nn.functional.avg_pool2d(pixels, 32).mean(1, keepdim=True)
             return torch.cat([grey, grey**2], 1)
 
-    monkeypatch.setattr(_backbone, "load", Bright)
+    monkeypatch.setattr(_detected, "load_backbone", Bright)
 
 
 def write(folder: Path, content: bytes, name: str = "mine.onnx") -> str:

@@ -17,9 +17,19 @@ from torch.nn import functional as F
 from groundling.boxes import iou
 from groundling.errors import GroundlingError, MissingExtra
 from groundling.regions.fingerprints import require
-from groundling.regions.sources import _backbone, _ssd, photos, photos_searched, source
-from groundling.regions.sources._features import box_means, heard, likeliest, place
+from groundling.regions.sources import photos, photos_searched, source
+from groundling.regions.sources._features import (
+    Backbone,
+    box_means,
+    detector_scores,
+    fold,
+    likeliest,
+    load_backbone,
+    pixels,
+    positions,
+)
 from groundling.regions.sources._files import Pinned
+from groundling.regions.sources._proposals import NAMES, Detections, decode
 
 INSTALLED = all(importlib.util.find_spec(file.package) for file in photos.FILES) and importlib.util.find_spec("cv2")
 real = pytest.mark.skipif(not INSTALLED, reason="the weights of the photos extra are not installed")
@@ -56,7 +66,7 @@ def test_a_box_without_area_takes_the_cell_that_it_is_in() -> None:
 
 
 def test_place_ends_with_the_area() -> None:
-    np.testing.assert_allclose(place(boxes((0, 0.5, 0.5, 1))), [[0, 0.5, 0.5, 1, 0.25]])
+    np.testing.assert_allclose(positions(boxes((0, 0.5, 0.5, 1))), [[0, 0.5, 0.5, 1, 0.25]])
 
 
 def test_the_likeliest_classes_come_first_and_impossible_ones_are_unknown() -> None:
@@ -127,12 +137,12 @@ def test_the_folded_network_is_the_plain_one(height: int, width: int) -> None:
     x = torch.randn(2, 3, height, width, generator=torch.Generator().manual_seed(3))
     expected = plain(state, x)
     assert expected.std() > 0.1
-    torch.testing.assert_close(_backbone.Backbone(_backbone.fold(state))(x), expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(Backbone(fold(state))(x), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("size", "shape"), [((400, 300), (384, 512)), ((1, 900), (512, 32)), ((8, 8), (512, 512))])
 def test_pixels_have_sides_of_whole_cells(size: tuple[int, int], shape: tuple[int, int]) -> None:
-    made = _backbone.pixels(Image.new("RGB", size, (255, 127, 0)), 512)
+    made = pixels(Image.new("RGB", size, (255, 127, 0)), 512)
     assert made.shape == (1, 3, *shape)
     torch.testing.assert_close(made[0, :, 0, 0], torch.tensor([1.0, 0.0, -127 / 128]))
 
@@ -142,28 +152,28 @@ def test_pixels_have_sides_of_whole_cells(size: tuple[int, int], shape: tuple[in
 
 def test_without_offsets_boxes_are_the_anchors() -> None:
     anchors = boxes((0.1, 0.2, 0.5, 0.4))
-    np.testing.assert_allclose(_ssd.decode(np.zeros((1, 4), np.float32), anchors, np.full((1, 4), 0.1)), anchors)
+    np.testing.assert_allclose(decode(np.zeros((1, 4), np.float32), anchors, np.full((1, 4), 0.1)), anchors)
 
 
 def test_offsets_move_by_the_size_of_the_anchor_and_stretch_exponentially() -> None:
     """An anchor of 0.4 x 0.2 about (0.3, 0.3), moved 0.5 to the right by its width, and e times as high."""
-    found = _ssd.decode(boxes((5, 0, 0, 5)), boxes((0.1, 0.2, 0.5, 0.4)), boxes((0.1, 0.1, 0.2, 0.2)))
+    found = decode(boxes((5, 0, 0, 5)), boxes((0.1, 0.2, 0.5, 0.4)), boxes((0.1, 0.1, 0.2, 0.2)))
     np.testing.assert_allclose(found, [[0.3, 0.3 - 0.1 * np.e, 0.7, 0.3 + 0.1 * np.e]], rtol=1e-5)
 
 
-def detections(anchors: np.ndarray, scores: np.ndarray) -> _ssd.Detections:
-    return _ssd.Detections(anchors, scores, (np.zeros((1, 2, 2), np.float32), np.zeros((1, 1, 1), np.float32)))
+def detections(anchors: np.ndarray, scores: np.ndarray) -> Detections:
+    return Detections(anchors, scores, (np.zeros((1, 2, 2), np.float32), np.zeros((1, 1, 1), np.float32)))
 
 
 def test_a_region_hears_the_boxes_near_it() -> None:
     """The left half hears a box at IoU 1 and one at IoU 1/2; the far corner hears none."""
     detected = boxes((0, 0, 0.5, 1), (0, 0, 0.5, 0.5), (0.5, 0, 1, 1))
     said = np.array([[0.4, 0.0], [0.6, 0.8], [0.9, 0.9]], np.float32)
-    scores = heard(boxes((0, 0, 0.5, 1), (0.9, 0.9, 1, 1)), detected, said)
+    scores = detector_scores(boxes((0, 0, 0.5, 1), (0.9, 0.9, 1, 1)), detected, said)
     np.testing.assert_allclose(scores, [[0.4, 0.4], [0, 0]], rtol=1e-6)
 
 
-def crowd(seed: int = 0, anchors: int = 800) -> _ssd.Detections:
+def crowd(seed: int = 0, anchors: int = 800) -> Detections:
     """Boxes and scores at random, two of them persons for sure."""
     random = np.random.default_rng(seed)
     corners = np.sort(random.uniform(size=(anchors, 2, 2)), axis=1).reshape(-1, 4).astype(np.float32)
@@ -250,7 +260,7 @@ def test_a_missing_package_is_named_with_the_commands_that_install_it(monkeypatc
 def test_a_package_without_its_file_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed_at(tmp_path, monkeypatch)
     with pytest.raises(MissingExtra, match=r"labels\.txt"):
-        _ssd.NAMES.read()
+        NAMES.read()
 
 
 def test_a_file_with_other_bytes_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +285,7 @@ def test_a_pickle_that_calls_something_is_not_loaded(tmp_path: Path, monkeypatch
     installed_at(tmp_path, monkeypatch)
     digest = hashlib.sha256((tmp_path / "evil.pth").read_bytes()).hexdigest()
     with pytest.raises(pickle.UnpicklingError):
-        _backbone.load(Pinned("weights", "evil.pth", digest))
+        load_backbone(Pinned("weights", "evil.pth", digest))
 
 
 def test_no_opencv_is_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:

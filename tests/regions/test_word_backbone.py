@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from groundling.regions.sources._features import cell_shares
-from groundling.regions.sources._word_backbone import CELLS, Projection, absence, soft_iou
+from groundling.regions.sources._features import CELLS, Projection, absence, cell_shares, soft_iou
 
 
 def test_an_image_has_a_word_unless_no_cell_has_it() -> None:

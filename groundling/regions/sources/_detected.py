@@ -18,8 +18,17 @@ from numpy.typing import NDArray
 
 from groundling.boxes import nms
 from groundling.errors import DataError, GroundlingError
-from groundling.regions.sources import _backbone
-from groundling.regions.sources._features import PLACE, QUIET, box_means, heard, likeliest, place
+from groundling.regions.sources._features import (
+    LEAST_SCORE,
+    LITE2,
+    POSITION,
+    box_means,
+    detector_scores,
+    likeliest,
+    load_backbone,
+    pixels,
+    positions,
+)
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
 
@@ -48,13 +57,13 @@ class Detected:
         if not isinstance(regions, int) or regions < 1:
             raise GroundlingError(f"regions must be at least 1, got {regions!r}")
         self._detect, self._regions = detect, regions
-        self._backbone = _backbone.load()
+        self._backbone = load_backbone()
         self.fingerprint = Fingerprint(
             name=name,
             version=VERSION,
-            dim=self._backbone.dim + len(labels) + PLACE,
+            dim=self._backbone.dim + len(labels) + POSITION,
             parameters={"regions": regions, **parameters},
-            weights={**weights, _backbone.LITE2.name: _backbone.LITE2.sha256},
+            weights={**weights, LITE2.name: LITE2.sha256},
             labels=labels,
         )
 
@@ -62,10 +71,10 @@ class Detected:
         picture, size = image.convert("RGB"), image.size
         detected, said = sound(*self._detect(picture))
         boxes = distinct(detected, said, self._regions)
-        scores = heard(boxes, detected, said)
+        scores = detector_scores(boxes, detected, said)
         with torch.inference_mode():
-            grid = self._backbone(_backbone.pixels(picture, LONG_SIDE))[0].numpy()
-        feats = np.concatenate([box_means(grid, boxes), scores, place(boxes)], axis=1)
+            grid = self._backbone(pixels(picture, LONG_SIDE))[0].numpy()
+        feats = np.concatenate([box_means(grid, boxes), scores, positions(boxes)], axis=1)
         labels, likely = likeliest(scores, LABELS)
         return Regions.of(
             torch.from_numpy(feats),
@@ -105,7 +114,7 @@ def sound(boxes: Floats, scores: Floats) -> tuple[Floats, Floats]:
     """Boxes inside the image, without those that are no numbers, have no area, or are not believed by the detector."""
     with np.errstate(invalid="ignore"):
         inside = boxes.clip(0, 1)
-        keep = ((inside[:, 2:] - inside[:, :2]).min(1, initial=1) > 0) & (scores.max(1, initial=0) >= QUIET)
+        keep = ((inside[:, 2:] - inside[:, :2]).min(1, initial=1) > 0) & (scores.max(1, initial=0) >= LEAST_SCORE)
     keep &= np.isfinite(boxes).all(1)
     return inside[keep], scores[keep]
 

@@ -23,9 +23,20 @@ from PIL import Image
 from torch import Tensor
 
 from groundling.errors import GroundlingError
-from groundling.regions.sources import _backbone, _ssd, _word_backbone
-from groundling.regions.sources._features import PLACE, box_means, cell_shares, heard, likeliest, place
-from groundling.regions.sources._proposals import propose, search
+from groundling.regions.sources._features import (
+    POSITION,
+    WORD_BACKBONE,
+    absence,
+    box_means,
+    cell_shares,
+    detector_scores,
+    likeliest,
+    load_word_backbone,
+    pixels,
+    positions,
+    soft_iou,
+)
+from groundling.regions.sources._proposals import CLASSES, CONFIG, GRAPH, NAMES, Detections, Detector, propose, search
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
 
@@ -41,7 +52,7 @@ LABELS, WORDS = 5, 8  # likeliest classes, and words, kept per region
 LIKELY = 0.2  # probability from which a word of the image may be a region's label
 WORD_MEAN, WORD_DEVIATION = -5.0, 2.5  # of log(−log(1 − p)), about: image vectors have mean 0 and deviation 1
 
-FILES = (_ssd.GRAPH, _ssd.CONFIG, _ssd.NAMES, _word_backbone.FILE)
+FILES = (GRAPH, CONFIG, NAMES, WORD_BACKBONE)
 
 
 def make(regions: int = 50) -> Photos:
@@ -56,13 +67,13 @@ class Photos:
 
     def __init__(self, regions: int) -> None:
         self._regions = regions
-        self._detector = _ssd.Detector()
-        self._words = _word_backbone.load()
+        self._detector = Detector()
+        self._words = load_word_backbone()
         classes = self._detector.labels
         self.fingerprint = Fingerprint(
             name="photos",
             version=VERSION,
-            dim=self._words.seen.matrix.shape[1] + self._words.detected.matrix.shape[1] + _ssd.CLASSES + PLACE,
+            dim=self._words.seen.matrix.shape[1] + self._words.detected.matrix.shape[1] + CLASSES + POSITION,
             parameters={"regions": regions},
             weights={file.name: file.sha256 for file in FILES},
             labels=(*classes, *(f"word:{word}" for word in self._words.words)),
@@ -82,10 +93,10 @@ class Photos:
         wanted = np.concatenate([np.array([[0, 0, 1, 1]], np.float32), relative])
         return self._seen(picture, self._detector(np.asarray(picture)), wanted, image.size)
 
-    def _seen(self, picture: Image.Image, found: _ssd.Detections, boxes: Floats, size: tuple[int, int]) -> Regions:
+    def _seen(self, picture: Image.Image, found: Detections, boxes: Floats, size: tuple[int, int]) -> Regions:
         """The regions at boxes (R, 4; 0 to 1), the first of them the whole image, which is of `size`."""
         with torch.inference_mode():
-            grid = self._words.network(_backbone.pixels(picture, WORKING_SIDE))[0]
+            grid = self._words.network(pixels(picture, WORKING_SIDE))[0]
             cells = self._words.cells(grid)
             feats, scores = self._features(grid.numpy(), found, boxes)
             whole = self._whole(feats[0], found, cells)
@@ -102,32 +113,32 @@ class Photos:
             grid=torch.from_numpy(cells_seen),
         )
 
-    def _features(self, grid: Floats, found: _ssd.Detections, boxes: Floats) -> tuple[Floats, Floats]:
+    def _features(self, grid: Floats, found: Detections, boxes: Floats) -> tuple[Floats, Floats]:
         """(R, D) features and (R, classes) scores of the detector."""
         seen = self._words.seen(box_means(grid, boxes))
         detected = self._words.detected(np.concatenate([box_means(x, boxes) for x in found.maps], axis=1))
-        scores = heard(boxes, found.boxes, found.scores)
-        return np.concatenate([seen, detected, scores, place(boxes)], axis=1), scores
+        scores = detector_scores(boxes, found.boxes, found.scores)
+        return np.concatenate([seen, detected, scores, positions(boxes)], axis=1), scores
 
-    def _whole(self, first: Floats, found: _ssd.Detections, cells: Tensor) -> Floats:
+    def _whole(self, first: Floats, found: Detections, cells: Tensor) -> Floats:
         """The image vector: what the whole image looks like, what the detector finds anywhere in it, its words."""
-        words = (_word_backbone.absence(cells).clamp(min=1e-6).log() - WORD_MEAN).numpy() / WORD_DEVIATION
+        words = (absence(cells).clamp(min=1e-6).log() - WORD_MEAN).numpy() / WORD_DEVIATION
         seen = first[: self._words.seen.matrix.shape[1]]
         return np.concatenate([seen, found.scores.max(0), words]).astype(np.float32)
 
     def _labels(self, grid: Tensor, cells: Tensor, boxes: Floats, scores: Floats) -> tuple[Any, Floats]:
         """(R, LABELS + WORDS): classes of the detector, then words by p · soft IoU of box and heat map."""
         height, width = grid.shape[1:]
-        p = -torch.expm1(-_word_backbone.absence(cells))
+        p = -torch.expm1(-absence(cells))
         chosen = p.topk(64).indices
         heat = cells[:, chosen].sigmoid()
         heat = heat / heat.amax(0).clamp(min=1e-6)
         shares = torch.from_numpy(cell_shares(boxes, height, width))
-        fit = p[chosen] * _word_backbone.soft_iou(shares, heat)
+        fit = p[chosen] * soft_iou(shares, heat)
         fit = fit.masked_fill(p[chosen] < LIKELY, 0.0)
         best, at = fit.topk(WORDS, dim=1)
         classes, likely = likeliest(scores, LABELS)
-        words = torch.where(best > 0, chosen[at] + _ssd.CLASSES, -1)
+        words = torch.where(best > 0, chosen[at] + CLASSES, -1)
         return np.concatenate([classes, words.numpy()], 1), np.concatenate([likely, best.numpy()], 1)
 
 

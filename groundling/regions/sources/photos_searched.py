@@ -18,9 +18,18 @@ from numpy.typing import NDArray
 
 from groundling.errors import GroundlingError
 from groundling.regions.fingerprints import DETECTOR, NONE, TEACHER
-from groundling.regions.sources import _backbone, _ssd, _word_backbone
-from groundling.regions.sources._features import PLACE, box_means, heard, likeliest, place
-from groundling.regions.sources._proposals import distinct, search
+from groundling.regions.sources._features import (
+    POSITION,
+    WORD_BACKBONE,
+    absence,
+    box_means,
+    detector_scores,
+    likeliest,
+    load_word_backbone,
+    pixels,
+    positions,
+)
+from groundling.regions.sources._proposals import Detector, distinct, search
 from groundling.regions.sources.photos import (
     FEWEST,
     LABELS,
@@ -52,14 +61,14 @@ class PhotosSearched:
 
     def __init__(self, regions: int, detector: str) -> None:
         self._regions = regions
-        self._words = _word_backbone.load()
-        self._teacher = _ssd.Detector() if detector == TEACHER else None
+        self._words = load_word_backbone()
+        self._teacher = Detector() if detector == TEACHER else None
         self.fingerprint = Fingerprint(
             name="photos_searched",
             version=VERSION,
-            dim=self._words.seen.matrix.shape[1] + PLACE,
+            dim=self._words.seen.matrix.shape[1] + POSITION,
             parameters={"regions": regions, DETECTOR: detector},
-            weights={_word_backbone.FILE.name: _word_backbone.FILE.sha256},
+            weights={WORD_BACKBONE.name: WORD_BACKBONE.sha256},
             labels=self._teacher.labels if self._teacher else (),
         )
 
@@ -69,9 +78,9 @@ class PhotosSearched:
         rgb = np.asarray(picture)
         boxes = distinct(search(rgb, SEARCH_SIDE), self._regions)
         with torch.inference_mode():
-            grid = self._words.network(_backbone.pixels(picture, WORKING_SIDE))[0]
+            grid = self._words.network(pixels(picture, WORKING_SIDE))[0]
             seen = self._words.seen(box_means(grid.numpy(), boxes))
-            absent = _word_backbone.absence(self._words.cells(grid)).clamp(min=1e-6).log().numpy()
+            absent = absence(self._words.cells(grid)).clamp(min=1e-6).log().numpy()
             coarse = F.adaptive_avg_pool2d(grid[None], MAP_SIDE)[0].flatten(1).T
             more: dict[str, NDArray[Any]] = {
                 "whole": np.concatenate([seen[0], (absent - WORD_MEAN) / WORD_DEVIATION]).astype(np.float32),
@@ -79,9 +88,9 @@ class PhotosSearched:
             }
         if self._teacher:
             found = self._teacher(rgb)
-            more["labels"], more["scores"] = likeliest(heard(boxes, found.boxes, found.scores), LABELS)
+            more["labels"], more["scores"] = likeliest(detector_scores(boxes, found.boxes, found.scores), LABELS)
         return Regions.of(
-            torch.from_numpy(np.concatenate([seen, place(boxes)], axis=1)),
+            torch.from_numpy(np.concatenate([seen, positions(boxes)], axis=1)),
             torch.from_numpy(boxes * np.array([*size, *size], np.float32)),
             size,
             **{name: torch.from_numpy(array) for name, array in more.items()},

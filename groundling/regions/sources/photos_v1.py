@@ -19,9 +19,17 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from groundling.errors import GroundlingError
-from groundling.regions.sources import _backbone, _ssd
-from groundling.regions.sources._features import PLACE, box_means, heard, likeliest, place
-from groundling.regions.sources._proposals import propose, search
+from groundling.regions.sources._features import (
+    LITE2,
+    POSITION,
+    box_means,
+    detector_scores,
+    likeliest,
+    load_backbone,
+    pixels,
+    positions,
+)
+from groundling.regions.sources._proposals import CLASSES, CONFIG, GRAPH, MAP_DIMS, NAMES, Detector, propose, search
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
 
@@ -32,8 +40,8 @@ FEWEST, MOST = 36, 100
 LONG_SIDE = 512  # pixels; larger photos are made so large first, and the backbone sees exactly this
 LABELS = 5  # likeliest classes kept per region
 
-FILES = (_ssd.GRAPH, _ssd.CONFIG, _ssd.NAMES, _backbone.LITE2)
-DIM = 1280 + sum(_ssd.MAP_DIMS) + _ssd.CLASSES + PLACE
+FILES = (GRAPH, CONFIG, NAMES, LITE2)
+DIM = 1280 + sum(MAP_DIMS) + CLASSES + POSITION
 
 
 def make(regions: int = 50) -> Photos:
@@ -48,8 +56,8 @@ class Photos:
 
     def __init__(self, regions: int) -> None:
         self._regions = regions
-        self._detector = _ssd.Detector()
-        self._backbone = _backbone.load()
+        self._detector = Detector()
+        self._backbone = load_backbone()
         self.fingerprint = Fingerprint(
             name="photos",
             version=VERSION,
@@ -66,12 +74,12 @@ class Photos:
         found = self._detector(rgb)
         boxes = propose(found, search(rgb), self._regions)
         with torch.inference_mode():
-            grid = self._backbone(_backbone.pixels(picture, LONG_SIDE))[0].numpy()
+            grid = self._backbone(pixels(picture, LONG_SIDE))[0].numpy()
         pooled = [box_means(x, boxes) for x in (grid, *found.maps)]
-        scores = heard(boxes, found.boxes, found.scores)
-        feats = np.concatenate([*pooled, scores, place(boxes)], axis=1)
+        scores = detector_scores(boxes, found.boxes, found.scores)
+        feats = np.concatenate([*pooled, scores, positions(boxes)], axis=1)
         whole = feats[0].copy()
-        whole[-PLACE - _ssd.CLASSES : -PLACE] = found.scores.max(0)  # of the image: what is anywhere in it
+        whole[-POSITION - CLASSES : -POSITION] = found.scores.max(0)  # of the image: what is anywhere in it
         labels, likely = likeliest(scores, LABELS)
         return Regions.of(
             torch.from_numpy(feats),

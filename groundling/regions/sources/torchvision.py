@@ -16,7 +16,7 @@ from torch import Tensor
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
 from groundling.regions.sources._detected import Detected, Floats, file_sha256, read_names, spread
-from groundling.regions.sources._features import QUIET
+from groundling.regions.sources._features import LEAST_SCORE
 
 BOXES = 300  # that the detector may return
 CLASSES = "roi_heads.box_predictor.cls_score.weight"  # (1 + C, ...): one row is the background
@@ -33,7 +33,7 @@ def make(weights: str | None = None, names: str | None = None, regions: int = 50
         weights=None,
         weights_backbone=None,
         num_classes=1 + len(known),
-        box_score_thresh=QUIET,
+        box_score_thresh=LEAST_SCORE,
         box_detections_per_img=BOXES,
     )
     try:

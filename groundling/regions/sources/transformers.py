@@ -12,7 +12,7 @@ from torch import Tensor
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
 from groundling.regions.sources._detected import Detected, Floats, file_sha256, spread
-from groundling.regions.sources._features import QUIET
+from groundling.regions.sources._features import LEAST_SCORE
 
 FILES = ("*.json", "*.safetensors")  # all that is fetched, read and hashed
 
@@ -38,7 +38,7 @@ def make(model: str, revision: str | None = None, regions: int = 50) -> Detected
         with torch.inference_mode():
             outputs = network(**processor(images=image, return_tensors="pt"))
             unit = [(1, 1)]  # "pixels" of an image of one pixel: from 0 to 1
-            found = processor.post_process_object_detection(outputs, threshold=QUIET, target_sizes=unit)
+            found = processor.post_process_object_detection(outputs, threshold=LEAST_SCORE, target_sizes=unit)
         return converted(found[0], len(labels))
 
     files = sorted(file for pattern in FILES for file in folder.glob(pattern))
