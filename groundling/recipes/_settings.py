@@ -43,6 +43,7 @@ class Adam:
 
     lr: float = 5e-4  # learning rate of Adam
     clip: float = 5.0  # largest norm of the gradient
+    clip_each: float = 0.0  # largest size of each number of the gradient, in place of the norm; 0: the norm counts
     epochs: int = 30  # how often each image is seen
     keep_last: bool = False  # the last weights are the model, not those with the best score on the held-out images
 
@@ -65,6 +66,7 @@ class Adam:
             epochs=self.epochs if epochs is None else epochs,
             trains=trains or ("captioner",),
             clip=self.clip,
+            clip_each=self.clip_each,
             schedule=self.schedule(),
             watch="" if self.keep_last else watch,
             patience=getattr(self, "patience", 0),

@@ -1,6 +1,7 @@
 "use strict";
 const PALETTE = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d00", "#000000"];
 const CHUNK = 48;
+const FRAME_MS = 400;
 const page = JSON.parse(document.getElementById("data").textContent);
 const byId = new Map(page.items.map((item) => [item.id, item]));
 const $ = (id) => document.getElementById(id);
@@ -46,6 +47,23 @@ function figure(item, alt) {
   const frames = item.pictures.map((src, i) => make("div", { class: "frame" }, make("img", { src, width, height, alt: i ? "" : alt, decoding: "async" }), svgs[i]));
   const across = svgs.length > 6 ? 5 : svgs.length === 4 ? 4 : 3;
   return [make("figure", { style: `--across:${across}` }, ...frames), svgs];
+}
+
+/** A button that shows the frames of a clip in one place, one after the other: the boxes move; again: side by side. */
+function player(shape) {
+  const button = make("button", { type: "button", class: "play" }, "play");
+  let timer = 0;
+  const show = (number) => [...shape.children].forEach((frame, i) => frame.classList.toggle("now", i === number));
+  button.addEventListener("click", () => {
+    clearInterval(timer);
+    const playing = shape.classList.toggle("playing");
+    button.textContent = playing ? "stop" : "play";
+    if (!playing) return;
+    let number = 0;
+    show(0);
+    timer = setInterval(() => show((number = (number + 1) % shape.children.length)), FRAME_MS);
+  });
+  return button;
 }
 
 /** What is known of a word: is it there at all, or else how much attention its place got, all frames of a clip together. */
@@ -121,6 +139,7 @@ function card(item) {
   if ($("truth").checked && item.references.length) {
     text.append(make("ul", { class: "refs" }, ...item.references.map((r) => make("li", {}, r))));
   }
+  if (item.pictures.length > 1) text.prepend(player(shape));
   light(0, -1);
   return make("article", { "data-id": item.id, class: item.pictures.length > 1 ? "clip" : "" }, shape, text);
 }

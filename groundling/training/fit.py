@@ -133,7 +133,7 @@ class _Loop:
             self.must_be_finite(values, batch)
             self.optimizer.zero_grad(set_to_none=True)
             torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
-            values["norm"] = float(nn.utils.clip_grad_norm_(self.weights, stage.clip))
+            values["norm"] = clip_gradient(self.weights, stage)
             self.must_be_finite(values, batch)
             self.optimizer.step()
             self.log.step(stage.name, at.epoch, at.step, {"lr": rate, **values})
@@ -204,6 +204,14 @@ def unfreeze(parts: Parts, stage: Stage) -> None:
     parts.requires_grad_(False).eval()
     for name in stage.trains:
         getattr(parts, name).requires_grad_(True).train()
+
+
+def clip_gradient(weights: Sequence[nn.Parameter], stage: Stage) -> float:
+    """Make the gradient no larger than the stage allows; its norm as it was."""
+    norm = float(nn.utils.clip_grad_norm_(weights, math.inf if stage.clip_each else stage.clip))
+    if stage.clip_each:
+        nn.utils.clip_grad_value_(weights, stage.clip_each)
+    return norm
 
 
 def autocast(device: torch.device) -> torch.autocast:

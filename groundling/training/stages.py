@@ -48,6 +48,7 @@ class Stage:
     epochs: int
     trains: tuple[str, ...]  # the parts that learn; all others are frozen, without dropout
     clip: float = 10.0  # largest norm of the gradient
+    clip_each: float = 0.0  # largest size of each number of the gradient, in place of the norm; 0: the norm counts
     schedule: Schedule = constant  # factor of lr, from the epoch and the scores so far
     watch: str = "cider-d"  # the score, greater is better, that decides which weights are kept; "": the last ones are
     patience: int = 0  # stop after so many epochs without a better score; 0: never

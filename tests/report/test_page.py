@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -183,6 +184,25 @@ class TestInABrowser:
         self.find(page, "nav button")[1].click()
         wrong = self.find(page, ".errors .frame")
         assert [len(frame.find_elements("css selector", "rect")) for frame in wrong] == [0, 1, 0, 1, 0, 0, 0, 0, 0, 0]
+
+    def test_a_clip_plays_frame_by_frame_in_one_place_and_stops(self, chromium: Any, tmp_path: Path) -> None:
+        page = self.open(chromium, tmp_path, [clip(), *items(1)], ["one"])
+        button = page.find_element("css selector", ".clip .play")
+        assert len(self.find(page, ".play")) == 1  # a picture has none
+        button.click()
+
+        def shown() -> list[int]:
+            seen = "[...document.querySelectorAll('.clip .frame')].map((frame, i) => frame.offsetParent ? i : -1)"
+            return [number for number in page.execute_script(f"return {seen}") if number >= 0]
+
+        seen: set[int] = set()
+        patience = time.monotonic() + 30
+        while len(seen) < 3 and time.monotonic() < patience:
+            (now,) = shown()
+            seen.add(now)
+        assert len(seen) == 3
+        button.click()
+        assert shown() == list(range(10))
 
     def test_two_systems_stand_side_by_side(self, chromium: Any, tmp_path: Path) -> None:
         page = self.open(chromium, tmp_path, items(1, systems=2), ["plain", "grounded"])

@@ -13,7 +13,7 @@ from toy import Loader, losses, make_batch, new_parts
 from groundling.errors import GroundlingError
 from groundling.tensors import Batch
 from groundling.training import checkpoint
-from groundling.training.fit import Run, fit
+from groundling.training.fit import Run, clip_gradient, fit
 from groundling.training.stages import Clock, Parts, Stage
 from groundling.types import Score
 
@@ -145,3 +145,17 @@ def test_every_term_is_logged_by_name(tmp_path: Path) -> None:
     assert [row[3] for row in rows[1:5]] == ["lr", "xe", "small", "norm"]
     assert rows[-1] == ["xe", "0", "2", "cider-d", "1.5"]
     assert list((tmp_path / "tensorboard").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("limits", "left"),
+    [({"clip": 2.5}, [1.5, -2.0]), ({"clip": 2.5, "clip_each": 0.1}, [0.1, -0.1]), ({"clip": 9.0}, [3.0, -4.0])],
+    ids=["norm", "each number", "small enough"],
+)
+def test_gradients_are_clipped_by_their_norm_or_number_by_number(limits: dict[str, float], left: list[float]) -> None:
+    """(3, −4) has norm 5: half of it has 2.5."""
+    weight = nn.Parameter(torch.zeros(2))
+    weight.grad = torch.tensor([3.0, -4.0])
+    stage = replace(Stage("xe", losses, lr=0.1, epochs=1, trains=("captioner",)), **limits)
+    assert clip_gradient([weight], stage) == pytest.approx(5.0)
+    assert weight.grad.tolist() == pytest.approx(left, abs=1e-5)

@@ -7,8 +7,8 @@ is a study with people (`groundling study --verbs`). Tables of better detectors 
 regions truth` and `groundling regions biased`.
 
 Videos are as in the authors' code: 100 regions of each of 10 frames, captions of 20 words, 96 segments in a batch with
-one caption each, a rate that falls after 10 epochs without a better score. (Not as there: it clips each number of the
-gradient at 0.1, here its norm is clipped.) Import their features by `groundling regions import --sure 0.2`.
+one caption each, a rate that falls after 10 epochs without a better score, each number of the gradient clipped at 0.1.
+Import their features by `groundling regions import --sure 0.2`.
 
 The paper says that scores by sentence pool the captions of an image; the evaluator that was released with it compares
 each by itself. Both are told, with the paper's number beside both.
@@ -59,6 +59,7 @@ OF_VIDEOS: dict[str, Value] = {
     "batch": 96,
     "captions_per_image": 1,
     "plateau": 10,
+    "clip_each": 0.1,
 }
 VIDEOS = tuple(
     replace(
