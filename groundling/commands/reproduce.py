@@ -17,7 +17,7 @@ from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
     from groundling.metrics.spread import Spread
-    from groundling.papers.reproduce import Bench
+    from groundling.papers.reproduce import Bench, Material
     from groundling.papers.tables import Row, Table, Value
     from groundling.types import Score
 
@@ -55,7 +55,7 @@ what is written:
   OUT/JOB-SEED/command.txt            the command that trained it, when that is over
   OUT/JOB-SEED/scores-SPLIT.json      all scores, with their signatures; those of another version are made again
   OUT/JOB-SEED/resampled-SPLIT.npz    the scores on 1,000 bootstrap samples of the images, for the tests
-  OUT/summaries/TABLE-SPLIT.json      all that was run of a table, by seed, with p-values: what --page reads
+  OUT/summaries/TABLE-DATA-SPLIT.json all that was run of a table, by seed, with p-values: what --page reads
 
 tables:
 """
@@ -131,7 +131,10 @@ def run(args: argparse.Namespace) -> int:
             for seed in args.seeds:
                 print("\n".join(bench.command(job, seed) for job in found.order(rows)))
         return 0
-    return next((code for found, rows, bench in told if (code := _reproduce(found, rows, bench, args))), 0)
+    from groundling.papers.reproduce import Material
+
+    material = Material.of(told[0][2])
+    return next((code for found, rows, bench in told if (code := _reproduce(found, rows, bench, material, args))), 0)
 
 
 def _bench(found: Table, args: argparse.Namespace) -> Bench:
@@ -155,7 +158,7 @@ def _page(args: argparse.Namespace) -> int:
     from groundling.papers.summary import read
 
     folder = args.out / SUMMARIES if (args.out / SUMMARIES).is_dir() else args.out
-    text = page(read([folder]))
+    text = page(read(folder))
     with saved(new_file(args.page)) as file:
         file.write(text.encode())
     print(args.page)
@@ -172,7 +175,7 @@ def _command(found: Table, args: argparse.Namespace) -> str:
     return shlex.join(map(str, words))
 
 
-def _reproduce(found: Table, rows: Sequence[Row], bench: Bench, args: argparse.Namespace) -> int:
+def _reproduce(found: Table, rows: Sequence[Row], bench: Bench, material: Material, args: argparse.Namespace) -> int:
     import torch
 
     from groundling.metrics.evaluation import finite
@@ -184,12 +187,12 @@ def _reproduce(found: Table, rows: Sequence[Row], bench: Bench, args: argparse.N
         torch.set_num_threads(args.threads)
     logging.getLogger("groundling.papers.reproduce").setLevel(logging.INFO)
     try:
-        runs = reproduce(found, rows, bench, args.seeds)
+        runs = reproduce(found, rows, bench, args.seeds, material)
     except Stopped as stopped:
         print(f"groundling: {stopped}", file=sys.stderr)
         return 128 + stopped.signum
     (args.out / SUMMARIES).mkdir(exist_ok=True)
-    write(args.out / SUMMARIES, summary(found, bench, _command(found, args)))
+    write(args.out / SUMMARIES, summary(found, bench, _command(found, args), material.described(bench)))
     done = {job: [run.scores for run in each] for job, each in runs.items()}
     if args.json:
         told = {"table": found.name, "split": args.split, "seeds": args.seeds}

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from groundling.metrics.spread import Spread
 from groundling.papers.claims import CLAIMS, Claim
-from groundling.papers.summary import ALPHA, CONFIRMED
+from groundling.papers.summary import ALPHA, CONFIRMED, Summaries
 from groundling.papers.tables import TABLES, Row, Table, table
 
+CLAIM_HEADS = """\
+| claim | score | paper | data | ours | p | seeds | verdict | rows of `groundling reproduce` |
+|---|---|---|---|---|---|---|---|---|"""
 INTRODUCTION = f"""\
 Made by `groundling reproduce --page FILE` from the stored scores of the runs; no number here is written by hand. They
 are × 100. The papers' are of photographs and large detectors, ours of the data that each table names: differences
@@ -18,53 +22,66 @@ between rows may be compared, rows may not.
 
 p is of a paired test on the same images and seeds, which draws both (`groundling/papers/summary.py`). A claim is
 *{CONFIRMED}* where the difference has the claim's sign and p < {ALPHA}; a star in a table marks p < {ALPHA} against its
-baseline. Nothing is corrected for the number of tests.
+baseline, of which none is corrected for the number of tests. With few seeds p knows little of the chance in training.
+
+`--small` are sizes and rates that suit drawn scenes (`groundling/papers/tables/small.py`), the same for all rows of a
+table.
 """
 
 
-def page(found: Mapping[str, Mapping[str, Any]]) -> str:
+def page(found: Summaries) -> str:
     """Markdown; `found`: summaries by table (`papers.summary.read`)."""
-    parts = ["# The papers, measured\n", INTRODUCTION, *_claims(found)]
-    for name in TABLES:
-        if name in found and found[name]["rows"]:
-            parts += _table(table(name), found[name])
-    parts += _not_run([table(name) for name in TABLES if name not in found or not found[name]["rows"]])
+    run = {name: [one for one in found.get(name, ()) if one["rows"]] for name in TABLES}
+    parts = ["# The papers, measured\n", INTRODUCTION, *_claims(run)]
+    for name, each in run.items():
+        for one in each:
+            parts += _table(table(name), one)
+    parts += _not_run([table(name) for name, each in run.items() if not each])
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
 # ---------------------------------------------------------------- claims
 
 
-def _claims(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    results = [_result(claim, found) for claim in CLAIMS]
-    run = [one for one in results if one]
-    confirmed = sum(one["verdict"] == CONFIRMED for one in run)
-    yield f"## Claims\n\n{len(CLAIMS)} claims: {len(run)} were tested, {confirmed} of these are {CONFIRMED}.\n"
+def _claims(found: Summaries) -> Iterator[str]:
+    results = {claim: _results(claim, found) for claim in CLAIMS}
+    run = [each for each in results.values() if each]
+    confirmed = sum(any(one["verdict"] == CONFIRMED for one in each.values()) for each in run)
+    tests = [one["p"] for each in run for one in each.values() if one["p"] is not None]
+    yield f"## Claims\n\n{len(CLAIMS)} claims: {len(run)} were tested, {confirmed} of these are {CONFIRMED}."
+    yield f"Of the {len(tests)} tests, {holm(tests)} have p < {ALPHA} after Holm's correction for their number.\n"
     for paper in dict.fromkeys(claim.paper for claim in CLAIMS):
-        yield f"### {paper}\n\n| claim | score | paper | ours | p | seeds | verdict |\n|---|---|---|---|---|---|---|"
-        for claim, result in zip(CLAIMS, results, strict=True):
+        yield f"### {paper}\n\n{CLAIM_HEADS}"
+        for claim, each in results.items():
             if claim.paper == paper:
-                yield _claim(claim, result)
+                yield from [_claim(claim, data, each[data]) for data in each] or [_claim(claim)]
         yield ""
 
 
-def _result(claim: Claim, found: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    here = [one for one in CLAIMS if one.table == claim.table]
-    results = found.get(claim.table, {}).get("claims", [])
-    return results[here.index(claim)] if len(results) == len(here) else None
+def holm(values: Sequence[float]) -> int:
+    """How many of these p-values are below ALPHA by Holm's method, which allows for their number."""
+    passed = (value < ALPHA / (len(values) - i) for i, value in enumerate(sorted(values)))
+    return sum(1 for _ in takewhile(bool, passed))
 
 
-def _claim(claim: Claim, result: Mapping[str, Any] | None) -> str:
+def _results(claim: Claim, found: Summaries) -> dict[str, Mapping[str, Any]]:
+    """What was found of a claim, by data set."""
+    at = [one for one in CLAIMS if one.table == claim.table].index(claim)
+    return {one["data"]: one["claims"][at] for one in found.get(claim.table, ()) if one["claims"][at]}
+
+
+def _claim(claim: Claim, data: str = "", result: Mapping[str, Any] | None = None) -> str:
     printed = f"{claim.printed[1]:g} → {claim.printed[0]:g}"
     score = claim.score if not claim.than_score else f"{claim.than_score} → {claim.score}"
+    rows = [i for i, row in enumerate(table(claim.table).rows, start=1) if row.job in (claim.job, claim.than)]
+    how = f"`{claim.table} --rows {','.join(map(str, rows))}`"
     if result is None:
-        rows = [i for i, row in enumerate(table(claim.table).rows, start=1) if row.job in (claim.job, claim.than)]
-        how = f"`groundling reproduce {claim.table} --rows {','.join(map(str, rows))}`"
-        return f"| {claim.text} | {score} | {printed} | | | | not run: {how} |"
+        return f"| {claim.text} | {score} | {printed} | | | | | not run | {how} |"
     ours, theirs = (100 * value for value in result["ours"])
     p = "" if result["p"] is None else _p(result["p"])
     verdict = f"**{result['verdict']}**" if result["verdict"] == CONFIRMED else result["verdict"]
-    cells = (claim.text, score, printed, f"{theirs:.1f} → {ours:.1f}", p, str(len(result["seeds"])), verdict)
+    seeds = str(len(result["seeds"]))
+    cells = (claim.text, score, printed, data, f"{theirs:.1f} → {ours:.1f}", p, seeds, verdict, how)
     return "| " + " | ".join(cells) + " |"
 
 
@@ -76,7 +93,10 @@ def _p(value: float) -> str:
 
 
 def _table(of: Table, found: Mapping[str, Any]) -> Iterator[str]:
-    yield f"## {of.title}\n\n`{of.name}`, on {found['data']}, {found['split']}; stars: against “{found['baseline']}”.\n"
+    images = found["images"]
+    yield f"## {of.title}\n\n`{of.name}`, on {images['scored']:,} images of {found['data']}, {found['split']};"
+    yield f"{images['train']:,} were trained on, {images['held out']:,} held out to choose epochs;"
+    yield f"regions: {images['regions']}. Stars: against “{found['baseline']}”.\n"
     yield f"```console\n$ {found['command']}\n```\n"
     printed = {name for row in of.rows for name in row.paper}
     heads = [head for name in of.columns for head in ([name, "paper"] if name in printed else [name])]

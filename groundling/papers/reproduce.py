@@ -105,11 +105,35 @@ class Bench:
         return shlex.join(map(str, words))
 
 
-def reproduce(table: Table, rows: Sequence[Row], bench: Bench, seeds: Sequence[int]) -> dict[str, list[Scored]]:
+@dataclass(frozen=True)
+class Material:
+    """What a bench names, read once for all its tables."""
+
+    data: Dataset
+    evaluator: CaptionEvaluator
+    store: Store
+
+    @staticmethod
+    def of(bench: Bench) -> Material:
+        return Material(load(bench.data), CaptionEvaluator.of(bench.data, bench.split), Store.open(bench.regions))
+
+    def described(self, bench: Bench) -> dict[str, Any]:
+        """Plain JSON: how many images are trained on, held out to choose epochs, and scored; whose regions they are."""
+        train, made_by = len(self.data.split("train")), self.store.fingerprint
+        parameters = [f"{name}={value}" for name, value in made_by.parameters.items()]
+        return {
+            "train": min(train, bench.limit) if bench.limit else train,
+            "held out": len(self.data.split("val")),
+            "scored": len(self.evaluator.examples),
+            "regions": ", ".join([f"{made_by.name} {made_by.version}", *parameters]),
+        }
+
+
+def reproduce(
+    table: Table, rows: Sequence[Row], bench: Bench, seeds: Sequence[int], material: Material
+) -> dict[str, list[Scored]]:
     """The scores of each row, by its job: one of each seed. Trains and scores only what is not there yet."""
-    data = load(bench.data)
-    evaluator = CaptionEvaluator.of(bench.data, bench.split)
-    store = Store.open(bench.regions)
+    data, evaluator, store = material.data, material.evaluator, material.store
     done: dict[str, list[Scored]] = {row.job: [] for row in rows}
     jobs = table.order(rows)
     for seed in seeds:

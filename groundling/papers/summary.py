@@ -31,6 +31,7 @@ ALPHA = 0.05
 CONFIRMED, DIRECTION, NOT_SEEN, OPPOSITE = "confirmed", "same direction, not significant", "not seen", "the opposite"
 
 Runs = Mapping[int, Scored]  # by seed
+Summaries = Mapping[str, Sequence[Mapping[str, Any]]]  # by table, one of each data set
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ def runs(bench: Bench, job: str) -> dict[int, Scored]:
     return {seed: one for seed, one in sorted(found.items()) if one is not None}
 
 
-def summary(table: Table, bench: Bench, command: str) -> dict[str, Any]:
-    """Plain JSON: the table as far as it was run."""
+def summary(table: Table, bench: Bench, command: str, images: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain JSON: the table as far as it was run; `images` are described by `Material.described`."""
     done = {row.job: runs(bench, row.job) for row in table.rows}
     baseline = table.baseline or table.rows[0].job
     return {
@@ -82,6 +83,7 @@ def summary(table: Table, bench: Bench, command: str) -> dict[str, Any]:
         "command": command,
         "data": bench.data.resolve().name,
         "split": bench.split,
+        "images": dict(images),
         "baseline": next(row.label for row in table.rows if row.job == baseline),
         "rows": {
             row.job: {name: _cell(done[row.job], done[baseline], name) for name in table.columns.values()}
@@ -124,22 +126,22 @@ def _finite(value: float) -> float | None:
 
 
 def write(folder: Path, found: Mapping[str, Any]) -> Path:
-    path = folder / f"{found['table']}-{found['split']}.json"
+    path = folder / f"{found['table']}-{found['data']}-{found['split']}.json"
     with saved(path) as file:
         file.write((json.dumps(found, indent=1, ensure_ascii=False) + "\n").encode())
     return path
 
 
-def read(folders: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """The summaries in folders, by table. DataError where one is not what `write` writes, or two are of one table."""
-    found: dict[str, dict[str, Any]] = {}
-    for path in [path for folder in folders for path in sorted(folder.glob("*.json"))]:
+def read(folder: Path) -> Summaries:
+    """The summaries in a folder, by table. DataError where one is not what `write` writes, or two are of the same."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for path in sorted(folder.glob("*.json")):
         try:
             one = json.loads(path.read_bytes())
-            name, _, _ = one["table"], one["rows"], one["claims"]
+            name, data, _, _, _ = one["table"], one["data"], one["rows"], one["claims"], one["images"]["scored"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is not a summary of `groundling reproduce`: {error}") from error
-        if name in found:
-            raise DataError(f"{path}: there are two summaries of {name}; keep one")
-        found[name] = one
+        if any(other["data"] == data for other in found.get(name, ())):
+            raise DataError(f"{path}: there are two summaries of {name} on {data}; keep one")
+        found.setdefault(name, []).append(one)
     return found

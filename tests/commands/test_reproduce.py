@@ -104,7 +104,10 @@ def test_what_was_run_becomes_a_page_with_tests_and_what_was_not_is_said_to_be_s
 ) -> None:
     monkeypatch.setattr("groundling.papers.page.CLAIMS", ())  # they are of tables that are not there
     assert reproduce("--rows", "1,3") == 0
-    told = json.loads((tmp_path / "summaries" / "tiny-val.json").read_text())
+    (written,) = (tmp_path / "summaries").iterdir()
+    told = json.loads(written.read_text())
+    assert written.name == f"tiny-{told['data']}-val.json"
+    assert told["images"] == {"train": 18, "held out": 6, "scored": 6, "regions": "scenes 3, count=36"}
     assert list(told["rows"]) == ["plain", "end"] and told["baseline"] == "Up-Down"
     cell = told["rows"]["end"]["CIDEr-D"]
     assert 0 < cell["p"] <= 1 and cell["values"].keys() == {"0"} and "split:val" in cell["signature"]

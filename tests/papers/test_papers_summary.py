@@ -18,6 +18,8 @@ from groundling.papers.summary import read as read_summaries
 from groundling.papers.tables import TABLES, table
 from groundling.types import Score
 
+IMAGES = {"train": 2400, "held out": 100, "scored": 1200, "regions": "scenes 3, count=36"}
+
 
 def run(value: float, noise: float, seed: int = 0) -> Scored:
     """A run whose score on resampled images lies about its value."""
@@ -93,17 +95,42 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_a_page_tells_what_was_run_and_what_was_not(bench: Bench) -> None:
-    found = summary(table("distributed-table-1"), bench, "groundling reproduce distributed-table-1")
+    found = summary(table("distributed-table-1"), bench, "groundling reproduce distributed-table-1", IMAGES)
     assert found["rows"]["k4"]["f1_loc"]["values"] == {0: 0.3, 1: 0.31, 2: 0.32}
     assert found["rows"]["k4"]["f1_loc"]["p"] == pytest.approx(0.01)
-    text = pages.page({"distributed-table-1": json.loads(json.dumps(found))})
+    once = json.loads(json.dumps(found))
+    text = pages.page({"distributed-table-1": [once]})
     assert "| Baseline | – | 69.2 |" in text
     assert found["rows"]["k4"]["BLEU-1"] is None
     assert "31.0 ± 1.0*" in text and "0: 30.00, 1: 31.00, 2: 32.00" in text
-    assert "| 11.7 → 21.54 | 21.0 → 31.0 | 0.010 | 3 | **confirmed** |" in text
+    assert (
+        "| 11.7 → 21.54 | data | 21.0 → 31.0 | 0.010 | 3 | **confirmed** | `distributed-table-1 --rows 1,2` |" in text
+    )
     assert f"{len(CLAIMS)} claims: 2 were tested, 2 of these are confirmed" in text
-    assert "not run: `groundling reproduce pos-scan-table-1 --rows 1,3`" in text
+    assert "Of the 2 tests, 2 have p < 0.05 after Holm's" in text
+    assert "| | | | | not run | `pos-scan-table-1 --rows 1,3` |" in text
+    assert "on 1,200 images of data, test;\n2,400 were trained on, 100 held out" in text
     assert all(f"groundling reproduce {name}" in text for name in TABLES)
+
+
+def test_a_claim_has_a_line_of_each_data_set_and_is_confirmed_by_any(bench: Bench) -> None:
+    found = summary(table("distributed-table-1"), bench, "groundling reproduce distributed-table-1", IMAGES)
+    photos = json.loads(json.dumps(found)) | {"data": "photos"}
+    for claim in photos["claims"]:
+        if claim:
+            claim.update(p=0.5, verdict=DIRECTION)
+    text = pages.page({"distributed-table-1": [found, photos]})
+    assert f"{len(CLAIMS)} claims: 2 were tested, 2 of these are confirmed.\nOf the 4 tests, 2 have" in text
+    assert text.count("| 11.7 → 21.54 | data |") == text.count("| 11.7 → 21.54 | photos |") == 1
+    assert "images of data, test" in text and "images of photos, test" in text
+
+
+@pytest.mark.parametrize(
+    ("values", "passed"), [([], 0), ([0.04], 1), ([0.04, 0.03], 0), ([0.04, 0.02], 2), ([0.001, 0.03, 0.04], 1)]
+)
+def test_holms_correction_by_hand(values: list[float], passed: int) -> None:
+    """The least of n must be below 0.05 / n, the next below 0.05 / (n − 1), and so on until one is not."""
+    assert pages.holm(values) == passed
 
 
 def test_a_run_that_was_not_scored_on_this_split_is_not_there_and_a_damaged_one_is_named(bench: Bench) -> None:
@@ -123,12 +150,12 @@ def test_a_run_that_was_not_scored_on_this_split_is_not_there_and_a_damaged_one_
 def test_what_is_no_summary_is_named(content: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(content)
     with pytest.raises(DataError, match=r"x.json is not a summary"):
-        read_summaries([tmp_path])
+        read_summaries(tmp_path)
 
 
 def test_two_summaries_of_one_table_are_one_too_many(tmp_path: Path) -> None:
-    content: dict[str, Any] = {"table": "t", "rows": {}, "claims": []}
+    content: dict[str, Any] = {"table": "t", "data": "d", "rows": {}, "claims": [], "images": IMAGES}
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_text(json.dumps(content))
-    with pytest.raises(DataError, match="two summaries of t"):
-        read_summaries([tmp_path])
+    with pytest.raises(DataError, match="two summaries of t on d"):
+        read_summaries(tmp_path)
