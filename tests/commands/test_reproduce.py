@@ -55,8 +55,9 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "TABLES", {"tiny": "tiny"})
-    monkeypatch.setattr(tables, "table", lambda name: TINY)
+    for module in ("groundling.papers.tables", "groundling.papers.page"):
+        monkeypatch.setattr(f"{module}.TABLES", {"tiny": "tiny"})
+        monkeypatch.setattr(f"{module}.table", lambda name: TINY)
 
 
 @pytest.fixture
