@@ -1,7 +1,7 @@
 """What `groundling serve` must hold, measured against a server on this machine.
 
-    python bench/serve.py                              # everything; saturated for ten minutes, 20 minutes in all
-    python bench/serve.py --seconds 20 --hostile 300   # a short run
+    python bench/serve.py                             # everything; under load for 20 minutes, saturated for half of it
+    python bench/serve.py --minutes 3 --hostile 300   # a short run
     python bench/serve.py --only idle,hostile
 
 Bounded in count and time; all requests go to 127.0.0.1. Prints one table, each measure with its bound and whether it
@@ -33,9 +33,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "serve"))
-from asking import Answer, ask  # noqa: E402
-from hostile import KINDS, LONG, send  # noqa: E402
-from starting import Running, labelled, running  # noqa: E402
+from hostile_requests import KINDS, LONG, send  # noqa: E402
+from http_calls import Response, call  # noqa: E402
+from server_process import Running, labelled, running  # noqa: E402
 
 import groundling  # noqa: E402
 
@@ -85,10 +85,10 @@ def fresh() -> bytes:
     return content[:2] + b"\xff\xfe" + (len(note) + 2).to_bytes(2, "big") + note + content[2:]
 
 
-def caption(server: Running) -> tuple[Answer, float]:
+def caption(server: Running) -> tuple[Response, float]:
     began = time.monotonic()
-    answer = ask(server.port, "POST", "/v1/caption", fresh(), {"content_type": "image/jpeg"})
-    return answer, time.monotonic() - began
+    response = call(server.port, "POST", "/v1/caption", fresh(), {"content_type": "image/jpeg"})
+    return response, time.monotonic() - began
 
 
 def until(there: Callable[[], bool]) -> None:
@@ -106,7 +106,7 @@ def started(folder: Path | None = None) -> Iterator[Running]:
         tempfile.TemporaryDirectory() as logs,
         running(Path(logs) / "log", "--quiet", folder=folder, threads=None) as server,
     ):
-        until(lambda: server.ask("GET", "/readyz").status == 200)
+        until(lambda: server.call("GET", "/readyz").status == 200)
         caption(server)
         yield server
 
@@ -127,7 +127,7 @@ def idle(args: argparse.Namespace) -> Iterator[Measure]:
         began = time.monotonic()
         with running(Path(folder) / "log", "--quiet", threads=None) as server:
             caption(server)
-            yield most("first answer after start", time.monotonic() - began, 4.0, "s")
+            yield most("first response after start", time.monotonic() - began, 4.0, "s")
             caption(server)
             seconds = []
             for _ in range(min(30, args.idle)):
@@ -151,11 +151,11 @@ def load(server: Running, clients: int, seconds: float) -> tuple[float, Counter[
 
     def client() -> None:
         while time.monotonic() < end:
-            answer, _ = caption(server)
+            response, _ = caption(server)
             with lock:
-                statuses[answer.status] += 1
-            if answer.status == 503:
-                time.sleep(float(answer.headers.get("retry-after", "1")))
+                statuses[response.status] += 1
+            if response.status == 503:
+                time.sleep(float(response.headers.get("retry-after", "1")))
 
     began = time.monotonic()
     _together([threading.Thread(target=client) for _ in range(clients)])
@@ -173,22 +173,22 @@ def batching(args: argparse.Namespace) -> Iterator[Measure]:
     with started() as server:
         one, many = [], []
         for _ in range(3):  # in turn: what else the machine does changes with time
-            one.append(load(server, 1, args.seconds / 12)[0])
-            many.append(load(server, CLIENTS, args.seconds / 12)[0])
+            one.append(load(server, 1, args.minutes * 60 / 24)[0])
+            many.append(load(server, CLIENTS, args.minutes * 60 / 24)[0])
         yield least(f"captions a second, {CLIENTS} clients over 1", sum(many) / sum(one), 1.5)
         yield Measure("captions a second of one client", statistics.mean(one))
 
 
 def saturation(args: argparse.Namespace) -> Iterator[Measure]:
     with started() as server:
-        alone = [own_loop(args.seconds / 8)]
-        load(server, CLIENTS, args.seconds / 8)  # warm-up
+        alone = [own_loop(args.minutes * 60 / 16)]
+        load(server, CLIENTS, args.minutes * 60 / 16)  # warm-up
         before, spent = resident(server), cpu(server)
-        rate, statuses = load(server, CLIENTS, args.seconds)
+        rate, statuses = load(server, CLIENTS, args.minutes * 60 / 2)
         spent = (cpu(server) - spent) / max(1, statuses[200])
         yield most("resident memory, growth after warm-up", resident(server) - before, 50, "MB")
-        overload, more = load(server, MANY, args.seconds / 8)
-        alone.append(own_loop(args.seconds / 8))
+        overload, more = load(server, MANY, args.minutes * 60 / 16)
+        alone.append(own_loop(args.minutes * 60 / 16))
         yield mistakes(server)
     own, cost = (statistics.mean(values) for values in zip(*alone, strict=True))
     yield least("captions a second, over the library's batch loop", rate / own, 0.9)
@@ -209,19 +209,14 @@ def own_loop(seconds: float) -> tuple[float, float]:
 
 
 def library(seconds: float) -> None:
-    from groundling.tensors import Regions
-
-    model = groundling.load()
-    none = [""] * BATCH
-
-    def batch() -> None:
-        paths = [PHOTOS[next(NUMBERS) % len(PHOTOS)] for _ in range(BATCH)]
-        model.generate(Regions.stack([model.regions(path) for path in paths]), none, none)
-
-    batch()
+    """Print captions a second and processor seconds a caption of the loop that people write."""
+    captions = groundling.load().caption(PHOTOS[number % len(PHOTOS)] for number in count())
+    for _ in range(BATCH):
+        next(captions)
     began, spent, done = time.monotonic(), time.process_time(), 0
     while time.monotonic() - began < seconds:
-        batch()
+        for _ in range(BATCH):
+            next(captions)
         done += BATCH
     print(done / (time.monotonic() - began), (time.process_time() - spent) / done)
 
@@ -268,8 +263,8 @@ def hostile(args: argparse.Namespace) -> Iterator[Measure]:
         def attack(mine: list[str]) -> None:
             for kind in mine:
                 began = time.monotonic()
-                answer = send(server.port, kind)
-                results.append((kind, answer.status, time.monotonic() - began, answer.body))
+                response = send(server.port, kind)
+                results.append((kind, response.status, time.monotonic() - began, response.body))
 
         beside = threading.Thread(target=well)
         beside.start()
@@ -281,7 +276,7 @@ def hostile(args: argparse.Namespace) -> Iterator[Measure]:
     odd = Counter(f"{kind}: {status}" for kind, status, _, _ in results if not 400 <= status < 500)
     several = len({kind for kind, *_ in results})
     yield most(f"of {len(results)} hostile requests of {several} kinds, not answered with 4xx", odd.total(), 0)
-    yield most("slowest answer to a hostile request", max(seconds for *_, seconds, _ in results), 30.0, "s")
+    yield most("slowest response to a hostile request", max(seconds for *_, seconds, _ in results), 30.0, "s")
     yield most("answers with a traceback", sum(b"Traceback" in body for *_, body in results), 0)
     yield most("files that were written", written, 0)
     refused = sum(status != 200 for status in healthy)
@@ -311,7 +306,7 @@ def kill(args: argparse.Namespace) -> Iterator[Measure]:
                 for thread in threads:
                     thread.join()
         with running(place / "log", *words) as server:
-            found = server.ask("GET", "/v1/review").json()["decisions"]
+            found = server.call("GET", "/v1/review").json()["decisions"]
     kept = {row["label"]: row["boxes"][0][3] for row in found}
     lost = [label for label, height in accepted.items() if kept.get(label, 0) < height]
     yield most(f"accepted decisions lost, of {len(accepted)} labels, {args.kills} kills", len(lost), 0)
@@ -325,10 +320,10 @@ def decide(server: Running, turn: int, labels: list[int], accepted: dict[int, fl
         row = {"image": "cat", "label": label, "action": "redraw", "boxes": [[0, 0, 9, height]]}
         try:
             body = json.dumps(row).encode()
-            answer = ask(server.port, "POST", "/v1/review", body, {"content_type": "application/json"})
+            response = call(server.port, "POST", "/v1/review", body, {"content_type": "application/json"})
         except Exception:  # the server was killed in the middle of it: nothing was accepted
             return
-        if answer.status == 201:
+        if response.status == 201:
             accepted[label] = height
 
 
@@ -350,7 +345,7 @@ def about() -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=600, help="saturated for so long (600)")
+    parser.add_argument("--minutes", type=float, default=20, help="under load, of which half saturated (20)")
     parser.add_argument("--idle", type=int, default=200, help="photos of one client (200)")
     parser.add_argument("--hostile", type=int, default=5000, help="hostile requests (5000)")
     parser.add_argument("--kills", type=int, default=10, help="times that the server is killed (10)")

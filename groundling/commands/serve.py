@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from groundling.serve.settings import Settings
 
 DESCRIPTION = """\
-Start a web server: a page to drop photos on, and an API in JSON. Without --model the captioner and the grounder answer
-that come with the package. Nothing leaves this machine.
+Start a web server: a page to drop photos on, and an API in JSON. Without --model it uses the captioner and the
+grounder of the package. Nothing leaves this machine.
 
 Open http://127.0.0.1:8000/ for the page, /docs for the API, /metrics for Prometheus. Ctrl-C or SIGTERM ends the server
 after the requests that it has taken.
 
-Only this machine can reach the server, unless --host says otherwise; then it asks for a token, or --open lets everybody
+Only this machine can reach the server, unless --host says otherwise; then it demands a token, or --open lets everybody
 in. The token is given by --token, --token-file or the environment variable GROUNDLING_TOKEN; the last two are not seen
 by other users of the machine. A person gives it to the page once.
 
@@ -42,11 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="0: any that is free (8000)")
     parser.add_argument("--model", default="", metavar="RUN", help="folder of a captioner (default: ours)")
     parser.add_argument("--grounder", default="", metavar="RUN", help="folder of a grounder, calibrated")
-    group = parser.add_argument_group("who may ask")
-    group.add_argument("--token", metavar="TEXT", help="ask for this token; other users of the machine may see it here")
-    group.add_argument("--token-file", metavar="FILE", help="ask for the token that is in this file")
+    group = parser.add_argument_group("access")
+    group.add_argument("--token", metavar="TEXT", help="demand this token; other users of the machine may see it here")
+    group.add_argument("--token-file", metavar="FILE", help="demand the token that is in this file")
     group.add_argument("--open", action="store_true", help="let other machines in without a token")
-    group.add_argument("--cors", action="append", default=[], metavar="ORIGIN", help="let scripts of this page ask")
+    group.add_argument("--cors", action="append", default=[], metavar="ORIGIN", help="give scripts of this page access")
     group = parser.add_argument_group("review and search")
     group.add_argument("--review", default="", metavar="LABELS", help="folder that `groundling label` wrote, to review")
     group.add_argument(
@@ -62,9 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--waiting", type=int, default=64, metavar="N", help="requests that may wait for their turn (64)"
     )
-    group.add_argument("--deadline", type=float, default=30.0, metavar="S", help="seconds for an answer (30)")
+    group.add_argument("--deadline", type=float, default=30.0, metavar="S", help="seconds for a response (30)")
     group.add_argument(
-        "--window-ms", type=float, default=20.0, metavar="MS", help="an image waits so long for others (20)"
+        "--window-ms", type=float, default=50.0, metavar="MS", help="under load, wait so long to fill a batch (50)"
     )
     group.add_argument("--remember", type=int, default=64, metavar="N", help="images whose regions are kept (64)")
     parser.add_argument("--quiet", action="store_true", help="write no line for each request")

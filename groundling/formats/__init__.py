@@ -14,6 +14,7 @@ Needs neither torch nor spaCy nor numpy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ __all__ = [
     "View",
     "Written",
     "format_of",
+    "guess",
     "read",
     "seen_by_qwen",
     "write",
@@ -65,6 +67,11 @@ MARKS = {  # in a plain caption -> the format that it may be of
 }
 
 
+_FOUR = r"\s{0,9}(\d{1,6}(?:\.\d{1,20})?(?:\s{0,9},\s{0,9}\d{1,6}(?:\.\d{1,20})?){3})\s{0,9}"
+QWEN = re.compile(r'"bbox_2d"\s{0,9}:\s{0,9}\[' + _FOUR)
+BRACKETS = re.compile(r"(\[{1,2})" + _FOUR + r"[\];]")  # opened, four numbers
+
+
 def _read_plain(raw: str, view: View) -> Grounded:
     """A caption without places."""
     reading = Reading(raw)
@@ -78,6 +85,30 @@ def _read_plain(raw: str, view: View) -> Grounded:
 
 def _write_plain(grounded: Grounded, view: View) -> Written:
     return Written(plain(grounded.text), ("a plain caption has no places",) * len(grounded.places))
+
+
+def guess(raw: str) -> str:
+    """The name of the format that an output is most likely of, by its marks; "plain" where it has none.
+
+    Boxes in brackets are of shikra where no number is above 1, else of ferret; `bbox_2d` is of qwen2.5-vl, which counts
+    pixels, where a number is above 1000, else of qwen3-vl.
+    """
+    if listed := QWEN.findall(raw):
+        return "qwen2.5-vl" if _largest(listed) > 1000 else "qwen3-vl"
+    for mark, name in MARKS.items():
+        if mark in raw:
+            return name.split(" or ")[0]
+    brackets = BRACKETS.findall(raw)
+    if any(opened == "[[" for opened, _ in brackets):
+        return "cogvlm"
+    if not brackets:
+        return "plain"
+    return "ferret" if _largest([numbers for _, numbers in brackets]) > 1 else "shikra"
+
+
+def _largest(rows: list[str]) -> float:
+    """The largest of the numbers in rows of numbers between commas."""
+    return max(float(number) for row in rows for number in row.split(","))
 
 
 FORMATS = {

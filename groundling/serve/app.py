@@ -1,4 +1,4 @@
-"""All addresses of the server, and the parts behind them, put together."""
+"""All routes of the server, and the parts behind them, put together."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from starlette.types import Receive, Scope, Send
 from groundling import __version__
 from groundling.formats import FORMATS
 from groundling.serve import openapi, reference
-from groundling.serve.asks import Fields, parse_json
 from groundling.serve.bodies import Bodies
-from groundling.serve.decoders import Decoders
+from groundling.serve.decoder_pool import DecoderPool
 from groundling.serve.engine import Engine
-from groundling.serve.guard import Guard, names_of
+from groundling.serve.handlers import PARSERS, Handlers, content_type, until_disconnected
 from groundling.serve.metrics import Metrics
+from groundling.serve.middleware import Middleware, paths_of
 from groundling.serve.models import Models
 from groundling.serve.problems import Problem, bad
-from groundling.serve.searching import MOST, Search
-from groundling.serve.service import PARSERS, Service, content_type, while_wanted
+from groundling.serve.requests import Fields, parse_json
+from groundling.serve.search import MOST, Search
 from groundling.serve.settings import Settings
 
 if TYPE_CHECKING:
-    from groundling.serve.reviewing import Review
+    from groundling.serve.review import Review
 
 PAGE = (
     "index.html",
@@ -62,13 +62,13 @@ class Site:
 
     @staticmethod
     def of(settings: Settings) -> Site:
-        """Made before the server listens: what is wrong with the labels or the index is told at once."""
+        """Made before the server listens: what is wrong with the labels or the index is an error at once."""
         limits, metrics = settings.limits, Metrics()
-        decoders = Decoders(settings.decoders, limits.pixels, limits.decode)
+        decoders = DecoderPool(settings.decoders, limits.pixels, limits.decode)
         engine = Engine(lambda: Models.load(settings.model, settings.grounder), limits, metrics, decoders)
         site = Site(settings, metrics, engine, Bodies(limits, metrics))
         if settings.review:
-            from groundling.serve.reviewing import Review
+            from groundling.serve.review import Review
 
             site.review = Review.open(settings.review, settings.reviews, settings.review_limit)
         if settings.index:
@@ -78,17 +78,17 @@ class Site:
     def app(self) -> Application:
         routes = self._routes()
         public = frozenset(route.path for route in routes if route.name == "public")
-        guard = Guard(Router(routes), self.settings, self.metrics, public, names_of(routes))
-        return Application(guard, self)
+        middleware = Middleware(Router(routes), self.settings, self.metrics, public, paths_of(routes))
+        return Application(middleware, self)
 
     def _routes(self) -> list[Route]:
-        service = Service(self.engine, self.bodies, self.settings.limits)
+        handlers = Handlers(self.engine, self.bodies, self.settings.limits)
         here = files(__package__)
-        shown = {f"/{name}": here / "page" / name for name in PAGE} | {
+        assets = {f"/{name}": here / "page" / name for name in PAGE} | {
             f"/examples/{name}": here / "photos" / name for name in EXAMPLES
         }
-        shown["/"] = shown.pop("/index.html")
-        contents = {path: (file.read_bytes(), file.name) for path, file in shown.items()}
+        assets["/"] = assets.pop("/index.html")
+        contents = {path: (file.read_bytes(), file.name) for path, file in assets.items()}
         contents |= self.review.contents() if self.review else {}
         return [
             *(Route(path, _file(*content), name="public") for path, content in contents.items()),
@@ -98,13 +98,13 @@ class Site:
             Route("/docs", self._docs, name="public"),
             Route("/metrics", self._metrics),
             Route("/v1/about", self._about),
-            *(Route(f"/v1/{name}", service.single(parser), methods=["POST"]) for name, parser in PARSERS.items()),
-            *(Route(f"/v1/batch/{name}", service.batch(parser), methods=["POST"]) for name, parser in PARSERS.items()),
+            *(Route(f"/v1/{name}", handlers.single(parser), methods=["POST"]) for name, parser in PARSERS.items()),
+            *(Route(f"/v1/batch/{name}", handlers.batch(parser), methods=["POST"]) for name, parser in PARSERS.items()),
             Route("/v1/search", self._search),
-            Route("/v1/search/file", self._hit),
+            Route("/v1/search/file", self._search_file),
             Route("/v1/review", self._decide, methods=["POST"]),
-            Route("/v1/review", self._labels),
-            Route("/v1/review/picture", self._label),
+            Route("/v1/review", self._review_labels),
+            Route("/v1/review/picture", self._review_picture),
         ]
 
     # ---------------------------------------------------------------- about the server
@@ -114,7 +114,7 @@ class Site:
 
     async def _readyz(self, request: Request) -> Response:
         if not self.engine.ready:
-            why = self.engine.trouble or "the models are being loaded"
+            why = self.engine.load_error or "the models are being loaded"
             raise Problem(503, "not-ready", why, {"Retry-After": "1"})
         return JSONResponse({"status": "ready"})
 
@@ -145,16 +145,16 @@ class Site:
 
     async def _search(self, request: Request) -> Response:
         search = self._index()
-        fields = Fields(dict(request.query_params), self.settings.limits, plain=True)
+        fields = Fields(dict(request.query_params), self.settings.limits, from_query=True)
         query, images = fields.text("query", 500), int(fields.number("images", 1, MOST, whole=True) or 12)
         fields.done()
         if not query.strip():
-            raise bad("say what to look for: query")
-        work = self.engine.run(lambda: search(query, images))
-        return JSONResponse(await while_wanted(request.receive, work))
+            raise bad("query is empty: say what the photos shall show")
+        work = self.engine.call(lambda: search(query, images))
+        return JSONResponse(await until_disconnected(request.receive, work))
 
-    async def _hit(self, request: Request) -> Response:
-        return await _sent(self._index().files.get(request.query_params.get("image", "")))
+    async def _search_file(self, request: Request) -> Response:
+        return await _file_response(self._index().files.get(request.query_params.get("image", "")))
 
     def _index(self) -> Search:
         if self.search is None:
@@ -163,24 +163,24 @@ class Site:
             )
         return self.search
 
-    async def _labels(self, request: Request) -> Response:
-        return JSONResponse(await asyncio.to_thread(self._reviewed().to_dict))
+    async def _review_labels(self, request: Request) -> Response:
+        return JSONResponse(await asyncio.to_thread(self._review().to_dict))
 
-    async def _label(self, request: Request) -> Response:
-        made = await asyncio.to_thread(self._reviewed().picture, request.query_params.get("image", ""))
-        return Response(made, media_type="image/webp")
+    async def _review_picture(self, request: Request) -> Response:
+        picture = await asyncio.to_thread(self._review().picture, request.query_params.get("image", ""))
+        return Response(picture, media_type="image/webp")
 
     async def _decide(self, request: Request) -> Response:
         if content_type(request) != "application/json":
             raise Problem(415, "media-type", "send JSON, Content-Type: application/json", close=True)
-        review = self._reviewed()
+        review = self._review()
         with self.bodies.hold() as holding:
             content = await self.bodies.whole(request.receive, request.headers, holding)
             fields = Fields(parse_json(content), self.settings.limits)
         kept = await asyncio.shield(asyncio.to_thread(review.decide, fields))
         return JSONResponse(kept, status_code=201)
 
-    def _reviewed(self) -> Review:
+    def _review(self) -> Review:
         if self.review is None:
             detail = "there is nothing to review: start the server with --review LABELS"
             raise Problem(404, "no-review", detail, close=True)
@@ -189,14 +189,14 @@ class Site:
 
 @dataclass
 class Application:
-    """The ASGI application: the guard and what is behind it, started and ended by the server."""
+    """The ASGI application: the middleware and what is behind it, started and ended by the server."""
 
-    guard: Guard
+    middleware: Middleware
     site: Site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
-            await self.guard(scope, receive, send)
+            await self.middleware(scope, receive, send)
             return
         async with self._alive():
             await receive()
@@ -215,10 +215,10 @@ class Application:
                 self.site.review.store.close()
 
 
-async def _sent(path: Path | None) -> Response:
+async def _file_response(path: Path | None) -> Response:
     """A picture of a list that was made when the server started; no request names a path."""
     if path is None:
-        raise Problem(404, "unknown-photo", "there is no such photo; GET /v1/search tells their names")
+        raise Problem(404, "unknown-photo", "there is no such photo; GET /v1/search lists names")
     kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     try:
         return Response(await asyncio.to_thread(path.read_bytes), media_type=kind)

@@ -1,4 +1,4 @@
-"""Bodies of requests, counted byte by byte as they come: no header is believed, chunked or not."""
+"""Bodies of requests, counted byte by byte as they arrive: no header is trusted, chunked or not."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from groundling.serve.metrics import Metrics
 from groundling.serve.problems import Problem, overloaded, too_large
 from groundling.serve.settings import MB, Limits
 
-LINGER = 10.0  # seconds in which the rest of a refused body is thrown away, so that its sender can read the answer
+LINGER = 10.0  # seconds in which the rest of a refused body is thrown away, so that its sender can read the response
 
 
-class Gone(Exception):
-    """The client went away."""
+class Disconnected(Exception):
+    """The client disconnected."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Bodies:
 
     async def whole(self, receive: Receive, headers: Headers, holding: Holding) -> bytes:
         """The whole body, no larger than one may be, no slower than it may come."""
-        self._promised(headers, self.limits.body)
+        self._check_length(headers, self.limits.body)
         content = bytearray()
         async for part in self._parts(receive):
             if len(content) + len(part) > self.limits.body:
@@ -52,7 +52,7 @@ class Bodies:
 
     async def lines(self, receive: Receive, headers: Headers) -> AsyncGenerator[bytes, None]:
         """The lines of a long body, without empty ones. Each has its own limit of size and time."""
-        self._promised(headers, self.limits.batch_bytes)
+        self._check_length(headers, self.limits.batch_bytes)
         with self.hold() as holding:
             async for line in self._lines(receive, holding):
                 yield line
@@ -81,13 +81,13 @@ class Bodies:
         if rest.strip():
             yield bytes(rest)
 
-    def _promised(self, headers: Headers, limit: int) -> None:
+    def _check_length(self, headers: Headers, limit: int) -> None:
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or len(length) > 15 or int(length) > limit:
             raise _large(limit)
 
     async def _parts(self, receive: Receive, renew: bool = False) -> AsyncIterator[bytes]:
-        """What comes, until the body ends. Only waiting for the sender counts; with `renew`, anew for each line."""
+        """The parts of a body. Only waiting for the sender counts as time; with `renew`, anew for each line."""
         more, left = True, self.limits.receive
         while more:
             began = time.monotonic()
@@ -105,7 +105,7 @@ class Bodies:
             detail = f"the body did not arrive within {self.limits.receive:g} seconds; send it again, faster"
             raise Problem(408, "too-slow", detail, close=True) from error
         if message["type"] == "http.disconnect":
-            raise Gone
+            raise Disconnected
         return message.get("body", b""), bool(message.get("more_body", False))
 
 
@@ -129,7 +129,7 @@ class Holding:
         self.size -= size
 
 
-async def throw_away(receive: Receive, seconds: float = LINGER) -> None:
+async def discard(receive: Receive, seconds: float = LINGER) -> None:
     """Read the rest of a body and forget it, for a while."""
     until = time.monotonic() + seconds
     more = True

@@ -3,11 +3,11 @@
 import groundling
 
 client = groundling.Client("http://127.0.0.1:8000")
-said = client.caption("photo.jpg")
-for link in said:
-    print(said.word(link), link.box, link.evidence)
-for place in client.ground("photo.jpg", "a dog on the grass"):
-    print(place.phrase, place.box, place.evidence, place.found)
+caption = client.caption("photo.jpg")
+for link in caption:
+    print(caption.word(link), link.box, link.evidence)
+for one in client.ground("photo.jpg", "a dog on the grass"):
+    print(one.phrase, one.box, one.evidence, one.found)
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from groundling.types import Box, GroundedCaption, Span
 
 Photo = str | Path | bytes  # a path, or the bytes of a file
 CHUNK = 16  # images of one batch request
-LARGEST = 256 << 20  # bytes of an answer
+LARGEST = 256 << 20  # bytes of a response
 
 
 class ServerError(GroundlingError):
     """The server refused; `status` is that of HTTP, `kind` the sort of problem."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        super().__init__(str(problem.get("detail") or f"the server answered with status {status}"))
+        super().__init__(str(problem.get("detail") or f"the server responded with status {status}"))
         self.status, self.kind = status, str(problem.get("type", "")).rpartition(":")[2]
 
 
 @dataclass(frozen=True)
-class Place:
-    """A phrase and its place."""
+class GroundedPhrase:
+    """A phrase and its box."""
 
     phrase: str
     span: Span  # its characters in the sentence
@@ -59,20 +59,20 @@ class Place:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an audit says of a phrase: grounded, wrong place, not there, cannot tell."""
+    """The verdict of an audit about a phrase: grounded, wrong place, not there, cannot tell."""
 
     phrase: str
     span: Span  # its characters in the text
     verdict: str
-    probability: float | None  # of being in the image; None where nobody can tell
+    probability: float | None  # of being in the image; None where the verdict is cannot tell
     box: Box | None  # where it most likely is, if it is there
-    asked: str = ""  # the word that was looked for instead
-    reason: str = ""  # why nobody can tell
+    asked: str = ""  # the word that stood in for a word that the model does not know
+    reason: str = ""  # why the verdict is cannot tell
 
 
 @dataclass(frozen=True)
 class Region:
-    """A place that the models look at, with the words that fit it and how well."""
+    """A region that the models use, with the words that fit it and how well."""
 
     box: Box
     frame: int
@@ -86,7 +86,7 @@ class Client:
     def __init__(
         self, url: str = "http://127.0.0.1:8000", token: str = "", *, timeout: float = 60.0, retries: int = 3
     ) -> None:
-        """`timeout`: seconds for each answer. `retries`: how often to try again when the server is busy (503)."""
+        """`timeout`: seconds for each response. `retries`: how often to try again when the server is busy (503)."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise GroundlingError(f"{url!r} is no address of a server; one is written like http://127.0.0.1:8000")
@@ -94,7 +94,7 @@ class Client:
 
     def caption(self, image: Photo, **options: Any) -> GroundedCaption:
         """Caption one image. Options: beam, length_penalty, no_repeat, min_length; or sample, temperature, seed, …"""
-        return _caption(self._ask("caption", image, options), image)
+        return _caption(self._post("caption", image, options), image)
 
     def captions(self, images: Iterable[Photo], **options: Any) -> Iterator[GroundedCaption | ServerError]:
         """Caption many, in order, some at a time; an image that cannot be read gives a ServerError in its place."""
@@ -105,27 +105,27 @@ class Client:
                 problem = row.get("problem")
                 yield ServerError(problem["status"], problem) if problem else _caption(row, image)
 
-    def ground(self, image: Photo, sentence: str = "", phrases: Sequence[str] = ()) -> list[Place]:
+    def ground(self, image: Photo, sentence: str = "", phrases: Sequence[str] = ()) -> list[GroundedPhrase]:
         """Where in an image the noun phrases of a sentence are, or these phrases."""
-        asked: dict[str, Any] = {"sentence": sentence} | ({"phrases": list(phrases)} if phrases else {})
-        return [_place(row) for row in self._ask("ground", image, asked)["phrases"]]
+        fields: dict[str, Any] = {"sentence": sentence} | ({"phrases": list(phrases)} if phrases else {})
+        return [_phrase(row) for row in self._post("ground", image, fields)["phrases"]]
 
     def audit(
         self, image: Photo, text: str, boxes: Sequence[tuple[str, Box]] = (), *, format: str = "plain"
     ) -> list[Verdict]:
         """A verdict for each noun phrase of a text, as `groundling audit` gives it.
 
-        boxes: phrases of a plain text with the boxes that somebody gave for them.
-        format: one of `groundling convert --list`, whose boxes stand in the text.
+        boxes: phrases of a plain text with the boxes that came with them.
+        format: one of `groundling convert --list`, whose boxes stand in the text; "auto": recognised by its marks.
         """
-        claims = [{"phrase": phrase, "box": list(box)} for phrase, box in boxes]
-        asked = {"text": text, "format": format, "boxes": claims}
-        return [_verdict(row) for row in self._ask("audit", image, asked)["phrases"]]
+        given = [{"phrase": phrase, "box": list(box)} for phrase, box in boxes]
+        fields = {"text": text, "format": format, "boxes": given}
+        return [_verdict(row) for row in self._post("audit", image, fields)["phrases"]]
 
     def regions(self, image: Photo, words: int = 5, box: Box | None = None) -> list[Region]:
-        """What the models look at, each region with so many words that fit it; or this box alone: what is this?"""
-        asked: dict[str, Any] = {"words": words} | ({"box": list(box)} if box else {})
-        return [_region(row) for row in self._ask("regions", image, asked)["regions"]]
+        """The regions of an image, each with `words` words that fit it; or this box alone."""
+        fields: dict[str, Any] = {"words": words} | ({"box": list(box)} if box else {})
+        return [_region(row) for row in self._post("regions", image, fields)["regions"]]
 
     def ready(self) -> bool:
         """Are the models loaded?"""
@@ -136,7 +136,7 @@ class Client:
 
     # ---------------------------------------------------------------- HTTP
 
-    def _ask(self, name: str, image: Photo, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _post(self, name: str, image: Photo, options: Mapping[str, Any]) -> dict[str, Any]:
         body = json.dumps({"image": _base64(image), **options}).encode()
         for tries_left in range(self._retries, -1, -1):
             status, content, wait = self._send("POST", f"/v1/{name}", body, "application/json")
@@ -166,13 +166,15 @@ class Client:
         try:
             with closing(make(str(parts.hostname), parts.port, timeout=self._timeout)) as connection:
                 connection.request(method, parts.path.rstrip("/") + path, body or None, headers)
-                answer = connection.getresponse()
-                content = answer.read(LARGEST)
-                wait = answer.getheader("Retry-After", "1")
+                response = connection.getresponse()
+                content = response.read(LARGEST)
+                wait = response.getheader("Retry-After", "1")
         except (OSError, http.client.HTTPException) as error:
             where = f"{parts.scheme}://{parts.netloc}"
-            raise GroundlingError(f"{where} does not answer ({error}): is `groundling serve` running there?") from error
-        return answer.status, content, min(30.0, float(wait) if wait.isdigit() else 1.0)
+            raise GroundlingError(
+                f"{where} does not respond ({error}): is `groundling serve` running there?"
+            ) from error
+        return response.status, content, min(30.0, float(wait) if wait.isdigit() else 1.0)
 
 
 def _base64(image: Photo) -> str:
@@ -188,9 +190,9 @@ def _parsed(content: bytes) -> dict[str, Any]:
     try:
         row = json.loads(content)
     except ValueError as error:
-        raise GroundlingError("the answer is not JSON: is this a groundling server?") from error
+        raise GroundlingError("the response is not JSON: is this a groundling server?") from error
     if not isinstance(row, dict):
-        raise GroundlingError("the answer is not a JSON object: is this a groundling server?")
+        raise GroundlingError("the response is not a JSON object: is this a groundling server?")
     return row
 
 
@@ -199,9 +201,9 @@ def _caption(row: dict[str, Any], image: Photo) -> GroundedCaption:
     return GroundedCaption.from_dict(row | {"id": Path(name).stem, "media": name})
 
 
-def _place(row: Mapping[str, Any]) -> Place:
+def _phrase(row: Mapping[str, Any]) -> GroundedPhrase:
     span, unknown = _span(row), tuple(row["unknown"])
-    return Place(row["phrase"], span, _box(row["box"]), row["score"], row["evidence"], row["result"], unknown)
+    return GroundedPhrase(row["phrase"], span, _box(row["box"]), row["score"], row["evidence"], row["result"], unknown)
 
 
 def _verdict(row: Mapping[str, Any]) -> Verdict:

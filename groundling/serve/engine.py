@@ -1,8 +1,8 @@
-"""From bytes to answers: decode in a process, find regions in a few threads, infer in one thread, in small batches.
+"""From bytes to responses: decode in a process, extract regions in a few threads, infer in one thread in small batches.
 
-An ask is admitted, or refused at once when too many wait. It carries a deadline; one that is late, or whose client went
-away, is dropped before the next stage begins. Decoded pixels live only as long as their regions are being found, so
-memory does not grow with the number of asks that wait.
+A request is admitted, or refused at once when too many wait. It carries a deadline; one that is late, or whose client
+disconnected, is dropped before the next stage begins. Decoded pixels live only as long as their regions are being
+extracted, so memory does not grow with the number of requests that wait.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from groundling.errors import GroundlingError
-from groundling.serve import answers
-from groundling.serve.answers import Seen
-from groundling.serve.asks import Ask, Caption, Look, Media
-from groundling.serve.decoders import Decoders
+from groundling.serve import responses
+from groundling.serve.decoder_pool import DecoderPool
 from groundling.serve.metrics import Metrics
 from groundling.serve.models import Models
 from groundling.serve.problems import Problem, bad, internal, overloaded, unfit
+from groundling.serve.requests import CaptionRequest, InferenceRequest, Media, RegionsRequest
+from groundling.serve.responses import ImageRegions
 from groundling.serve.settings import Limits
 
 if TYPE_CHECKING:
@@ -36,30 +36,36 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Json = dict[str, Any]
+
 
 @dataclass(frozen=True)
-class Errand:
+class Call:
     """Work for the inference thread that is about no image, such as a search."""
 
-    work: Callable[[], dict[str, Any]]
+    work: Callable[[], Json]
 
 
 @dataclass(eq=False)
 class Job:
-    """An ask about an image that was looked at, or an errand, and whoever waits for the answer."""
+    """A request about an image whose regions are known, or a call, and the future that waits for the result."""
 
-    ask: Ask | Errand
-    seen: Seen | None  # None: an errand
-    until: float  # time.monotonic()
+    request: InferenceRequest | Call
+    image: ImageRegions | None  # None: of a call
+    deadline: float  # time.monotonic()
     loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[dict[str, Any]]
+    future: asyncio.Future[Json]
 
-    def settle(self, result: dict[str, Any] | Exception) -> None:
+    @property
+    def wanted(self) -> bool:
+        return not self.future.done() and time.monotonic() <= self.deadline
+
+    def finish(self, result: Json | Exception) -> None:
         with suppress(RuntimeError):  # the event loop has ended, and with it whoever waited
-            self.loop.call_soon_threadsafe(_settle, self.future, result)
+            self.loop.call_soon_threadsafe(_finish, self.future, result)
 
 
-def _settle(future: asyncio.Future[dict[str, Any]], result: dict[str, Any] | Exception) -> None:
+def _finish(future: asyncio.Future[Json], result: Json | Exception) -> None:
     if future.done():  # nobody waits any more
         return
     if isinstance(result, Exception):
@@ -75,18 +81,19 @@ class Engine:
     load: Callable[[], Models]
     limits: Limits
     metrics: Metrics
-    decoders: Decoders
+    decoders: DecoderPool
+    threads: int = (os.cpu_count() or 1) + 1  # that extract regions; one more than cores: one waits for a decoder
     jobs: queue.SimpleQueue[Job | None] = field(default_factory=queue.SimpleQueue)
     loaded: threading.Event = field(default_factory=threading.Event)
     models: Models | None = None
-    trouble: str = ""  # why there are no models
-    admitted: int = 0  # asks; counted in the event loop alone
-    looking: int = 0  # of these, whose regions are not yet known
+    load_error: str = ""  # why there are no models
+    admitted: int = 0  # requests; counted in the event loop alone
+    extracting: int = 0  # of these, whose regions are not known yet
 
     def __post_init__(self) -> None:
-        self._known: OrderedDict[str, Seen] = OrderedDict()
+        self._cache: OrderedDict[str, ImageRegions] = OrderedDict()
         self._lock = threading.Lock()
-        self._finders = ThreadPoolExecutor(max(2, min(4, os.cpu_count() or 1)), "regions")
+        self._extractors = ThreadPoolExecutor(self.threads, "regions")
         self._thread = threading.Thread(target=self._run, name="inference", daemon=True)
 
     def start(self) -> None:
@@ -94,9 +101,9 @@ class Engine:
         threading.Thread(target=self.decoders.warm, name="decoder", daemon=True).start()
 
     def stop(self) -> None:
-        """After the last answer: the threads and processes end."""
+        """After the last response: the threads and processes end."""
         self.jobs.put(None)
-        self._finders.shutdown(wait=False, cancel_futures=True)
+        self._extractors.shutdown(wait=False, cancel_futures=True)
         self.decoders.stop()
         self._thread.join(timeout=10)
 
@@ -106,33 +113,31 @@ class Engine:
 
     # ---------------------------------------------------------------- in the event loop
 
-    async def answer(self, media: Media, ask: Ask, *, patient: bool = False) -> dict[str, Any]:
-        """The answer, as JSON; Problem where there is none. A patient ask waits for its turn, others are refused."""
-        return await self._in_time(lambda until: self._answer(media, ask, until), patient)
+    async def respond(self, media: Media, request: InferenceRequest, *, wait: bool = False) -> Json:
+        """The response, as JSON; Problem where there is none. When the queue is full, `wait`, or be refused."""
+        return await self._in_time(lambda deadline: self._respond(media, request, deadline), wait)
 
-    async def run(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    async def call(self, work: Callable[[], Json]) -> Json:
         """The result of work that is done in the inference thread, within the same bounds."""
-        return await self._in_time(lambda until: self._queued(Errand(work), None, until), patient=False)
+        return await self._in_time(lambda deadline: self._queued(Call(work), None, deadline), wait=False)
 
-    async def _in_time(
-        self, begin: Callable[[float], Coroutine[Any, Any, dict[str, Any]]], patient: bool
-    ) -> dict[str, Any]:
-        async with self._admission(patient):
-            until = time.monotonic() + self.limits.deadline
+    async def _in_time(self, begin: Callable[[float], Coroutine[Any, Any, Json]], wait: bool) -> Json:
+        async with self._admission(wait):
+            deadline = time.monotonic() + self.limits.deadline
             try:
-                return await asyncio.wait_for(begin(until), self.limits.deadline)
+                return await asyncio.wait_for(begin(deadline), self.limits.deadline)
             except asyncio.TimeoutError as error:
                 self.metrics.dropped.labels("deadline").inc()
-                raise overloaded(f"no answer within {self.limits.deadline:g} seconds; try again", 5) from error
+                raise overloaded(f"no response within {self.limits.deadline:g} seconds; try again", 5) from error
             except asyncio.CancelledError:
-                self.metrics.dropped.labels("client went away").inc()
+                self.metrics.dropped.labels("client disconnected").inc()
                 raise
 
     @asynccontextmanager
-    async def _admission(self, patient: bool) -> AsyncIterator[None]:
-        # batches fill no more than half of the places, so that single requests find one
-        while self.admitted >= (self.limits.waiting // 2 if patient else self.limits.waiting):
-            if not patient:
+    async def _admission(self, wait: bool) -> AsyncIterator[None]:
+        # batches fill no more than half of the queue, so that single requests find room
+        while self.admitted >= (self.limits.waiting // 2 if wait else self.limits.waiting):
+            if not wait:
                 raise overloaded(f"{self.admitted} requests wait already; try again in a moment", 2)
             await asyncio.sleep(0.05)
         self.admitted += 1
@@ -143,91 +148,93 @@ class Engine:
             self.admitted -= 1
             self.metrics.waiting.dec()
 
-    async def _answer(self, media: Media, ask: Ask, until: float) -> dict[str, Any]:
-        if isinstance(ask, Look) and ask.box is not None:
-            return await self._queued(ask, await self._look_at_box(media, ask, until), until)
-        return await self._queued(ask, await self._look(media, until), until)
+    async def _respond(self, media: Media, request: InferenceRequest, deadline: float) -> Json:
+        if isinstance(request, RegionsRequest) and request.box is not None:
+            image = await self._regions_of_box(media, request, deadline)
+        else:
+            image = await self._regions(media, deadline)
+        return await self._queued(request, image, deadline)
 
-    async def _queued(self, ask: Ask | Errand, seen: Seen | None, until: float) -> dict[str, Any]:
+    async def _queued(self, request: InferenceRequest | Call, image: ImageRegions | None, deadline: float) -> Json:
         loop = asyncio.get_running_loop()
-        job = Job(ask, seen, until, loop, loop.create_future())
+        job = Job(request, image, deadline, loop, loop.create_future())
         self.jobs.put(job)
         return await job.future
 
-    async def _look(self, media: Media, until: float) -> Seen:
+    async def _regions(self, media: Media, deadline: float) -> ImageRegions:
         key = media.id or _key(media)
-        if (seen := self._remembered(key)) is not None:
+        if (image := self._cached(key)) is not None:
             self.metrics.remembered.inc()
-            return seen
+            return image
         if media.id:
-            raise Problem(404, "unknown-image", "this image is not remembered (any more): send its bytes again")
-        return await self._found(self._find, key, media, until)
+            raise Problem(404, "unknown-image", "the server does not have this image (any more): send its bytes again")
+        return await self._extracted(self._extract, key, media, deadline)
 
-    async def _look_at_box(self, media: Media, ask: Look, until: float) -> Seen:
-        """What is remembered of an image is its regions, not its pixels."""
+    async def _regions_of_box(self, media: Media, request: RegionsRequest, deadline: float) -> ImageRegions:
+        """What is cached of an image are its regions, not its pixels."""
         if media.id:
-            raise bad("a box is looked at anew: with box, send the image itself, not image_id")
-        return await self._found(self._find_box, _key(media), media, ask, until)
+            raise bad("the features of a box are made from pixels: with box, send the image itself, not image_id")
+        return await self._extracted(self._extract_box, _key(media), media, request, deadline)
 
-    async def _found(self, find: Callable[..., Seen], *given: Any) -> Seen:
-        """What `find` finds in another thread; it is told when nobody waits for that any more."""
-        self.looking += 1
-        left = threading.Event()
+    async def _extracted(self, extract: Callable[..., ImageRegions], *args: Any) -> ImageRegions:
+        """The result of `extract` in another thread, which learns by an event that nobody waits for it any more."""
+        self.extracting += 1
+        abandoned = threading.Event()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._finders, find, left, *given)
+            return await asyncio.get_running_loop().run_in_executor(self._extractors, extract, abandoned, *args)
         finally:
-            left.set()
-            self.looking -= 1
+            abandoned.set()
+            self.extracting -= 1
 
-    def _remembered(self, key: str) -> Seen | None:
+    def _cached(self, key: str) -> ImageRegions | None:
         with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-            return self._known.get(key)
+            if key in self._cache:
+                self._cache.move_to_end(key)
+            return self._cache.get(key)
 
-    def _remember(self, seen: Seen) -> None:
+    def _add_to_cache(self, image: ImageRegions) -> None:
         with self._lock:
-            self._known[seen.id] = seen
-            while len(self._known) > self.limits.remembered:
-                self._known.popitem(last=False)
+            self._cache[image.id] = image
+            while len(self._cache) > self.limits.remembered:
+                self._cache.popitem(last=False)
 
-    # ---------------------------------------------------------------- in the threads that find regions
+    # ---------------------------------------------------------------- in the threads that extract regions
 
-    def _find(self, left: threading.Event, key: str, media: Media, until: float) -> Seen:
-        pictures, models = self._decoded(left, media, until)
-        with self._looked():
-            seen = Seen(key, models.regions(pictures, bool(media.frames)), media.frames)
-        self._remember(seen)
-        return seen
+    def _extract(self, abandoned: threading.Event, key: str, media: Media, deadline: float) -> ImageRegions:
+        pictures, models = self._decoded(abandoned, media, deadline)
+        with self._extraction():
+            image = ImageRegions(key, models.regions(pictures, bool(media.frames)), media.frames)
+        self._add_to_cache(image)
+        return image
 
-    def _find_box(self, left: threading.Event, key: str, media: Media, ask: Look, until: float) -> Seen:
-        assert ask.box is not None
-        pictures, models = self._decoded(left, media, until)
-        with self._looked():
-            return Seen(key, models.regions_at(pictures, ask.box, ask.frame), media.frames)
+    def _extract_box(
+        self, abandoned: threading.Event, key: str, media: Media, request: RegionsRequest, deadline: float
+    ) -> ImageRegions:
+        assert request.box is not None
+        pictures, models = self._decoded(abandoned, media, deadline)
+        with self._extraction():
+            return ImageRegions(key, models.regions_at(pictures, request.box, request.frame), media.frames)
 
-    def _decoded(self, left: threading.Event, media: Media, until: float) -> tuple[list[Image.Image], Models]:
-        if left.is_set() or time.monotonic() > until:
-            raise overloaded("too many requests; try again in a moment", 5)
+    def _decoded(self, abandoned: threading.Event, media: Media, deadline: float) -> tuple[list[Image.Image], Models]:
+        _check_wanted(abandoned, deadline)
         with self._timed("decode"):
             pictures = self.decoders.decode(media.content, media.frames)
-        models = self._when_loaded(until)
-        if left.is_set() or time.monotonic() > until:
-            raise overloaded("too many requests; try again in a moment", 5)
+        models = self._when_loaded(deadline)
+        _check_wanted(abandoned, deadline)
         return pictures, models
 
     @contextmanager
-    def _looked(self) -> Iterator[None]:
+    def _extraction(self) -> Iterator[None]:
         with self._timed("regions"):
             try:
                 yield
             except GroundlingError as error:
                 raise unfit(str(error)) from error
 
-    def _when_loaded(self, until: float) -> Models:
-        self.loaded.wait(max(0.0, until - time.monotonic()))
+    def _when_loaded(self, deadline: float) -> Models:
+        self.loaded.wait(max(0.0, deadline - time.monotonic()))
         if self.models is None:
-            why = self.trouble or "the models are being loaded; try again in a moment"
+            why = self.load_error or "the models are being loaded; try again in a moment"
             raise Problem(503, "not-ready", why, {"Retry-After": "5"})
         return self.models
 
@@ -242,10 +249,10 @@ class Engine:
         try:
             self.models = self.load()
         except GroundlingError as error:
-            self.trouble = str(error)
+            self.load_error = str(error)
             log.error("no models: %s", error)
         except Exception:
-            self.trouble = "the models could not be loaded; the log of the server tells why"
+            self.load_error = "the models could not be loaded; the log of the server says why"
             log.exception("no models")
         self.loaded.set()
         if self.models is None:
@@ -256,13 +263,14 @@ class Engine:
                 self._infer(self.models, batch)
 
     def _next_batch(self) -> list[Job] | None:
-        """Asks that are there, and those that come while the first one can wait; None at the end."""
+        """Jobs that are there and, while all extracting threads are busy, those that come in time; None at the end."""
         first = self.jobs.get()
         if first is None:
             return None
         batch, until = [first], time.monotonic() + self.limits.window
         while len(batch) < self.limits.batch:
-            wait = until - time.monotonic() if self.looking else 0.0  # nobody else is coming: go at once
+            # with a thread to spare there are few clients: the time of each counts, not their number
+            wait = until - time.monotonic() if self.extracting >= self.threads else 0.0
             try:
                 job = self.jobs.get(timeout=wait) if wait > 0 else self.jobs.get_nowait()
             except queue.Empty:
@@ -271,17 +279,14 @@ class Engine:
                 self.jobs.put(None)
                 break
             batch.append(job)
-        return [job for job in batch if self._wanted(job)]
-
-    def _wanted(self, job: Job) -> bool:
-        return not job.future.done() and time.monotonic() <= job.until
+        return [job for job in batch if job.wanted]
 
     def _infer(self, models: Models, batch: list[Job]) -> None:
         groups: dict[Any, list[Job]] = {}
         for job in batch:
-            # what is drawn at random depends on the other images of a batch: each such caption is made alone
-            together = isinstance(job.ask, Caption) and not job.ask.choice.sample
-            groups.setdefault(job.ask if together else id(job), []).append(job)
+            # what is sampled depends on the other images of a batch: each such caption is made alone
+            together = isinstance(job.request, CaptionRequest) and not job.request.decoding.sample
+            groups.setdefault(job.request if together else id(job), []).append(job)
         for jobs in groups.values():
             with self._timed("inference"):
                 self._infer_group(models, jobs)
@@ -289,30 +294,35 @@ class Engine:
     def _infer_group(self, models: Models, jobs: list[Job]) -> None:
         self.metrics.batch.observe(len(jobs))
         try:
-            results = _results(models, jobs[0].ask, [job.seen for job in jobs if job.seen])
+            results = _results(models, jobs[0].request, [job.image for job in jobs if job.image])
         except Exception as error:
             if len(jobs) > 1:  # one bad image must not spoil the others
                 for job in jobs:
                     self._infer_group(models, [job])
                 return
-            jobs[0].settle(_problem(error))
+            jobs[0].finish(_problem(error))
             return
         for job, result in zip(jobs, results, strict=True):
-            job.settle(result)
+            job.finish(result)
 
 
 def _key(media: Media) -> str:
-    """The name of an image: what is in its file, and how many frames were asked for."""
+    """The id of an image: the hash of its file, and how many frames are to be read."""
     return f"{sha256(media.content).hexdigest()}{f'-{media.frames}' if media.frames else ''}"
 
 
-def _results(models: Models, ask: Ask | Errand, seen: list[Seen]) -> list[dict[str, Any]]:
-    """The answers to the same ask about each of these images."""
-    if isinstance(ask, Errand):
-        return [ask.work()]
-    if isinstance(ask, Caption):
-        return answers.captions(models, seen, ask)
-    return [answers.answer(models, one, ask) for one in seen]
+def _check_wanted(abandoned: threading.Event, deadline: float) -> None:
+    if abandoned.is_set() or time.monotonic() > deadline:
+        raise overloaded("too many requests; try again in a moment", 5)
+
+
+def _results(models: Models, request: InferenceRequest | Call, images: list[ImageRegions]) -> list[Json]:
+    """The responses to the same request about each of these images."""
+    if isinstance(request, Call):
+        return [request.work()]
+    if isinstance(request, CaptionRequest):
+        return responses.captions(models, images, request)
+    return [responses.respond(models, image, request) for image in images]
 
 
 def _problem(error: Exception) -> Problem:

@@ -14,12 +14,12 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         by = ("route", "method", "status")
-        self.requests = Counter("groundling_requests", "Requests answered", by, registry=self.registry)
+        self.requests = Counter("groundling_requests", "Responses sent", by, registry=self.registry)
         self.seconds = Histogram(
             "groundling_request_seconds", "From first byte to last", ("route",), buckets=SECONDS, registry=self.registry
         )
         self.open = Gauge("groundling_requests_open", "Requests under way, slow senders too", registry=self.registry)
-        self.waiting = Gauge("groundling_waiting", "Asks that wait or are worked on", registry=self.registry)
+        self.waiting = Gauge("groundling_waiting", "Requests that wait or are worked on", registry=self.registry)
         self.received = Counter("groundling_received_bytes", "Bytes of request bodies", registry=self.registry)
         self.batch = Histogram(
             "groundling_batch_images", "Images inferred together", buckets=(1, 2, 4, 8, 16), registry=self.registry
@@ -28,10 +28,10 @@ class Metrics:
             "groundling_stage_seconds", "Time in each stage", ("stage",), buckets=SECONDS, registry=self.registry
         )
         self.remembered = Counter(
-            "groundling_remembered", "Asks about an image whose regions were known", registry=self.registry
+            "groundling_remembered", "Requests about an image whose regions were cached", registry=self.registry
         )
         self.dropped = Counter(
-            "groundling_dropped", "Asks that nobody waited for any more", ("why",), registry=self.registry
+            "groundling_dropped", "Requests that nobody waited for any more", ("why",), registry=self.registry
         )
 
     def text(self) -> bytes:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from groundling.serve.asks import Choice
 from groundling.serve.problems import Problem, unfit
+from groundling.serve.requests import DecodingOptions
 from groundling.types import Box, GroundedCaption
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Word:
-    """A word that fits a region; `evidence` as if this region were the best place for it."""
+    """A word that fits a region; `evidence` as if this region were the best one for it."""
 
     word: str
     evidence: float
@@ -39,13 +39,11 @@ class Models:
 
     @staticmethod
     def load(model: str, grounder: str) -> Models:
-        """The models of two folders, or those of the package; the source of regions is ready too. For the thread that
-        infers, which keeps as many threads of calculation as it finds."""
-        import torch
-
+        """The models of two folders, or those of the package; the source of regions is ready too. Called in the thread
+        that infers."""
         from groundling.inference import load
 
-        torch.set_num_threads(torch.get_num_threads())
+        _use_one_thread()
         captioner = load(model, grounder=grounder)
         _ = captioner.source
         return Models(captioner, captioner.reranker.grounder if captioner.reranker else None, grounder or model)
@@ -74,10 +72,10 @@ class Models:
     # ---------------------------------------------------------------- from pixels to regions
 
     def regions(self, pictures: Sequence[Image.Image], clip: bool) -> Regions:
-        """What the models see of an image, or of the frames of a clip as one (B = 1)."""
+        """The regions of an image, or of the frames of a clip as one (B = 1)."""
         from groundling.regions.media import of_frames
 
-        _calculate_alone()
+        _use_one_thread()
         if not clip:
             return self.captioner.source(pictures[0])
         return of_frames([self.captioner.source(picture) for picture in pictures])
@@ -86,27 +84,29 @@ class Models:
         """The whole image, or frame of a clip, then this box of it."""
         import numpy as np
 
-        _calculate_alone()
+        _use_one_thread()
         at = getattr(self.captioner.source, "at", None)
         if at is None:
             name = self.captioner.source.fingerprint.name
-            raise Problem(501, "no-box", f"the region source {name} looks at boxes of its own alone: leave out box")
+            raise Problem(
+                501, "no-box", f"the region source {name} makes features of its own boxes alone: leave out box"
+            )
         if frame >= len(pictures):
             raise unfit(f"there is no frame {frame}: they are 0 to {len(pictures) - 1}", "unfit")
         width, height = pictures[frame].size
         if box[0] >= width or box[1] >= height or box[2] <= 0 or box[3] <= 0:
             raise unfit(f"the box is outside of the image, which has {width} x {height} pixels", "unfit")
-        found: Regions = at(pictures[frame], np.array([box], np.float32))
-        return found
+        regions: Regions = at(pictures[frame], np.array([box], np.float32))
+        return regions
 
-    # ---------------------------------------------------------------- from regions to words and places
+    # ---------------------------------------------------------------- from regions to words and boxes
 
-    def captions(self, regions: Sequence[Regions], choice: Choice) -> list[GroundedCaption]:
+    def captions(self, regions: Sequence[Regions], decoding: DecodingOptions) -> list[GroundedCaption]:
         """A caption for each image, made together."""
         from groundling.tensors import Regions
 
         none = [""] * len(regions)
-        return self.captioner.generate(Regions.stack(regions), none, none, _decoding(choice))
+        return self.captioner.generate(Regions.stack(regions), none, none, _settings(decoding))
 
     def ground(self, regions: Regions, sentence: str, phrases: Sequence[str]) -> list[GroundedPhrase]:
         """Where the noun phrases of a sentence are, or these phrases."""
@@ -114,7 +114,7 @@ class Models:
         from groundling.text.words import words
 
         if not phrases and not noun_phrases([sentence])[0]:
-            raise unfit("there is no noun phrase in the sentence: name what to look for with phrases", "no-phrase")
+            raise unfit('there is no noun phrase in the sentence: name what to find, such as "a dog"', "no-phrase")
         if any(not words(phrase) for phrase in phrases):
             raise unfit("one of the phrases has no word in it", "no-phrase")
         return self.grounder.ground_regions(regions, sentence, list(phrases))
@@ -168,16 +168,16 @@ class Models:
         return [[(names[i], round(p, 4)) for i, p in zip(*row, strict=True) if 0 <= i < len(names)] for row in rows]
 
 
-def _calculate_alone() -> None:
-    """In a thread that finds regions: one thread of calculation. There are as many such threads as cores; two each took
-    about a fifth more processor time, and sums would depend on how they are shared out."""
+def _use_one_thread() -> None:
+    """In a thread that extracts regions, and in that of inference: one thread of calculation. The cores are shared
+    by these threads; two each took about a fifth more processor time, and sums would depend on how they are split."""
     import torch
 
     torch.set_num_threads(1)
 
 
-def _decoding(choice: Choice) -> DecodingSettings:
+def _settings(decoding: DecodingOptions) -> DecodingSettings:
     from groundling.inference import BeamSearch, Sampling
 
-    options: dict[str, Any] = dict(choice.options)
-    return Sampling(**options) if choice.sample else BeamSearch(**options)
+    options: dict[str, Any] = dict(decoding.options)
+    return Sampling(**options) if decoding.sample else BeamSearch(**options)

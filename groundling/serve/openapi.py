@@ -7,6 +7,7 @@ from typing import Any
 
 from groundling import __version__
 from groundling.formats import FORMATS
+from groundling.serve.requests import AUTO
 
 Json = dict[str, Any]
 
@@ -26,7 +27,7 @@ CHOICE: Json = {  # name -> schema; how the words of a caption are chosen
     "top_p": {"type": "number", "maximum": 1, "description": "with sample: among the likeliest up to p"},
     "seed": {"type": "integer", "minimum": 0, "description": "with sample: same seed, same words"},
 }
-ASKS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, description, fields, schema of the answer
+OPERATIONS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, description, fields, schema of the response
     "caption": (
         "Caption an image or a clip",
         "A sentence; each of its nouns with a box, how sure the model is of the box (score), and how likely the thing "
@@ -37,7 +38,7 @@ ASKS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, description,
     "ground": (
         "Find phrases in an image",
         "Each noun phrase of a sentence, or each of the phrases given, with its box and its evidence; found is false "
-        "below 0.5. In an address, phrases are parted by semicolons.",
+        "below 0.5. In the query of a URL, phrases are separated by semicolons.",
         {
             "sentence": TEXT | {"maxLength": 4000},
             "phrases": {"type": "array", "items": TEXT | {"maxLength": 200}, "maxItems": 64},
@@ -45,19 +46,23 @@ ASKS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, description,
         "Grounding",
     ),
     "audit": (
-        "Audit what somebody said of an image",
+        "Audit a text about an image",
         "A verdict for every noun phrase of a text, such as the answer of a vision-language model: grounded, wrong "
-        "place, not there, cannot tell. The verdicts are those of the command groundling audit. Boxes that came with "
-        "the answer, in its text (format) or beside it (boxes), are compared with the places that the grounder finds.",
+        "place, not there, cannot tell. The verdicts are those of the command groundling audit. Boxes that came "
+        "with it, in the text (format) or beside it (boxes), are compared with the boxes that the grounder finds.",
         {
             "text": TEXT | {"maxLength": 4000},
-            "format": {"type": "string", "enum": list(FORMATS), "description": f"of the text: {', '.join(FORMATS)}"},
+            "format": {
+                "type": "string",
+                "enum": [AUTO, *FORMATS],
+                "description": f"of the text (plain); auto recognises it by its marks: {', '.join(FORMATS)}",
+            },
             "resized": {
                 "type": "array",
                 "items": {"type": "integer"},
                 "minItems": 2,
                 "maxItems": 2,
-                "description": "qwen2.5-vl: width and height at which it saw the image; 1036x728 in an address",
+                "description": "qwen2.5-vl: width and height at which the model saw the image; 1036x728 in a query",
             },
             "boxes": {
                 "type": "array",
@@ -72,7 +77,7 @@ ASKS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, description,
         "Audit",
     ),
     "regions": (
-        "What the models look at",
+        "Regions of an image",
         "The regions of an image, each with the words that fit it and what the detector takes it for. With box, that "
         "box alone, whatever the regions are: what is this? It needs the image itself, not its image_id.",
         {
@@ -88,7 +93,7 @@ ASKS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, description,
 @cache
 def document() -> Json:
     paths: Json = {}
-    for name, about in ASKS.items():
+    for name, about in OPERATIONS.items():
         paths[f"/v1/{name}"] = {"post": _single(name, *about)}
         paths[f"/v1/batch/{name}"] = {"post": _batch(name, about[0])}
     return {
@@ -128,7 +133,7 @@ def _single(name: str, summary: str, description: str, fields: Json, answer: str
             for key, schema in in_address.items()
         ],
         "requestBody": body,
-        "responses": {"200": _json("The answer", {"$ref": f"#/components/schemas/{answer}"}), **_problems()},
+        "responses": {"200": _json("The response", {"$ref": f"#/components/schemas/{answer}"}), **_problems()},
     }
 
 
@@ -137,9 +142,9 @@ def _batch(name: str, summary: str) -> Json:
     return {
         "operationId": f"batch_{name}",
         "summary": f"{summary}: many at once",
-        "description": f"Every line is the JSON of a request to /v1/{name}; every line of the answer has its number "
-        "(line), its id, and the answer or a problem, in the same order, as soon as it is known. Read the answers "
-        "while you send.",
+        "description": f"Every line is the JSON of a request to /v1/{name}; every line of the response has its "
+        "number (line), its id, and the response or a problem, in the same order, as soon as it is known. Read the "
+        "response while you send.",
         "requestBody": {"required": True, "content": lines},
         "responses": {"200": {"description": "One line per line", "content": lines}, **_problems()},
     }
@@ -150,8 +155,8 @@ def _request(fields: Json) -> Json:
         "image": TEXT | {"contentEncoding": "base64", "description": "or clip, or image_id"},
         "clip": TEXT | {"contentEncoding": "base64", "description": "a video file"},
         "frames": {"type": "integer", "minimum": 1, "maximum": 32, "description": "of the clip (8)"},
-        "image_id": TEXT | {"description": "the id of an answer about the same image, while it is remembered"},
-        "id": TEXT | {"maxLength": 200, "description": "comes back with the answer"},
+        "image_id": TEXT | {"description": "image.id of an earlier response, while the server has its regions"},
+        "id": TEXT | {"maxLength": 200, "description": "comes back with the response"},
     }
     return {"type": "object", "additionalProperties": False, "properties": picture | fields}
 
@@ -180,7 +185,7 @@ def _others() -> Json:
             "post": {
                 "operationId": "decide",
                 "summary": "Decide about a label",
-                "description": "The decision is on the disk when the answer comes. The last one about a label counts.",
+                "description": "The decision is on the disk when the response comes. The last one of a label counts.",
                 "requestBody": decision,
                 "responses": {"201": _json("Accepted", plain), **_problems()},
             },
@@ -202,8 +207,11 @@ def _json(description: str, schema: Json) -> Json:
 
 def _problems() -> Json:
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    said = {"4XX": "What is wrong with the request, and the cure", "503": "Busy, or not ready: try again (Retry-After)"}
-    return {status: {"description": text, "content": content} for status, text in said.items()}
+    texts = {
+        "4XX": "What is wrong with the request, and the cure",
+        "503": "Busy, or not ready: try again (Retry-After)",
+    }
+    return {status: {"description": text, "content": content} for status, text in texts.items()}
 
 
 def _schemas() -> Json:
@@ -211,21 +219,21 @@ def _schemas() -> Json:
     image = _object(id=TEXT, width={"type": "integer"}, height={"type": "integer"})
     link = _object(token={"type": "integer"}, word=TEXT, span=SPAN, box=BOX, frame={"type": "integer"}, score=NUMBER)
     link["properties"] |= {"evidence": evidence, "weak": {"type": "boolean"}}
-    place = _object(phrase=TEXT, span=SPAN, box=BOX, score=NUMBER, found={"type": "boolean"}, unknown=_list(TEXT))
+    phrase = _object(phrase=TEXT, span=SPAN, box=BOX, score=NUMBER, found={"type": "boolean"}, unknown=_list(TEXT))
     result = {"type": "string", "enum": ["found", "not found", "unknown"]}
-    place["properties"] |= {"evidence": evidence, "result": result, "frame": {"type": "integer"}}
+    phrase["properties"] |= {"evidence": evidence, "result": result, "frame": {"type": "integer"}}
     audited = _audited(evidence)
     word, label = _object(word=TEXT, evidence=NUMBER), _object(label=TEXT, score=NUMBER)
     region = _object(box=BOX, frame={"type": "integer"}, words=_list(word), labels=_list(label))
-    seen: Json = {"$ref": "#/components/schemas/Image"}
+    image_ref: Json = {"$ref": "#/components/schemas/Image"}
     actions = {"type": "string", "enum": ["accept", "reject", "redraw", "relabel", "undo"]}
     return {
         "Box": {"type": "array", "items": NUMBER, "minItems": 4, "maxItems": 4, "description": "x1, y1, x2, y2 pixels"},
         "Image": image,
-        "Caption": _object(image=seen, caption=TEXT, tokens=_list(TEXT), spans=_list(SPAN), links=_list(link)),
-        "Grounding": _object(image=seen, sentence=TEXT, phrases=_list(place)),
-        "Audit": _object(image=seen, text=TEXT, phrases=_list(audited), counts={"type": "object"}),
-        "Regions": _object(image=seen, regions=_list(region)),
+        "Caption": _object(image=image_ref, caption=TEXT, tokens=_list(TEXT), spans=_list(SPAN), links=_list(link)),
+        "Grounding": _object(image=image_ref, sentence=TEXT, phrases=_list(phrase)),
+        "Audit": _object(image=image_ref, text=TEXT, format=TEXT, phrases=_list(audited), counts={"type": "object"}),
+        "Regions": _object(image=image_ref, regions=_list(region)),
         "Decision": _object(image=TEXT, label={"type": "integer"}, action=actions, boxes=_list(BOX), phrase=TEXT)
         | {"required": ["image", "label", "action"]},
         "Problem": _object(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT),
@@ -239,11 +247,11 @@ def _audited(probability: Json) -> Json:
     given = _object(boxes=_list(BOX), points=_list({"type": "array", "items": NUMBER}), overlap=NUMBER)
     row["properties"] |= {
         "probability": probability,
-        "box": {"type": ["array", "null"], "items": NUMBER, "description": "where it most likely is, if it is there"},
-        "asked": TEXT | {"description": "the word that was looked for instead"},
-        "how": TEXT | {"description": "what that is: a synonym, a broader kind"},
-        "reason": TEXT | {"description": "why nobody can tell"},
-        "given": given | {"description": "where the text says that it is"},
+        "box": {"type": ["array", "null"], "items": NUMBER, "description": "its likeliest box, if it is there"},
+        "asked": TEXT | {"description": "the known word that stood in for the noun"},
+        "how": TEXT | {"description": "its relation to the noun: a synonym, a broader kind"},
+        "reason": TEXT | {"description": "why the verdict is cannot tell"},
+        "given": given | {"description": "the boxes or points that came with the text"},
         "frame": {"type": "integer"},
     }
     return row

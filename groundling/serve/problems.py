@@ -53,4 +53,6 @@ def too_large(detail: str) -> Problem:
 
 
 def internal() -> Problem:
-    return Problem(500, "internal", "the server made a mistake; its log tells more under the request id of this answer")
+    return Problem(
+        500, "internal", "the server made a mistake; its log says more under the request id of this response"
+    )

@@ -18,39 +18,39 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._waiting: asyncio.TimerHandle | None = None
-        self._await_head()
+        self._timer: asyncio.TimerHandle | None = None
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
         if self.conn.their_state is h11.IDLE:
-            self._await_head()
+            self._start_timer()
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
+            self._stop_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(bad("this is not HTTP as the server reads it: a header is damaged, or they are larger than 16 KB"))
 
-    def _await_head(self) -> None:
-        if self._waiting is None:
-            self._waiting = self.loop.call_later(HEAD, self._too_slow)
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(HEAD, self._too_slow)
 
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-        self._waiting = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
 
     def _too_slow(self) -> None:
-        self._waiting = None
+        self._timer = None
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self._refuse(Problem(408, "too-slow", f"the head of the request did not arrive within {HEAD:g} seconds"))
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer where no answer has begun, then close."""
+        """Respond where no response has begun, then close."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.abort()
             return
@@ -67,7 +67,7 @@ class BoundedProtocol(H11Protocol):
         ]
         for event in events:
             self.transport.write(self.conn.send(event) or b"")
-        if self.cycle is not None:  # whoever is at work on this request is told that nobody waits
+        if self.cycle is not None:  # the handler of this request learns that nobody waits
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()

@@ -27,7 +27,7 @@ def page(document: Json) -> str:
         '<link rel="icon" href="/icon.svg"><link rel="stylesheet" href="/page.css"></head><body class="reference">'
         f'<header><h1>{escape(info["title"])} API</h1><p class="help">Version {escape(info["version"])}. '
         f'<a href="/">The page</a> · <a href="/openapi.json">OpenAPI document</a></p></header><main>'
-        f"<p>{escape(info['description'])}</p><nav aria-label='Addresses'><ul>{links}</ul></nav>{''.join(parts)}"
+        f"<p>{escape(info['description'])}</p><nav aria-label='Endpoints'><ul>{links}</ul></nav>{''.join(parts)}"
         "</main></body></html>"
     )
 
@@ -50,12 +50,12 @@ def _operation(path: str, method: str, operation: Json, document: Json) -> str:
             out.append(f"<h3>Request, {escape(kind)}</h3>{_fields(schema, document)}")
     if rows := operation.get("parameters"):
         names = ", ".join(f"<code>{escape(row['name'])}</code>" for row in rows)
-        out.append(f"<p>In the address: {names}</p>")
-    for status, answer in operation["responses"].items():
-        for kind, content in answer.get("content", {}).items():
+        out.append(f"<p>In the query of the URL, with a raw body: {names}</p>")
+    for status, response in operation["responses"].items():
+        for kind, content in response.get("content", {}).items():
             schema = _resolved(content["schema"], document)
             if status.startswith("2") and "properties" in schema:
-                out.append(f"<h3>Answer {status}, {escape(kind)}</h3>{_fields(schema, document)}")
+                out.append(f"<h3>Response {status}, {escape(kind)}</h3>{_fields(schema, document)}")
     return "".join(out) + "</section>"
 
 
@@ -74,9 +74,9 @@ def _fields(schema: Json, document: Json) -> str:
     rows = []
     for name, field in schema["properties"].items():
         field = _resolved(field, document)
-        told = escape(field.get("description", "")) or _range(field)
+        meaning = escape(field.get("description", "")) or _range(field)
         rows.append(
-            f"<tr><td><code>{escape(name)}</code></td><td>{escape(_type(field, document))}</td><td>{told}</td></tr>"
+            f"<tr><td><code>{escape(name)}</code></td><td>{escape(_type(field, document))}</td><td>{meaning}</td></tr>"
         )
     return f'<div class="scroll"><table><tr><th>field<th>type<th>meaning</tr>{"".join(rows)}</table></div>'
 
@@ -100,5 +100,5 @@ def _type(field: Json, document: Json) -> str:
 def _resolved(schema: Json, document: Json) -> Json:
     if "$ref" not in schema:
         return schema
-    found: Json = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    return found
+    resolved: Json = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return resolved

@@ -1,4 +1,4 @@
-"""Listen, answer, and end well: what was taken is finished before the server goes."""
+"""Listen, serve, and shut down gracefully: requests that were accepted are finished first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONNECTIONS = 1000  # open at once, idle ones too
 
 
 def listen(settings: Settings) -> socket.socket:
-    """The socket, bound before anything slow happens, so that a port in use is told at once."""
+    """The socket, bound before anything slow happens, so that a port in use is an error at once."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -62,7 +62,7 @@ def _serve(site: Site, listener: socket.socket) -> None:
 
 
 def grace(limits: Limits) -> int:
-    """Seconds after a signal in which every request that was taken comes to its end: its body, then its answer."""
+    """Seconds after a signal in which every accepted request comes to its end: its body, then its response."""
     return math.ceil(limits.receive + limits.deadline) + 5
 
 

@@ -1,4 +1,4 @@
-"""What a server may be told when it starts. Every limit is here, with its reason."""
+"""Settings of a server. Every limit is here, with its unit."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Limits:
     batch_bytes: int = 1024 * MB  # of a whole batch, which is never in memory at once
     batch_lines: int = 10_000
     receive: float = 10.0  # seconds for a body, or a line of a batch, to arrive
-    deadline: float = 30.0  # seconds from the last byte of a request to the first of its answer
+    deadline: float = 30.0  # seconds from the last byte of a request to the first of its response
     decode: float = 5.0  # seconds after which a decoding process is killed
     waiting: int = 64  # requests that are being worked on or wait for it; the next one is refused
     requests: int = 256  # open at once, slow senders included
     batch: int = 16  # images that are captioned together
-    window: float = 0.02  # seconds that an image waits for company
+    window: float = 0.05  # seconds that an image waits for others to be captioned with, when all threads are busy
     sentence: int = 4000  # characters
     phrases: int = 64  # of one request
     frames: int = 8  # of a clip
@@ -40,13 +40,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """Where to listen, who may ask, what there is to show."""
+    """Where to listen, who has access, what there is to review and to search."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     token: str = ""
     open: bool = False  # may be reached from other machines without a token
-    origins: tuple[str, ...] = ()  # other pages whose scripts may ask (CORS)
+    origins: tuple[str, ...] = ()  # other pages whose scripts have access (CORS)
     model: str = ""
     grounder: str = ""
     review: str = ""  # folder or address of labels to review
@@ -67,7 +67,7 @@ class Settings:
             raise GroundlingError("a token has no space in it")
         if not (self.loopback or self.token or self.open):
             raise GroundlingError(
-                f"{self.host} can be reached from other machines: ask for a token with --token-file FILE, "
+                f"{self.host} can be reached from other machines: demand a token with --token-file FILE, "
                 "or let everybody in with --open"
             )
         for origin in self.origins:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from starting import Running, labelled, running
+from server_process import Running, labelled, running
 
 from groundling.cli import main
 
@@ -18,6 +18,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     assert main(["index", labels, "--out", index]) == 0
     busy = ("--deadline", "250")  # as the machine of the tests may be
     with running(place / "log", "--review", labels, "--index", index, *busy) as server:
-        while server.ask("GET", "/readyz").status != 200:
+        while server.call("GET", "/readyz").status != 200:
             time.sleep(0.1)
         yield server

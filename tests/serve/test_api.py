@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Answer, ask, raw
 from clips import write_clip
-from starting import PHOTOS, Running, running
+from http_calls import Response, call, raw
+from server_process import PHOTOS, Running, running
 
 import groundling
 from groundling.cli import main
@@ -32,8 +32,8 @@ def plain(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
-def image(server: Running, path: str, photo: Path = CAT, kind: str = "image/jpeg") -> Answer:
-    return server.ask("POST", path, photo.read_bytes(), content_type=kind)
+def image(server: Running, path: str, photo: Path = CAT, kind: str = "image/jpeg") -> Response:
+    return server.call("POST", path, photo.read_bytes(), content_type=kind)
 
 
 # ---------------------------------------------------------------- answers
@@ -137,8 +137,8 @@ def test_a_clip_has_boxes_in_its_frames(server: Running, tmp_path: Path) -> None
 def test_a_batch_answers_every_line_in_order_though_some_are_bad(server: Running) -> None:
     rows = [{"id": "a", "image": plain(CAT)}, {"id": "b", "image": "AAAA"}, {"id": "c", "image": plain(ASTRONAUT)}]
     body = b"\n".join([*(json.dumps(row).encode() for row in rows), b"[", b'{"image_id": "x"}'])
-    answer = server.ask("POST", "/v1/batch/caption", body, content_type=LINES)
-    found = [json.loads(line) for line in answer.body.splitlines()]
+    response = server.call("POST", "/v1/batch/caption", body, content_type=LINES)
+    found = [json.loads(line) for line in response.body.splitlines()]
     assert [(row["line"], row["id"]) for row in found] == [(1, "a"), (2, "b"), (3, "c"), (4, ""), (5, "")]
     assert ["problem" in row for row in found] == [False, True, False, True, True]
     said = list(Client(server.url).captions([CAT, b"no image"]))
@@ -164,16 +164,16 @@ def test_the_first_line_of_a_batch_is_answered_before_the_last_is_sent(server: R
 
 
 def test_the_document_names_every_address_of_the_api_and_no_other(server: Running) -> None:
-    document = server.ask("GET", "/openapi.json").json()
+    document = server.call("GET", "/openapi.json").json()
     assert document == openapi.document()
     for path, item in document["paths"].items():
         for method in ("get", "post"):
             if method not in item:
-                assert server.ask(method.upper(), path).status == 405
+                assert server.call(method.upper(), path).status == 405
             else:
-                answer = server.ask(method.upper(), path)
-                assert answer.status < 400 or answer.problem != "address"
-        assert f"{path}</a>" in server.ask("GET", "/docs").body.decode()
+                response = server.call(method.upper(), path)
+                assert response.status < 400 or response.problem != "address"
+        assert f"{path}</a>" in server.call("GET", "/docs").body.decode()
     text = json.dumps(document)
     for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
         assert name in document["components"]["schemas"]
@@ -181,8 +181,8 @@ def test_the_document_names_every_address_of_the_api_and_no_other(server: Runnin
 
 def test_metrics_count_by_route_and_logs_have_no_word_of_a_request(server: Running) -> None:
     image(server, "/v1/ground?sentence=a+secretword+dog")
-    server.ask("GET", "/made/up/secretpath")
-    text = server.ask("GET", "/metrics").body.decode()
+    server.call("GET", "/made/up/secretpath")
+    text = server.call("GET", "/metrics").body.decode()
     assert 'groundling_requests_total{method="POST",route="/v1/ground",status="200"}' in text
     assert 'route="unknown",status="404"' in text and "secret" not in text
     while '"route": "/metrics"' not in (logged := server.log.read_text()):
@@ -193,12 +193,14 @@ def test_metrics_count_by_route_and_logs_have_no_word_of_a_request(server: Runni
 
 
 def test_a_request_id_comes_back_and_an_odd_one_does_not(server: Running) -> None:
-    assert server.ask("GET", "/healthz", x_request_id="mine-1").headers["x-request-id"] == "mine-1"
-    assert server.ask("GET", "/healthz", x_request_id="<script>").headers["x-request-id"] != "<script>"
+    assert server.call("GET", "/healthz", x_request_id="mine-1").headers["x-request-id"] == "mine-1"
+    assert server.call("GET", "/healthz", x_request_id="<script>").headers["x-request-id"] != "<script>"
 
 
 def test_the_client_names_the_server_that_does_not_answer() -> None:
-    with pytest.raises(GroundlingError, match=r"http://127\.0\.0\.1:9 does not answer .*is `groundling serve` running"):
+    with pytest.raises(
+        GroundlingError, match=r"http://127\.0\.0\.1:9 does not respond .*is `groundling serve` running"
+    ):
         Client("http://127.0.0.1:9").caption(CAT)
     assert not Client("http://127.0.0.1:9").ready()
     with pytest.raises(GroundlingError, match="no address of a server"):
@@ -243,15 +245,15 @@ CASES: dict[str, tuple[bytes, int]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_hostile_request_is_a_problem_with_a_cure(server: Running, name: str) -> None:
     content, status = CASES[name]
-    answer = raw(server.port, content)
-    assert answer.status == status and answer.problem
+    response = raw(server.port, content)
+    assert response.status == status and response.problem
 
 
 def test_a_body_without_end_is_refused_and_its_sender_can_read_why(server: Running) -> None:
     parts = (b"x" * 65536 for _ in range(1600))  # 100 MB, chunked
     began = time.monotonic()
-    answer = ask(server.port, "POST", "/v1/caption", parts, {"content_type": "image/png"})
-    assert answer.status == 413 and answer.problem == "too-large" and time.monotonic() - began < 30
+    response = call(server.port, "POST", "/v1/caption", parts, {"content_type": "image/png"})
+    assert response.status == 413 and response.problem == "too-large" and time.monotonic() - began < 30
 
 
 def test_no_traceback_was_logged_by_any_of_this(server: Running) -> None:
@@ -267,9 +269,9 @@ def test_what_was_taken_is_finished_after_a_signal_and_a_token_is_asked_for(tmp_
     with running(tmp_path / "log", "--token", "a-long-secret", "--deadline", "250") as server:
         client = Client(server.url, "a-long-secret", timeout=280)
         for wrong in ("", "Bearer a-long-secreT", "Basic a-long-secret", "Bearer \xff"):
-            answer = server.ask("GET", "/v1/about", authorization=wrong)
-            assert answer.status == 401 and answer.problem == "token"
-        assert server.ask("GET", "/").status == 200 and server.ask("GET", "/readyz").status in (200, 503)
+            response = server.call("GET", "/v1/about", authorization=wrong)
+            assert response.status == 401 and response.problem == "token"
+        assert server.call("GET", "/").status == 200 and server.call("GET", "/readyz").status in (200, 503)
         thread = threading.Thread(target=lambda: got.append(client.caption(CAT)))
         thread.start()
         while "groundling_waiting 1.0" not in metrics(server):
@@ -282,4 +284,4 @@ def test_what_was_taken_is_finished_after_a_signal_and_a_token_is_asked_for(tmp_
 
 
 def metrics(server: Running) -> str:
-    return server.ask("GET", "/metrics", authorization="Bearer a-long-secret").body.decode()
+    return server.call("GET", "/metrics", authorization="Bearer a-long-secret").body.decode()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from groundling.serve.bodies import Bodies, Gone
+from groundling.serve.bodies import Bodies, Disconnected
 from groundling.serve.metrics import Metrics
 from groundling.serve.problems import Problem
 from groundling.serve.settings import Limits
@@ -112,7 +112,7 @@ def test_a_client_that_goes_away_ends_the_reading() -> None:
     async def gone() -> dict[str, Any]:
         return {"type": "http.disconnect"}
 
-    with pytest.raises(Gone):
+    with pytest.raises(Disconnected):
         whole(bodies(), gone)
 
 

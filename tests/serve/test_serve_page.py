@@ -10,7 +10,7 @@ from typing import Any
 import av
 import pytest
 from PIL import Image
-from starting import PHOTOS, Running
+from server_process import PHOTOS, Running
 
 from groundling.serve.app import PAGE
 
@@ -23,10 +23,10 @@ pytestmark_browser = [
 def test_the_page_asks_nobody_else(server: Running) -> None:
     """No address of another machine in any file, and a policy under which the browser would refuse one."""
     for name in PAGE:
-        answer = server.ask("GET", "/" if name == "index.html" else f"/{name}")
-        assert answer.status == 200
-        assert b"http" not in answer.body.replace(b"http://www.w3.org/2000/svg", b"").replace(b"http-equiv", b"")
-        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        response = server.call("GET", "/" if name == "index.html" else f"/{name}")
+        assert response.status == 200
+        assert b"http" not in response.body.replace(b"http://www.w3.org/2000/svg", b"").replace(b"http-equiv", b"")
+        assert "default-src 'none'" in response.headers["content-security-policy"]
 
 
 @pytest.fixture(scope="module")
@@ -122,17 +122,44 @@ class TestInABrowser:
         person.until(lambda: person.all("#found table"))
         notes = [line.text for line in person.all("#found .bars li")]
         assert "found" in notes[0] and "not there" in notes[1]
-        assert "1 of 2" in person.one("#found table").text and "model's caption" in person.one("#found table").text
+        assert "1 of 2" in person.one("#found table").text and "the caption" in person.one("#found table").text
         assert "Both name: cat" in person.one("#found").text and "Only you name: car" in person.one("#found").text
         assert len(person.all("#stage rect.box")) == 1  # what is not there gets no box
 
     def test_an_answer_is_audited_and_its_words_cannot_break_out(self, chromium: Any, server: Running) -> None:
         person = Person(chromium, server)
         person.choose_a_photo("cat.jpg")
-        person.one("#answer").send_keys("<img src=x onerror=document.title='broken'> a cat and a car")
-        person.one("#audit button").click()
+        person.one("#text").send_keys("<img src=x onerror=document.title='broken'> a cat and a car")
+        person.one("#audit [type=submit]").click()
         text = person.until(lambda: person.all("#verdicts .summary"))[0].text
         assert "1 not there" in text and chromium.title == "groundling"
+
+    def test_pasted_boxes_are_read_in_the_format_that_they_are_of(self, chromium: Any, server: Running) -> None:
+        """A box in a corner is of the wrong thing; it is drawn dashed beside the likely one."""
+        person = Person(chromium, server)
+        person.choose_a_photo("cat.jpg")
+        person.one("#text").send_keys("A cat [0, 0, 60, 60] is here")
+        person.one("#audit [type=submit]").click()
+        person.until(lambda: person.all("#verdicts .summary"))
+        assert (
+            "1 wrong place" in person.one("#verdicts").text and "Read as ferret: 1 box" in person.one("#verdicts").text
+        )
+        assert person.one("#verdicts .caption").text.replace("?", "") == "A cat is here"
+        assert len(person.all("#stage rect.box")) == 2 and len(person.all("#stage rect.weak")) == 1
+
+    def test_a_photo_may_be_dropped_anywhere_or_pasted(self, chromium: Any, server: Running) -> None:
+        """Events as a browser makes them, with a file in them."""
+        person = Person(chromium, server)
+        send = """const [kind, done] = arguments; fetch("/examples/cat.jpg").then((r) => r.blob()).then((blob) => {
+            const data = new DataTransfer(); data.items.add(new File([blob], "cat.jpg", {type: "image/jpeg"}));
+            const event = kind === "drop" ? new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true})
+                : new ClipboardEvent("paste", {clipboardData: data, bubbles: true});
+            document.body.dispatchEvent(event); done(); });"""
+        for kind in ("drop", "paste"):
+            chromium.execute_async_script(send, kind)
+            person.until(lambda: person.all("#caption .word"))
+            person.one("#another").click()
+            assert person.one("#drop").is_displayed() and not person.one("#results").is_displayed()
 
     def test_a_click_names_a_region_keys_walk_on_and_a_drawn_box_is_asked_about(
         self, chromium: Any, server: Running
@@ -148,15 +175,15 @@ class TestInABrowser:
             return bool(person.all("#stage rect.region"))
 
         person.until(clicked)
-        first = person.one("#fitting h2").text
-        assert first.startswith("Region ") and len(person.all("#fitting li")) == 6
+        first = person.one("#region h2").text
+        assert first.startswith("Region ") and len(person.all("#region li")) == 6
         drawing.send_keys(Keys.ARROW_RIGHT)
-        assert person.one("#fitting h2").text != first
+        assert person.one("#region h2").text != first
         ActionChains(chromium).move_to_element_with_offset(drawing, -50, -60).click_and_hold().move_by_offset(
             120, 130
         ).release().perform()
-        person.until(lambda: person.one("#fitting h2").text == "What is this?")
-        assert len(person.all("#stage rect.drawn")) == 1 and len(person.all("#fitting li")) == 6
+        person.until(lambda: person.one("#region h2").text == "What is this?")
+        assert len(person.all("#stage rect.drawn")) == 1 and len(person.all("#region li")) == 6
 
     def test_a_clip_stops_at_the_frame_of_a_noun_and_a_box_in_it_is_asked_about(
         self, chromium: Any, server: Running, tmp_path: Path
@@ -174,8 +201,8 @@ class TestInABrowser:
         ActionChains(chromium).move_to_element_with_offset(drawing, -40, -40).click_and_hold().move_by_offset(
             70, 60
         ).release().perform()
-        person.until(lambda: [h.text for h in person.all("#fitting h2")] == ["What is this?"])
-        assert len(person.all("#fitting li")) == 6 and person.quiet()
+        person.until(lambda: [h.text for h in person.all("#region h2")] == ["What is this?"])
+        assert len(person.all("#region li")) == 6 and person.quiet()
 
     def test_other_ways_to_choose_words(self, chromium: Any, server: Running) -> None:
         from selenium.webdriver.support.ui import Select
@@ -183,10 +210,10 @@ class TestInABrowser:
         person = Person(chromium, server)
         person.choose_a_photo()
         before = person.one("#caption").text
-        Select(person.one("#manner")).select_by_value("long")
+        Select(person.one("#decoding")).select_by_value("long")
         person.until(lambda: person.one("#caption").text != before and not person.all("[aria-busy]"))
         assert len(person.one("#caption").text.replace("?", "").split()) >= 12
-        Select(person.one("#manner")).select_by_value("sample")
+        Select(person.one("#decoding")).select_by_value("sample")
         assert person.one("#temperature").is_displayed()
 
     def test_what_goes_wrong_is_told_in_the_words_of_the_server(
@@ -196,7 +223,10 @@ class TestInABrowser:
         (tmp_path / "bad.png").write_bytes(b"no image")
         person.one("#file").send_keys(str(tmp_path / "bad.png"))
         told = person.until(lambda: person.all("#status.wrong"))[0].text
-        assert "not an image in a known format" in told
+        assert "not an image in a known format" in told.lower()
+        assert person.one("#drop").is_displayed()  # to try another one
+        person.one("#dismiss").click()
+        assert not person.one("#status").is_displayed()
 
     def test_labels_are_reviewed_by_keys_and_the_server_keeps_what_was_decided(
         self, chromium: Any, server: Running
@@ -213,7 +243,7 @@ class TestInABrowser:
         person.until(lambda: person.one("#count").text == "2 of 2 reviewed")
 
         def kept() -> list[tuple[str, str]]:
-            rows = server.ask("GET", "/v1/review").json()["decisions"]
+            rows = server.call("GET", "/v1/review").json()["decisions"]
             return [(row["image"], row["action"]) for row in rows]
 
         assert kept() == [("cat", "accept"), ("astronaut", "reject")]
@@ -236,7 +266,11 @@ class TestInABrowser:
         person.until(lambda: chromium.execute_script(shown))
         person.one("#query").clear()
         person.one("#query").send_keys("...\n")
-        assert "no word in the query" in person.until(lambda: person.all("#status.wrong"))[0].text
+        assert "no word in the query" in person.until(lambda: person.all("#status.wrong"))[0].text.lower()
+        person.one("#query").clear()
+        person.one("#query").send_keys("a woman\n")
+        person.until(lambda: [b for b in person.all("#hits button") if b.is_enabled()])[0].click()
+        person.until(lambda: person.one("#view-photo").is_displayed() and person.all("#caption .word"))
 
     def test_it_fits_a_phone_is_dark_on_demand_and_can_be_used_by_keys(self, chromium: Any, server: Running) -> None:
         from selenium.webdriver import Keys

@@ -2,73 +2,89 @@
 
 import { make } from "/draw.js";
 
-const KEY = "groundling-token";
+const TOKEN = "groundling-token";
+const RETRIES = 5; // when the server is busy (503)
 
-/** Ends with the server's own words. */
+/** An error with the server's own explanation. */
 export class Refused extends Error {
   constructor(status, problem) {
-    super(problem.detail || `the server answered ${status}`);
+    super(problem.detail ? sentenceCase(problem.detail) : `The server responded with status ${status}.`);
     this.status = status;
     this.kind = (problem.type || "").split(":").pop();
   }
 }
 
-async function ask(path, options = {}) {
+const sentenceCase = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+
+async function request(path, options = {}, retries = RETRIES) {
   const headers = { ...options.headers };
-  const token = sessionStorage.getItem(KEY);
+  const token = sessionStorage.getItem(TOKEN);
   if (token) headers.Authorization = `Bearer ${token}`;
-  const answer = await fetch(path, { ...options, headers }).catch(() => {
-    throw new Error("The server does not answer: does it still run?");
+  const response = await fetch(path, { ...options, headers }).catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The server does not respond. Is it still running? Start it again with: groundling serve");
   });
-  if (answer.ok) return answer;
-  if (answer.status === 401) {
-    await askForToken();
-    return ask(path, options);
+  if (response.ok) return response;
+  if (response.status === 401) {
+    await tokenFromUser();
+    return request(path, options, retries);
   }
-  throw new Refused(answer.status, await answer.json().catch(() => ({})));
+  if (response.status === 503 && retries > 0) {
+    await pause(Math.min(5, Number(response.headers.get("Retry-After")) || 1));
+    options.signal?.throwIfAborted();
+    return request(path, options, retries - 1);
+  }
+  throw new Refused(response.status, await response.json().catch(() => ({})));
 }
 
-let asking = null; // requests that are refused meanwhile wait for the same answer
+let pending = null; // requests that are refused meanwhile wait for the same token
 
-function askForToken() {
-  asking ||= new Promise((done) => {
+function tokenFromUser() {
+  pending ||= new Promise((done) => {
     const field = make("input", { id: "token", type: "password", autocomplete: "off", required: true });
-    const label = make("label", { htmlFor: "token" }, "This server asks for its token.");
-    const row = make("p", { class: "row" }, field, make("button", { value: "ok" }, "Use it"));
-    const dialog = make("dialog", { id: "ask-token" }, make("form", { method: "dialog" }, label, row));
+    const label = make("label", { htmlFor: "token" }, "This server needs its token. Whoever started the server has it.");
+    const row = make("p", { class: "row" }, field, make("button", { value: "ok", class: "primary" }, "Use it"));
+    const dialog = make("dialog", { id: "token-dialog" }, make("form", { method: "dialog" }, label, row));
     dialog.addEventListener("close", () => {
-      sessionStorage.setItem(KEY, field.value.trim());
+      sessionStorage.setItem(TOKEN, field.value.trim());
       dialog.remove();
-      asking = null;
+      pending = null;
       done();
     });
     document.body.append(dialog);
     dialog.showModal();
   });
-  return asking;
+  return pending;
 }
 
-export const getJson = async (path) => (await ask(path)).json();
-export const getBlob = async (path) => (await ask(path)).blob();
-export const postJson = async (path, row) =>
-  (await ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(row) })).json();
+export const getJson = async (path) => (await request(path)).json();
+export const getBlob = async (path) => (await request(path)).blob();
+export const postJson = async (path, row, signal) =>
+  (await request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(row), signal })).json();
 
-/** A photo or clip that questions are asked about. Its bytes are sent once, and again only if the server forgot it. */
+/** A photo or clip. Its bytes are sent once, and again only if the server does not have its regions any more. */
 export class Media {
   constructor(blob) {
     this.blob = blob;
     this.clip = blob.type.startsWith("video/");
     this.id = "";
+    this.abort = new AbortController();
   }
 
-  async ask(name, row = {}) {
+  /** Nobody waits for responses about this photo any more. */
+  close() {
+    this.abort.abort();
+  }
+
+  async request(name, row = {}) {
     if (!this.id) await this.send();
     try {
-      return await postJson(`/v1/${name}`, { image_id: this.id, ...row });
+      return await postJson(`/v1/${name}`, { image_id: this.id, ...row }, this.abort.signal);
     } catch (error) {
       if (error.kind !== "unknown-image") throw error;
       await this.send();
-      return postJson(`/v1/${name}`, { image_id: this.id, ...row });
+      return postJson(`/v1/${name}`, { image_id: this.id, ...row }, this.abort.signal);
     }
   }
 
@@ -76,9 +92,10 @@ export class Media {
     this.id = (await this.regions("words=0")).image.id;
   }
 
-  /** Asked with its bytes. */
+  /** A request with its bytes. */
   async regions(query) {
     const type = this.clip || this.blob.type.startsWith("image/") ? this.blob.type : "image/unknown";
-    return (await ask(`/v1/regions?${query}`, { method: "POST", headers: { "Content-Type": type }, body: this.blob })).json();
+    const options = { method: "POST", headers: { "Content-Type": type }, body: this.blob, signal: this.abort.signal };
+    return (await request(`/v1/regions?${query}`, options)).json();
   }
 }

@@ -3,7 +3,7 @@
 export const PALETTE = ["#d81b60", "#1e88e5", "#2e9e5b", "#e07a00", "#8e44ad", "#00897b", "#c0392b", "#6d7c00"];
 const SVG = "http://www.w3.org/2000/svg";
 const SMALLEST = 8; // pixels on the screen; less is a click
-const UNPLAYABLE = "This browser cannot play this clip, so that its boxes cannot be shown. MP4 (H.264) and WebM can be played.";
+const UNPLAYABLE = "This browser cannot play this clip, so its boxes cannot be shown. It can play MP4 (H.264) and WebM.";
 
 export function make(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -22,14 +22,15 @@ export const percent = (p) => (p === null || p === undefined ? "unknown" : `${Ma
 /** The photo under an empty drawing. Where it is more than a picture, `picked(x, y)` and `drawn(box)` are called with
  * pixels of the photo. */
 export class Stage {
-  constructor(place, { label, picked, drawn }) {
+  constructor(parent, { label, picked, drawn }) {
     this.svg = document.createElementNS(SVG, "svg");
     this.svg.setAttribute("role", picked ? "application" : "img");
     this.svg.setAttribute("aria-label", label);
     if (picked) this.svg.setAttribute("tabindex", "0");
     this.svg.setAttribute("preserveAspectRatio", "none");
+    this.tags = make("div", { class: "tags", "aria-hidden": "true" });
     this.frame = make("div", { class: "frame" });
-    place.replaceChildren(this.frame);
+    parent.replaceChildren(this.frame);
     this.marks = [];
     this.extra = null;
     if (picked) this.listen(picked, drawn);
@@ -49,7 +50,7 @@ export class Stage {
       this.media.addEventListener("timeupdate", () => this.paint());
       this.media.addEventListener("error", () => this.frame.replaceChildren(make("p", { class: "unplayable" }, UNPLAYABLE)));
     }
-    this.frame.replaceChildren(this.media, this.svg);
+    this.frame.replaceChildren(this.media, this.svg, this.tags);
     this.paint();
   }
 
@@ -60,7 +61,7 @@ export class Stage {
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   }
 
-  /** Boxes to draw: {box, colour, weak, key, frame}; `lit` is the key of the one that matters now. */
+  /** Boxes to draw: {box, colour, weak, key, frame, name}; `lit` is the key of the one that matters now. */
   draw(marks, lit = null) {
     this.marks = marks;
     this.light(lit);
@@ -93,18 +94,35 @@ export class Stage {
 
   paint() {
     const now = this.now();
-    const rects = this.marks
-      .filter((mark) => !this.clip || (mark.frame || 0) === now)
-      .map((mark) => {
-        const faint = this.lit !== null && this.lit !== undefined && mark.key !== this.lit;
-        const node = rectangle(mark.box, ["box", mark.weak && "weak", faint && "faint", mark.key === this.lit && "on"]);
-        node.setAttribute("stroke", mark.colour);
-        node.setAttribute("color", mark.colour);
-        node.dataset.key = mark.key;
-        return node;
-      });
+    const shown = this.marks.filter((mark) => !this.clip || (mark.frame || 0) === now);
+    const lit = this.lit !== null && this.lit !== undefined;
+    const rects = shown.map((mark) => {
+      const on = mark.key === this.lit;
+      const node = rectangle(mark.box, ["box", mark.weak && "weak", lit && !on && "faint", on && "on"]);
+      node.setAttribute("stroke", mark.colour);
+      node.setAttribute("color", mark.colour);
+      node.dataset.key = mark.key;
+      return node;
+    });
     if (this.extra) rects.push(rectangle(this.extra.box, [this.extra.kind]));
     this.svg.replaceChildren(...rects);
+    const named = shown.filter((mark) => mark.name && this.width);
+    this.tags.replaceChildren(...named.map((mark, i) => this.tag(mark, lit, named.slice(0, i).filter((other) => this.near(mark, other)).length)));
+  }
+
+  /** Would the names of two boxes lie on each other? */
+  near(one, other) {
+    return Math.abs(one.box[0] - other.box[0]) < 0.18 * this.width && Math.abs(one.box[1] - other.box[1]) < 0.05 * this.height;
+  }
+
+  /** The name of a box, at its upper left corner, below `above` other names. */
+  tag(mark, lit, above) {
+    const node = make("span", { class: `tag${lit && mark.key !== this.lit ? " faint" : ""}` }, mark.name);
+    node.style.left = `${(100 * Math.max(0, mark.box[0])) / this.width}%`;
+    node.style.top = `${(100 * Math.max(0, mark.box[1])) / this.height}%`;
+    node.style.marginTop = `${1.3 * above}rem`;
+    node.style.background = mark.colour;
+    return node;
   }
 
   at(event) {
@@ -145,8 +163,8 @@ export class Stage {
 function rectangle([x0, y0, x1, y1], classes) {
   const node = document.createElementNS(SVG, "rect");
   node.setAttribute("class", classes.filter(Boolean).join(" "));
-  const place = { x: x0, y: y0, width: Math.max(0, x1 - x0), height: Math.max(0, y1 - y0) };
-  for (const [name, value] of Object.entries(place)) node.setAttribute(name, value);
+  const sides = { x: x0, y: y0, width: Math.max(0, x1 - x0), height: Math.max(0, y1 - y0) };
+  for (const [name, value] of Object.entries(sides)) node.setAttribute(name, value);
   return node;
 }
 
@@ -170,10 +188,15 @@ export function sentence(text, parts, light) {
   return nodes;
 }
 
-/** A line of a list of evidence. */
-export function bar(name, evidence, note, kind) {
-  const meter = make("meter", { min: 0, max: 1, low: 0.35, high: 0.5, optimum: 1, value: evidence ?? 0 });
-  meter.setAttribute("aria-label", `${name}: ${percent(evidence)} likely to be there`);
-  const told = evidence === null || evidence === undefined ? note : `${percent(evidence)} ${note}`;
-  return make("li", {}, make("span", { class: "name" }, name), meter, make("span", { class: `note ${kind}` }, told));
+/** A line of a list of probabilities; `kind` is the class of the note: good, bad, unsure, or none. */
+export function bar(name, probability, note, kind) {
+  const known = probability !== null && probability !== undefined;
+  const fill = make("span");
+  fill.style.width = `${100 * (probability ?? 0)}%`;
+  const colour = kind === "bad" || kind === "unsure" ? "low" : kind ? "" : "plain";
+  const meter = make("span", { class: `bar ${colour}` }, fill);
+  const values = { role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * (probability ?? 0)), "aria-valuetext": percent(probability) };
+  for (const [attribute, value] of Object.entries(values)) meter.setAttribute(attribute, value);
+  const text = known ? `${note} ${percent(probability)}`.trim() : note;
+  return make("li", {}, make("span", { class: "name" }, name), meter, make("span", { class: `note ${kind}` }, text));
 }

@@ -1,27 +1,43 @@
-// What the page begins with: its views, its theme, what it says of work under way.
+// What the page begins with: its views, its theme, what it shows of work under way.
 
 import { getJson } from "/api.js";
+import { make } from "/draw.js";
 import { PhotoView } from "/photo.js";
 import { SearchView } from "/search.js";
 
 const $ = (id) => document.getElementById(id);
 const THEME = "groundling-theme";
+const SOON = 400; // milliseconds after which work under way is named
 
-/** Shows the message while the work lasts; what went wrong stays until the next work begins. */
-async function during(message, work) {
-  const status = $("status");
-  status.className = "";
-  status.textContent = message;
+let running = 0;
+
+function message(text, wrong = false) {
+  $("status").className = wrong ? "wrong" : "";
+  $("message").textContent = text;
+  $("status").hidden = !text;
+}
+
+/** Names the work if it takes a moment; what went wrong stays until it is closed or the next work begins. */
+async function during(text, work) {
+  message("");
+  running += 1;
+  $("busy").hidden = false;
   document.body.setAttribute("aria-busy", "true");
+  const timer = setTimeout(() => message(text), SOON);
+  let error = null;
   try {
     await work();
-    status.textContent = "";
-  } catch (error) {
-    status.className = "wrong";
-    status.textContent = error.message || String(error);
-  } finally {
+  } catch (caught) {
+    error = caught;
+  }
+  clearTimeout(timer);
+  running -= 1;
+  if (!running) {
+    $("busy").hidden = true;
     document.body.removeAttribute("aria-busy");
   }
+  if (error && error.name !== "AbortError") message(error.message || String(error), true);
+  else if (!$("status").classList.contains("wrong") && !running) message("");
 }
 
 function theme() {
@@ -34,37 +50,48 @@ function theme() {
   });
 }
 
-function tabs() {
-  const all = [...document.querySelectorAll("[role=tab]")];
-  const open = (tab) => {
-    for (const one of all) {
-      one.setAttribute("aria-selected", String(one === tab));
-      one.tabIndex = one === tab ? 0 : -1;
-      $(one.getAttribute("aria-controls")).hidden = one !== tab;
-    }
-  };
-  for (const tab of all) {
-    tab.addEventListener("click", () => open(tab));
+const tabs = [...document.querySelectorAll("[role=tab]")];
+
+function openTab(tab) {
+  for (const one of tabs) {
+    one.setAttribute("aria-selected", String(one === tab));
+    one.tabIndex = one === tab ? 0 : -1;
+    $(one.getAttribute("aria-controls")).hidden = one !== tab;
+  }
+}
+
+function listenToTabs() {
+  for (const tab of tabs) {
+    tab.addEventListener("click", () => openTab(tab));
     tab.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!step) return;
-      const shown = all.filter((one) => !one.hidden);
-      const next = shown[(shown.indexOf(tab) + step + shown.length) % shown.length];
+      const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length];
       next.focus();
-      open(next);
+      openTab(next);
     });
   }
 }
 
+/** How a folder of photos is reviewed and searched: links where the server has one, else the commands. */
+function ownPhotos(about) {
+  const code = (text) => make("code", {}, text);
+  const link = (text, act) => make("a", { href: "#", on: { click: (event) => { event.preventDefault(); act(); } } }, text);
+  const review = about.review ? [make("a", { href: "/review" }, "Review the labels"), " of this server’s folder. "] : ["Label a folder with ", code("groundling label"), ", then review it here: ", code("groundling serve --review LABELS"), ". "];
+  const search = about.search ? [link("Search the photos", () => openTab($("tab-search"))), " of this server by what they show."] : ["Search it by what the photos show: ", code("groundling serve --index INDEX"), "."];
+  $("own-photos").replaceChildren(...review, ...search);
+}
+
 theme();
-const photo = new PhotoView(during);
-new SearchView(during);
-tabs();
+$("dismiss").addEventListener("click", () => message(""));
+const photo = new PhotoView(during, () => openTab($("tab-photo")));
+new SearchView(during, (blob) => photo.open(blob));
+listenToTabs();
 during("", async () => {
   const about = await getJson("/v1/about");
   photo.examples(about.examples);
   photo.formats(about.formats);
+  ownPhotos(about);
   $("review").hidden = !about.review;
-  $("tab-search").hidden = !about.search;
-  $("views").hidden = !about.search; // one view needs no choice
+  $("views").hidden = !about.search; // one view needs no tabs
 });

@@ -1,4 +1,4 @@
-"""The outermost layer: who may ask, how many at once, and what is written down of it. Never of what an image shows."""
+"""The outermost layer: access, the number of open requests, headers, logs and metrics. No log has content of images."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from groundling.serve.bodies import Gone, throw_away
+from groundling.serve.bodies import Disconnected, discard
 from groundling.serve.metrics import Metrics
 from groundling.serve.problems import MEDIA_TYPE, Problem, internal, overloaded
 from groundling.serve.settings import Settings
@@ -27,7 +27,7 @@ access = logging.getLogger("groundling.access")
 log = logging.getLogger(__name__)
 
 SAFE = ("GET", "HEAD", "OPTIONS")
-WENT_AWAY = 499  # only in the log
+CLIENT_CLOSED = 499  # only in the log
 HEADERS = 16 * 1024  # bytes of all headers; the HTTP parser only limits what comes in several parts
 POLICY = "; ".join(
     [
@@ -35,7 +35,7 @@ POLICY = "; ".join(
         *("media-src blob:", "connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"),
     ]
 )
-ALWAYS = {
+SECURITY_HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -45,29 +45,29 @@ ALWAYS = {
 
 @dataclass
 class Exchange:
-    """One request and its answer, as far as it has come."""
+    """One request and its response so far."""
 
     scope: Scope
     receive: Receive
     send: Send
     id: str
-    origin: str  # of another page that may read the answer; "" for none
+    origin: str  # of another page that may read the response; "" for none
     began: float = field(default_factory=time.monotonic)
     status: int = 0
     sent: int = 0
     received: int = 0
     started: bool = False
 
-    async def take(self) -> Message:
+    async def receive_counted(self) -> Message:
         message = await self.receive()
         self.received += len(message.get("body", b""))
         return message
 
-    async def give(self, message: Message) -> None:
+    async def send_with_headers(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started, self.status = True, message["status"]
             headers = MutableHeaders(scope=message)
-            for name, value in (ALWAYS | {"X-Request-Id": self.id}).items():
+            for name, value in (SECURITY_HEADERS | {"X-Request-Id": self.id}).items():
                 headers[name] = value
             if self.origin:
                 headers["Access-Control-Allow-Origin"] = self.origin
@@ -76,22 +76,22 @@ class Exchange:
         self.sent += len(message.get("body", b""))
         await self.send(message)
 
-    async def refuse(self, problem: Problem) -> None:
+    async def send_problem(self, problem: Problem) -> None:
         """Send the problem. Where the body was not read, throw the rest away before the connection ends."""
         content = problem.to_bytes()
         headers = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(content)), **problem.headers}
         if problem.close:
             headers["Connection"] = "close"
         raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        await self.give({"type": "http.response.start", "status": problem.status, "headers": raw})
-        await self.give({"type": "http.response.body", "body": content, "more_body": problem.close})
+        await self.send_with_headers({"type": "http.response.start", "status": problem.status, "headers": raw})
+        await self.send_with_headers({"type": "http.response.body", "body": content, "more_body": problem.close})
         if problem.close:
-            await throw_away(self.receive)
-            await self.give({"type": "http.response.body", "body": b""})
+            await discard(self.receive)
+            await self.send_with_headers({"type": "http.response.body", "body": b""})
 
 
 @dataclass
-class Guard:
+class Middleware:
     """Wraps the routes. `public` are the addresses that need no token; `names` the routes by their endpoints."""
 
     app: ASGIApp
@@ -110,37 +110,39 @@ class Guard:
         origin = headers.get("origin", "")
         allowed = origin if origin in self.settings.origins else ""
         exchange = Exchange(scope, receive, send, _request_id(headers), allowed)
-        scope["app"] = self  # so that routes raise what they cannot answer, instead of answering it themselves
+        scope["app"] = self  # so that the router raises 404 and 405 instead of responding itself
         self.open += 1
         self.metrics.open.inc()
         try:
-            await self._answer(exchange, headers)
+            await self._respond(exchange, headers)
         finally:
             self.open -= 1
             self.metrics.open.dec()
-            self._note(exchange)
+            self._log(exchange)
 
-    async def _answer(self, exchange: Exchange, headers: Headers) -> None:
+    async def _respond(self, exchange: Exchange, headers: Headers) -> None:
         try:
             if preflight := self._preflight(exchange, headers):
-                await exchange.give(preflight)
-                await exchange.give({"type": "http.response.body", "body": b""})
+                await exchange.send_with_headers(preflight)
+                await exchange.send_with_headers({"type": "http.response.body", "body": b""})
                 return
-            self._admit(exchange.scope, headers)
-            await self.app(exchange.scope, exchange.take, exchange.give)
-        except Gone:
-            exchange.status = exchange.status or WENT_AWAY
+            self._check(exchange.scope, headers)
+            await self.app(exchange.scope, exchange.receive_counted, exchange.send_with_headers)
+        except Disconnected:
+            exchange.status = exchange.status or CLIENT_CLOSED
         except asyncio.CancelledError:  # the server ends, and this took too long to wait for
             if exchange.started:
                 raise
-            await exchange.refuse(overloaded("the server is being ended; try again in a moment", 5))
+            await exchange.send_problem(overloaded("the server is being ended; try again in a moment", 5))
         except Exception as error:
             problem = _as_problem(error, exchange)
-            if exchange.started:  # half an answer is out: the connection is cut, so that nobody takes it for a whole
-                raise RuntimeError(f"an answer was cut off: {problem.detail}") from None
-            await exchange.refuse(problem)
+            if (
+                exchange.started
+            ):  # half a response is sent: the connection is cut, so that nobody takes it for the whole
+                raise RuntimeError(f"a response was cut off: {problem.detail}") from None
+            await exchange.send_problem(problem)
 
-    def _admit(self, scope: Scope, headers: Headers) -> None:
+    def _check(self, scope: Scope, headers: Headers) -> None:
         """Problem where this request must not go on."""
         if self.open > self.settings.limits.requests:
             raise _closing(overloaded(f"{self.open} requests are open already; try again in a moment"))
@@ -153,7 +155,7 @@ class Guard:
             kind, _, token = given.partition(" ")
             right = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self.settings.token.encode())
             if kind.lower() != "bearer" or not right:
-                detail = "this server asks for its token: send the header Authorization: Bearer TOKEN"
+                detail = "this server needs a token: send the header Authorization: Bearer TOKEN"
                 raise _closing(Problem(401, "token", detail, {"WWW-Authenticate": "Bearer"}))
 
     def _check_host(self, headers: Headers) -> None:
@@ -162,21 +164,19 @@ class Guard:
             return
         name = _hostname(headers.get("host", ""))
         if name not in ("localhost", "127.0.0.1", "::1", self.settings.host):
-            raise _closing(Problem(421, "host", f"ask for http://{self.settings.host}:{self.settings.port}/ instead"))
+            raise _closing(Problem(421, "host", f"use http://{self.settings.host}:{self.settings.port}/ instead"))
 
     def _check_origin(self, method: str, headers: Headers) -> None:
         origin = headers.get("origin")
         if method in SAFE or not origin or origin in self.settings.origins:
             return
         if _authority(origin) != headers.get("host", "").lower():
-            detail = (
-                f"scripts of other pages may not ask here; to let them, start the server with --cors {origin[:100]}"
-            )
+            detail = f"scripts of other pages have no access; to give it, start the server with --cors {origin[:100]}"
             raise _closing(Problem(403, "origin", detail))
 
     def _preflight(self, exchange: Exchange, headers: Headers) -> Message | None:
-        asked = headers.get("access-control-request-method")
-        if not (exchange.origin and asked and exchange.scope["method"] == "OPTIONS"):
+        method = headers.get("access-control-request-method")
+        if not (exchange.origin and method and exchange.scope["method"] == "OPTIONS"):
             return None
         rows = [
             (b"access-control-allow-methods", b"GET, POST"),
@@ -186,7 +186,7 @@ class Guard:
         ]
         return {"type": "http.response.start", "status": 204, "headers": rows}
 
-    def _note(self, exchange: Exchange) -> None:
+    def _log(self, exchange: Exchange) -> None:
         route = self.names.get(exchange.scope.get("endpoint"), "unknown")
         seconds = time.monotonic() - exchange.began
         method = exchange.scope["method"] if exchange.scope["method"] in (*SAFE, "POST") else "other"
@@ -211,7 +211,7 @@ def _as_problem(error: Exception, exchange: Exchange) -> Problem:
         return error
     if isinstance(error, HTTPException):  # of the router: no such address, no such method
         known = {404: "there is no such address; GET /docs lists them", 405: "this address takes another method"}
-        cure = known.get(error.status_code, "ask in another way")
+        cure = known.get(error.status_code, "GET /docs lists what can be requested")
         return _closing(Problem(error.status_code, "address", cure, dict(error.headers or {})))
     log.error("request %s failed", exchange.id, exc_info=error)
     return _closing(internal())
@@ -242,6 +242,6 @@ def _authority(origin: str) -> str:
         return ""
 
 
-def names_of(routes: Iterable[Any]) -> dict[Any, str]:
+def paths_of(routes: Iterable[Any]) -> dict[Any, str]:
     """The address of each endpoint, for logs and metrics."""
     return {route.endpoint: route.path for route in routes}

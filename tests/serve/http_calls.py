@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: bytes
@@ -22,7 +22,7 @@ class Answer:
 
     @property
     def problem(self) -> str:
-        """The kind of problem; fails where the answer is none, or shows a traceback."""
+        """The kind of problem; fails where the response is none, or shows a traceback."""
         assert self.headers["content-type"] == "application/problem+json", self.body
         row = self.json()
         assert row["status"] == self.status and row["title"] and row["detail"]
@@ -30,19 +30,19 @@ class Answer:
         return str(row["type"]).rpartition(":")[2]
 
 
-def ask(port: int, method: str, path: str, body: bytes | Iterable[bytes] = b"", headers: Any = None) -> Answer:
+def call(port: int, method: str, path: str, body: bytes | Iterable[bytes] = b"", headers: Any = None) -> Response:
     """Headers by their names with underscores; a body in parts is sent chunked."""
     plain = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=180)) as connection:
         connection.request(method, path, body or None, plain, encode_chunked=not isinstance(body, bytes))
         found = connection.getresponse()
-        return Answer(found.status, {k.lower(): v for k, v in found.getheaders()}, found.read())
+        return Response(found.status, {k.lower(): v for k, v in found.getheaders()}, found.read())
 
 
-def raw(port: int, content: bytes, seconds: float = 20) -> Answer:
+def raw(port: int, content: bytes, seconds: float = 20) -> Response:
     """What comes back for these bytes, until the server closes or has answered."""
     with closing(socket.create_connection(("127.0.0.1", port), timeout=seconds)) as connection:
         connection.sendall(content)
         response = http.client.HTTPResponse(connection)
         response.begin()
-        return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        return Response(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())

@@ -11,7 +11,7 @@ from groundling.errors import GroundlingError
 from groundling.images import SUFFIXES
 from groundling.serve.problems import unfit
 
-MOST = 100  # images of one answer
+MOST = 100  # images of one response
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Search:
 
 def _row(hit: Any) -> dict[str, Any]:
     boxes = [
-        {"query": asked, "phrase": entry.phrase, "box": [round(x, 1) for x in entry.box], "score": round(score, 4)}
-        for asked, entry, score in hit.boxes
+        {"query": phrase, "phrase": entry.phrase, "box": [round(x, 1) for x in entry.box], "score": round(score, 4)}
+        for phrase, entry, score in hit.boxes
     ]
     return {"image": hit.id, "size": list(hit.size), "score": round(hit.score, 4), "boxes": boxes}

@@ -1,9 +1,9 @@
 """The process that decodes images and clips: bytes of unknown origin in, RGB pixels out.
 
-It is started as `python -m groundling.serve.decoder`, has little memory and may be killed at any moment. On standard
-input comes the length of a JSON header (four bytes, big-endian), the header {"bytes", "pixels", "frames"}, then the
-content; `frames` is 0 for an image. On standard output goes a header of the same form, {"sizes": [[width, height], …]}
-or {"error": …}, then the pixels of all pictures.
+It is started as `python -m groundling.serve.decoder_process`, has little memory and may be killed at any moment. On
+standard input comes the length of a JSON header (four bytes, big-endian), the header {"bytes", "pixels", "frames"},
+then the content; `frames` is 0 for an image. On standard output goes a header of the same form, {"sizes": [[width,
+height], …]} or {"error": …}, then the pixels of all pictures.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ FRAMES = 2.5  # times the pixels of an image that all frames of a clip may have 
 def main() -> None:
     _confine()
     source = sys.stdin.buffer
-    with os.fdopen(os.dup(1), "wb") as answers:
+    with os.fdopen(os.dup(1), "wb") as output:
         os.dup2(2, 1)  # what a library prints must not be taken for pixels
-        _ready()
-        write(answers, {"ready": True})
-        while (asked := read(source)) is not None:
-            content = source.read(asked["bytes"])
-            _answer(answers, content, asked["pixels"], asked["frames"])
+        _import()
+        write(output, {"ready": True})
+        while (header := read(source)) is not None:
+            content = source.read(header["bytes"])
+            _respond(output, content, header["pixels"], header["frames"])
 
 
 def read(source: IO[bytes]) -> dict[str, Any] | None:
@@ -58,13 +58,13 @@ def write(target: IO[bytes], header: dict[str, Any], content: bytes = b"") -> No
     target.flush()
 
 
-def _answer(answers: IO[bytes], content: bytes, pixels: int, frames: int) -> None:
+def _respond(output: IO[bytes], content: bytes, pixels: int, frames: int) -> None:
     try:
         pictures = decode(content, pixels, frames)
     except (GroundlingError, MemoryError) as error:
-        write(answers, {"error": str(error) or "it takes too much memory; make it smaller"})
+        write(output, {"error": str(error) or "it takes too much memory; make it smaller"})
         return
-    write(answers, {"sizes": [picture.size for picture in pictures]}, b"".join(p.tobytes() for p in pictures))
+    write(output, {"sizes": [picture.size for picture in pictures]}, b"".join(p.tobytes() for p in pictures))
 
 
 def decode(content: bytes, pixels: int, frames: int = 0) -> list[Image.Image]:
@@ -84,9 +84,7 @@ def _check(width: int, height: int, pixels: int, frames: int) -> None:
     if width * height > pixels:
         raise GroundlingError(f"{width} x {height} pixels, at most {pixels:,} are read; make it smaller")
     if width * height * frames > FRAMES * pixels:
-        raise GroundlingError(
-            f"{frames} frames of {width} x {height} pixels are too much at once; ask for fewer frames"
-        )
+        raise GroundlingError(f"{frames} frames of {width} x {height} pixels are too much at once; choose fewer frames")
 
 
 @contextlib.contextmanager
@@ -104,7 +102,7 @@ def as_file(content: bytes) -> Iterator[Path]:
             yield Path(file.name)
 
 
-def _ready() -> None:
+def _import() -> None:
     """Import now what the first image would wait for."""
     from groundling import images  # noqa: F401
 

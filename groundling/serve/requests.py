@@ -1,4 +1,4 @@
-"""What can be asked of an image, and how a request becomes one: from JSON, or from the query of an address.
+"""Requests about an image as dataclasses, and how they are parsed: from JSON, or from the query of a URL.
 
 A value of the wrong type, out of range or of an unknown name is refused with what would be right.
 """
@@ -19,13 +19,14 @@ from groundling.serve.settings import Limits
 from groundling.types import Box
 
 LONGEST_ID = 200
-LIKELIEST = ("beam", "length_penalty", "no_repeat", "min_length")
-DRAWN = ("temperature", "top_k", "top_p", "seed")
+AUTO = "auto"  # the format of a text to audit is recognised by its marks
+BEAM_OPTIONS = ("beam", "length_penalty", "no_repeat", "min_length")
+SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "seed")
 
 
 @dataclass(frozen=True)
 class Media:
-    """An image or a clip: its bytes, or the id under which the server has seen it before."""
+    """An image or a clip: its bytes, or the id of one whose regions the server still has."""
 
     content: bytes = b""
     id: str = ""
@@ -33,65 +34,67 @@ class Media:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """How the words of a caption are chosen: the likeliest that a beam finds, or drawn at random."""
+class DecodingOptions:
+    """How the words of a caption are chosen: by beam search, or by sampling."""
 
     sample: bool = False
-    options: tuple[tuple[str, float], ...] = ()  # of LIKELIEST, or of DRAWN
+    options: tuple[tuple[str, float], ...] = ()  # names of BEAM_OPTIONS, or of SAMPLING_OPTIONS
 
 
 @dataclass(frozen=True)
-class Caption:
-    choice: Choice = Choice()
+class CaptionRequest:
+    decoding: DecodingOptions = DecodingOptions()
 
 
 @dataclass(frozen=True)
-class Ground:
+class GroundRequest:
+    """The noun phrases of a sentence, or these phrases."""
+
     sentence: str = ""
     phrases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A box that somebody gave for a phrase."""
+class GivenBox:
+    """A box that came with a text, for one of its phrases."""
 
     phrase: str
     box: Box
 
 
 @dataclass(frozen=True)
-class Audit:
-    """What somebody said of an image, written in a format of `groundling.formats`; places may be given beside it."""
+class AuditRequest:
+    """A text about an image, written in a format of `groundling.formats`; boxes may come beside a plain text."""
 
     text: str
-    claims: tuple[Claim, ...] = ()
-    format: str = "plain"
-    resized: tuple[int, int] | None = None  # Qwen2.5-VL: the size at which it saw the image
+    boxes: tuple[GivenBox, ...] = ()
+    format: str = "plain"  # or AUTO
+    resized: tuple[int, int] | None = None  # qwen2.5-vl: the width and height at which it saw the image
 
 
 @dataclass(frozen=True)
-class Look:
-    """The regions of an image, each with so many words that fit it; or this box alone, of a frame if it is a clip."""
+class RegionsRequest:
+    """The regions of an image, each with `words` words that fit it; or this box alone, of one frame if it is a clip."""
 
     words: int = 5
     box: Box | None = None
     frame: int = 0
 
 
-Ask = Caption | Ground | Audit | Look
+InferenceRequest = CaptionRequest | GroundRequest | AuditRequest | RegionsRequest
 
 
 @dataclass
 class Fields:
-    """The values of one request. What is not taken before `done` is unknown, and refused."""
+    """The values of one request. A field that nobody read before `done` is unknown, and refused."""
 
     values: Mapping[str, Any]
     limits: Limits
-    plain: bool = False  # values are text, of an address
-    taken: set[str] = field(default_factory=set)
+    from_query: bool = False  # values are text, of the query of a URL
+    read: set[str] = field(default_factory=set)
 
     def get(self, name: str) -> Any:
-        self.taken.add(name)
+        self.read.add(name)
         return self.values.get(name)
 
     def text(self, name: str, longest: int) -> str:
@@ -110,8 +113,8 @@ class Fields:
             return None
         kind = "a whole number" if whole else "a number"
         right = f"{name} must be {kind} from {low:g} to {high:g}"
-        if self.plain:
-            value = _of_text(value, right)
+        if self.from_query:
+            value = _from_text(value, right)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise bad(f"{right}, got {_kind(value)}")
         if not low <= value <= high or (whole and value != int(value)):  # NaN is in no range
@@ -120,7 +123,7 @@ class Fields:
 
     def flag(self, name: str) -> bool:
         value = self.get(name)
-        if self.plain and value in ("true", "false", "1", "0"):
+        if self.from_query and value in ("true", "false", "1", "0"):
             return bool(value in ("true", "1"))
         if value is not None and not isinstance(value, bool):
             raise bad(f"{name} must be true or false, got {_kind(value)}")
@@ -130,90 +133,91 @@ class Fields:
         value = self.get(name)
         if value is None:
             return None
-        if self.plain:
-            value = [_of_text(part, f"{name} must be x1,y1,x2,y2") for part in str(value).split(",")[:5]]
+        if self.from_query:
+            value = [_from_text(part, f"{name} must be x1,y1,x2,y2") for part in str(value).split(",")[:5]]
         return as_box(value, name)
 
     def done(self) -> None:
-        if unknown := sorted(set(self.values) - self.taken):
-            raise bad(f"unknown field {unknown[0][:60]!r}; known here: {', '.join(sorted(self.taken))}")
+        if unknown := sorted(set(self.values) - self.read):
+            raise bad(f"unknown field {unknown[0][:60]!r}; known here: {', '.join(sorted(self.read))}")
 
 
-# ---------------------------------------------------------------- one parser for each ask
+# ---------------------------------------------------------------- one parser for each kind of request
 
 
-def caption(fields: Fields) -> Caption:
-    ranges = {"beam": (1, 10), "length_penalty": (0, 5), "no_repeat": (0, 10), "min_length": (0, 40)}
-    drawn = {"temperature": (0.05, 10), "top_k": (0, 100_000), "top_p": (0.001, 1), "seed": (0, 2**31 - 1)}
+def parse_caption(fields: Fields) -> CaptionRequest:
+    beam = {"beam": (1, 10), "length_penalty": (0, 5), "no_repeat": (0, 10), "min_length": (0, 40)}
+    sampling = {"temperature": (0.05, 10), "top_k": (0, 100_000), "top_p": (0.001, 1), "seed": (0, 2**31 - 1)}
     whole = ("beam", "no_repeat", "min_length", "top_k", "seed")
     sample = fields.flag("sample")
     given = [
         (name, value)
-        for name, (low, high) in (ranges | drawn).items()
+        for name, (low, high) in (beam | sampling).items()
         if (value := fields.number(name, low, high, name in whole)) is not None
     ]
     for name, _ in given:
-        if name in (LIKELIEST if sample else DRAWN):
+        if name in (BEAM_OPTIONS if sample else SAMPLING_OPTIONS):
             raise bad(f"{name} {'does not go with' if sample else 'needs'} sample=true")
-    return Caption(Choice(sample, tuple(given)))
+    return CaptionRequest(DecodingOptions(sample, tuple(given)))
 
 
-def ground(fields: Fields) -> Ground:
+def parse_ground(fields: Fields) -> GroundRequest:
     sentence = fields.text("sentence", fields.limits.sentence)
     phrases = fields.get("phrases")
-    if fields.plain and phrases is not None:
+    if fields.from_query and phrases is not None:
         phrases = [part for part in str(phrases).split(";") if part.strip()]
     if phrases is not None and not (isinstance(phrases, list) and all(isinstance(p, str) for p in phrases)):
         raise bad('phrases must be a list of texts, such as ["a dog", "the red ball"]')
     phrases = phrases or []
     if len(phrases) > fields.limits.phrases:
-        raise bad(f"{len(phrases)} phrases, at most {fields.limits.phrases} are looked for at once")
+        raise bad(f"{len(phrases)} phrases, at most {fields.limits.phrases} are grounded in one request")
     if any(len(phrase) > 200 for phrase in phrases):
         raise bad("a phrase has at most 200 characters")
     if not (sentence.strip() or phrases):
-        raise bad("say what to look for: sentence, or phrases")
-    return Ground(sentence, tuple(phrase.encode("utf-8", "replace").decode() for phrase in phrases))
+        raise bad("say what to find: sentence, or phrases")
+    return GroundRequest(sentence, tuple(phrase.encode("utf-8", "replace").decode() for phrase in phrases))
 
 
-def audit(fields: Fields) -> Audit:
+def parse_audit(fields: Fields) -> AuditRequest:
     text = fields.text("text", fields.limits.sentence)
     if not text.strip():
-        raise bad("give the answer that is to be audited as text")
-    claims = fields.get("boxes") or []
-    if fields.plain and claims:
+        raise bad("text is empty: send the text that is to be audited")
+    boxes = fields.get("boxes") or []
+    if fields.from_query and boxes:
         raise bad("boxes are given in JSON: send Content-Type: application/json")
-    if not isinstance(claims, list) or len(claims) > fields.limits.phrases:
+    if not isinstance(boxes, list) or len(boxes) > fields.limits.phrases:
         raise bad(
             f'boxes must be a list of at most {fields.limits.phrases} of {{"phrase": …, "box": [x1, y1, x2, y2]}}'
         )
     format, resized = fields.text("format", 40) or "plain", _resized(fields)
-    if format not in FORMATS:
-        raise bad(f"format must be one of {', '.join(FORMATS)}")
-    if claims and format != "plain":
+    if format not in (AUTO, *FORMATS):
+        raise bad(f"format must be one of {AUTO}, {', '.join(FORMATS)}")
+    if boxes and format not in (AUTO, "plain"):
         raise bad(f"boxes go with plain text; those of {format} stand in the text itself")
-    return Audit(text, tuple(_claim(one, text) for one in claims), format, resized)
+    given = tuple(_given_box(one, text) for one in boxes)
+    return AuditRequest(text, given, "plain" if given else format, resized)
 
 
 def _resized(fields: Fields) -> tuple[int, int] | None:
     value = fields.get("resized")
     if value is None:
         return None
-    if fields.plain:
+    if fields.from_query:
         value = [int(part) if part.isdecimal() else 0 for part in str(value).split("x")[:3]]
     if not isinstance(value, list) or len(value) != 2 or not all(type(x) is int and 0 < x < 10**6 for x in value):
         raise bad("resized must be the width and the height at which the model saw the image, such as [1036, 728]")
     return value[0], value[1]
 
 
-def look(fields: Fields) -> Look:
+def parse_regions(fields: Fields) -> RegionsRequest:
     words, box = fields.number("words", 0, 20, whole=True), fields.box("box")
     frame = fields.number("frame", 0, 31, whole=True)
     if frame is not None and box is None:
-        raise bad("frame tells which frame of a clip the box is in: give box, too")
-    return Look(5 if words is None else int(words), box, int(frame or 0))
+        raise bad("frame says which frame of a clip the box is in: send box, too")
+    return RegionsRequest(5 if words is None else int(words), box, int(frame or 0))
 
 
-def _claim(row: Any, text: str) -> Claim:
+def _given_box(row: Any, text: str) -> GivenBox:
     if not isinstance(row, dict) or set(row) != {"phrase", "box"} or not isinstance(row["phrase"], str):
         raise bad('each of boxes must be {"phrase": …, "box": [x1, y1, x2, y2]}')
     phrase = " ".join(row["phrase"].encode("utf-8", "replace").decode().split())
@@ -221,7 +225,7 @@ def _claim(row: Any, text: str) -> Claim:
         raise bad("the phrase of a box has 1 to 200 characters")
     if phrase not in " ".join(text.split()):
         raise bad(f"{phrase[:60]!r} has a box but is not in the text: name phrases as the text does")
-    return Claim(phrase, as_box(row["box"], "box"))
+    return GivenBox(phrase, as_box(row["box"], "box"))
 
 
 def as_box(value: Any, name: str) -> Box:
@@ -258,21 +262,21 @@ def parse_json(content: bytes) -> dict[str, Any]:
     return value
 
 
-def media(fields: Fields) -> Media:
+def parse_media(fields: Fields) -> Media:
     """The image of a JSON request: `image` or `clip` in base64, or `image_id` of one that was sent before."""
     names = [name for name in ("image", "clip", "image_id") if fields.get(name) is not None]
     if len(names) != 1:
-        raise bad("give one of: image (base64), clip (base64), image_id")
+        raise bad("send one of: image (base64), clip (base64), image_id")
     value = fields.values[names[0]]
     if not isinstance(value, str):
         raise bad(f"{names[0]} must be text, got {_kind(value)}")
     if names == ["image_id"]:
         return Media(id=value[:LONGEST_ID])
     frames = fields.number("frames", 1, 32, whole=True) if names == ["clip"] else 0
-    return Media(_of_base64(value, names[0]), frames=fields.limits.frames if frames is None else int(frames))
+    return Media(_from_base64(value, names[0]), frames=fields.limits.frames if frames is None else int(frames))
 
 
-def _of_base64(value: str, name: str) -> bytes:
+def _from_base64(value: str, name: str) -> bytes:
     if value.startswith("data:"):
         value = value.partition(",")[2]
     try:
@@ -286,7 +290,7 @@ def _of_base64(value: str, name: str) -> bytes:
     return content
 
 
-def _of_text(value: Any, right: str) -> float:
+def _from_text(value: Any, right: str) -> float:
     try:
         number = float(value)
     except ValueError as error:

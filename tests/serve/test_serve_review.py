@@ -9,15 +9,15 @@ import threading
 from pathlib import Path
 
 import pytest
-from asking import ask
-from starting import Running, labelled, running
+from http_calls import call
+from server_process import Running, labelled, running
 
 from groundling.errors import DataError, GroundlingError
 from groundling.labels import review
 from groundling.labels.review import Decision, Key
 from groundling.labels.review_store import ReviewStore
 from groundling.serve.problems import Problem
-from groundling.serve.reviewing import Review
+from groundling.serve.review import Review
 
 DOG: Key = ("i", 0)
 CAT: Key = ("i", 1)
@@ -68,13 +68,13 @@ def test_two_servers_cannot_write_one_file(tmp_path: Path) -> None:
 
 
 def test_labels_are_shown_and_what_is_no_decision_about_them_is_refused(server: Running) -> None:
-    found = server.ask("GET", "/v1/review").json()
+    found = server.call("GET", "/v1/review").json()
     assert [(row["image"], row["label"], row["phrase"]) for row in found["rows"][:2]] == [
         ("cat", 0, "a brown cat"),
         ("astronaut", 0, "a woman"),
     ]
-    answer = server.ask("GET", "/v1/review/picture?image=cat")
-    assert answer.headers["content-type"] == "image/webp" and answer.body[8:12] == b"WEBP"
+    response = server.call("GET", "/v1/review/picture?image=cat")
+    assert response.headers["content-type"] == "image/webp" and response.body[8:12] == b"WEBP"
     right = {"image": "cat", "label": 0, "action": "accept"}
     for wrong, kind in (
         ({"image": "/etc/passwd"}, "unknown-label"),
@@ -88,7 +88,7 @@ def test_labels_are_shown_and_what_is_no_decision_about_them_is_refused(server: 
         ({"more": 1}, "bad-request"),
     ):
         assert server.post("/v1/review", right | wrong).problem == kind
-    assert server.ask("GET", "/v1/review").json()["decisions"] == []
+    assert server.call("GET", "/v1/review").json()["decisions"] == []
 
 
 def test_a_photo_that_was_moved_is_a_problem_and_no_crash(tmp_path: Path) -> None:
@@ -112,10 +112,12 @@ def test_a_server_that_is_killed_loses_nothing_that_it_accepted(tmp_path: Path) 
         for number in range(client, 400, 4):
             row = {"image": "cat", "label": number, "action": "redraw", "boxes": [[0, 0, 9, number + 1]]}
             try:
-                answer = ask(port, "POST", "/v1/review", json.dumps(row).encode(), {"content_type": "application/json"})
+                response = call(
+                    port, "POST", "/v1/review", json.dumps(row).encode(), {"content_type": "application/json"}
+                )
             except OSError:
                 return
-            if answer.status == 201:
+            if response.status == 201:
                 kept.append(number)
                 if len(kept) == 60:
                     os.kill(server.process.pid, signal.SIGKILL)
@@ -128,7 +130,7 @@ def test_a_server_that_is_killed_loses_nothing_that_it_accepted(tmp_path: Path) 
             client.join(60)
     assert 60 <= len(kept) < 400
     with running(tmp_path / "log", *words) as server:
-        found = server.ask("GET", "/v1/review").json()["decisions"]
+        found = server.call("GET", "/v1/review").json()["decisions"]
     boxes = {row["label"]: row["boxes"] for row in found}
     assert all(boxes[number] == [[0, 0, 9, number + 1]] for number in kept)
     assert set(kept) <= {label for _, label in review.read(folder / "review.jsonl")}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from asking import Answer, ask
+from http_calls import Response, call
 from PIL import Image
 
 import groundling
@@ -33,11 +33,11 @@ class Running:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
-        return ask(self.port, method, path, body, headers)
+    def call(self, method: str, path: str, body: bytes = b"", **headers: str) -> Response:
+        return call(self.port, method, path, body, headers)
 
-    def post(self, path: str, row: Any) -> Answer:
-        return self.ask("POST", path, json.dumps(row).encode(), content_type="application/json")
+    def post(self, path: str, row: Any) -> Response:
+        return self.call("POST", path, json.dumps(row).encode(), content_type="application/json")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Who may ask, and what every answer carries. The application is called without a network."""
+"""Who may ask, and what every response carries. The application is called without a network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from asking import Answer
+from http_calls import Response
 
 from groundling.serve.app import Application, Site
 from groundling.serve.settings import Limits, Settings
@@ -16,7 +16,7 @@ ELSEWHERE = "https://example.org"
 OPEN = Settings(open=True, host="0.0.0.0")
 
 
-def call(app: Any, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
+def call(app: Any, method: str, path: str, body: bytes = b"", **headers: str) -> Response:
     """One request to an ASGI application."""
     raw = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": raw, "client": ("me", 1)}
@@ -34,7 +34,7 @@ def call(app: Any, method: str, path: str, body: bytes = b"", **headers: str) ->
 
     asyncio.run(app(scope, receive, send))
     found = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
-    return Answer(sent[0]["status"], found, b"".join(part.get("body", b"") for part in sent[1:]))
+    return Response(sent[0]["status"], found, b"".join(part.get("body", b"") for part in sent[1:]))
 
 
 def app(settings: Settings = OPEN) -> Application:
@@ -64,24 +64,24 @@ def test_with_a_token_the_page_is_open_and_all_else_is_not() -> None:
     locked = app(Settings(token="a-long-secret"))
     assert call(locked, "GET", "/").status == call(locked, "GET", "/docs").status == 200
     for path in ("/metrics", "/v1/about", "/v1/review", "/v1/review/picture", "/v1/search", "/no/such"):
-        answer = call(locked, "GET", path)
-        assert answer.status == 401 and answer.headers["www-authenticate"] == "Bearer"
+        response = call(locked, "GET", path)
+        assert response.status == 401 and response.headers["www-authenticate"] == "Bearer"
         assert call(locked, "GET", path, authorization="bearer a-long-secret").status != 401
 
 
 def test_too_many_open_requests_are_told_when_to_come_back() -> None:
     site = app(replace(OPEN, limits=Limits(requests=1)))
-    site.guard.open = 1
-    answer = call(site, "GET", "/healthz")
-    assert answer.status == 503 and int(answer.headers["retry-after"]) >= 1
-    assert site.guard.open == 1
+    site.middleware.open = 1
+    response = call(site, "GET", "/healthz")
+    assert response.status == 503 and int(response.headers["retry-after"]) >= 1
+    assert site.middleware.open == 1
 
 
 def test_a_server_without_models_runs_but_is_not_ready() -> None:
     site = app()
     assert call(site, "GET", "/healthz").status == 200
     assert call(site, "GET", "/readyz").problem == "not-ready"
-    site.site.engine.trouble = "no weights here; install them"
+    site.site.engine.load_error = "no weights here; install them"
     assert call(site, "GET", "/readyz").json()["detail"] == "no weights here; install them"
 
 
@@ -90,9 +90,9 @@ def test_a_mistake_of_the_server_shows_nothing_of_its_inside(caplog: pytest.LogC
         raise ValueError("a secret of the inside")
 
     site = app()
-    site.guard.app = broken
-    answer = call(site, "GET", "/healthz", x_request_id="find-me")
-    assert answer.status == 500 and answer.problem == "internal" and b"secret" not in answer.body
+    site.middleware.app = broken
+    response = call(site, "GET", "/healthz", x_request_id="find-me")
+    assert response.status == 500 and response.problem == "internal" and b"secret" not in response.body
     assert "find-me" in caplog.text and "a secret of the inside" in caplog.text
 
 

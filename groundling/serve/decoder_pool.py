@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from groundling.serve.decoder import read, write
+from groundling.serve.decoder_process import read, write
 from groundling.serve.problems import unfit
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ START = 30.0  # seconds for a process to start on a busy machine
 
 
 class Dead(Exception):
-    """The process ended, or was killed, before it answered."""
+    """The process ended, or was killed, before it responded."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Decoder:
         try:
             process = self.process or self.start()
             with self._killed_after(seconds):
-                return _asked(process, content, pixels, frames)
+                return _exchange(process, content, pixels, frames)
         except (Dead, OSError, ValueError, struct.error) as error:
             self.stop()
             raise unfit(
@@ -55,13 +55,13 @@ class Decoder:
         self.process = None
 
     def start(self) -> subprocess.Popen[bytes]:
-        alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "groundling.serve.decoder"],
+            [sys.executable, "-m", "groundling.serve.decoder_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=os.environ | alone,
+            env=os.environ | one_thread,
             start_new_session=True,  # Ctrl-C is for the server, which ends its decoders itself
         )
         with self._killed_after(START):
@@ -82,18 +82,18 @@ class Decoder:
             timer.cancel()
 
 
-def _asked(process: subprocess.Popen[bytes], content: bytes, pixels: int, frames: int) -> list[Image.Image]:
+def _exchange(process: subprocess.Popen[bytes], content: bytes, pixels: int, frames: int) -> list[Image.Image]:
     from PIL import Image
 
     assert process.stdin and process.stdout
     write(process.stdin, {"bytes": len(content), "pixels": pixels, "frames": frames}, content)
-    told = read(process.stdout)
-    if told is None:
+    header = read(process.stdout)
+    if header is None:
         raise Dead
-    if "error" in told:
-        raise unfit(f"the {'clip' if frames else 'image'}: {told['error']}")
+    if "error" in header:
+        raise unfit(f"the {'clip' if frames else 'image'}: {header['error']}")
     pictures = []
-    for width, height in told["sizes"]:
+    for width, height in header["sizes"]:
         pixels_of_one = process.stdout.read(width * height * 3)
         if len(pixels_of_one) < width * height * 3:
             raise Dead
@@ -102,19 +102,19 @@ def _asked(process: subprocess.Popen[bytes], content: bytes, pixels: int, frames
 
 
 @dataclass
-class Decoders:
+class DecoderPool:
     """The processes that are free. `decode` waits for one and blocks: call it from a thread."""
 
     count: int
     pixels: int
     seconds: float
     free: queue.SimpleQueue[Decoder] = field(default_factory=queue.SimpleQueue)
-    everyone: list[Decoder] = field(default_factory=list)
+    processes: list[Decoder] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for _ in range(self.count):
-            self.everyone.append(Decoder())
-            self.free.put(self.everyone[-1])
+            self.processes.append(Decoder())
+            self.free.put(self.processes[-1])
 
     def decode(self, content: bytes, frames: int = 0) -> list[Image.Image]:
         decoder = self.free.get()
@@ -131,5 +131,5 @@ class Decoders:
         self.free.put(decoder)
 
     def stop(self) -> None:
-        for decoder in self.everyone:
+        for decoder in self.processes:
             decoder.stop()

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import closing
 
-from asking import Answer
+from http_calls import Response
 from PIL import Image
 
 DRAW = random.Random(0)
@@ -118,8 +118,8 @@ KINDS: dict[str, Callable[[], bytes]] = {
 LONG = ("slow head", "slow body", "endless body")  # kinds that take seconds
 
 
-def send(port: int, kind: str) -> Answer:
-    """The answer of the server to a request of this kind; status 0 where it closed without one."""
+def send(port: int, kind: str) -> Response:
+    """The response of the server to a request of this kind; status 0 where it closed without one."""
     match kind:
         case "slow head":
             return exchange(port, [b"GET / HTTP/1.1\r\n", *[b"X: y\r\n"] * 40], pause=0.5)
@@ -130,7 +130,7 @@ def send(port: int, kind: str) -> Answer:
     return exchange(port, [KINDS[kind]()])
 
 
-def slow(port: int) -> Answer:
+def slow(port: int) -> Response:
     """A byte now and then, of a body that never ends."""
 
     def drip() -> list[bytes]:
@@ -139,7 +139,7 @@ def slow(port: int) -> Answer:
     return exchange(port, drip(), pause=0.5)
 
 
-def endless(port: int) -> Answer:
+def endless(port: int) -> Response:
     """100 MB in chunks, to a server that takes 20."""
     head = (
         b"POST /v1/caption HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -147,8 +147,8 @@ def endless(port: int) -> Answer:
     return exchange(port, [head, *[b"10000\r\n" + b"x" * 65536 + b"\r\n"] * 1600])
 
 
-def exchange(port: int, parts: list[bytes], pause: float = 0.0) -> Answer:
-    """Send until an answer comes or all is sent; what had come before the connection broke is the answer."""
+def exchange(port: int, parts: list[bytes], pause: float = 0.0) -> Response:
+    """Send until a response comes or all is sent; what had come before the connection broke is the response."""
     with closing(socket.create_connection(("127.0.0.1", port), timeout=40)) as connection:
         try:
             for part in parts:
@@ -160,6 +160,6 @@ def exchange(port: int, parts: list[bytes], pause: float = 0.0) -> Answer:
         response = http.client.HTTPResponse(connection)
         try:
             response.begin()
-            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+            return Response(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
         except (OSError, http.client.HTTPException) as error:
-            return Answer(0, {}, repr(error).encode())
+            return Response(0, {}, repr(error).encode())

@@ -11,14 +11,14 @@ from groundling.labels import LabelledImage, files, review
 from groundling.labels.engine import Labelled
 from groundling.labels.label import as_box
 from groundling.labels.review_store import FILE, ReviewStore, parsed
-from groundling.serve.asks import Fields
 from groundling.serve.problems import Problem, bad
+from groundling.serve.requests import Fields
 
 PARTS = ("review.css", "review.js")  # served beside the page
 STYLE = '<link rel="icon" href="/icon.svg"><link rel="stylesheet" href="/review.css">'
 SCRIPT = '<script type="module" src="/review-store.js"></script><script defer src="/review.js"></script>'
 NOTE = (
-    "Every answer is on the disk of the server when the page goes on. To use them: "
+    "Every decision is on the disk of the server before the next label is shown. To use them: "
     '<code>groundling label --out LABELS --apply LABELS/review.jsonl</code>. <a href="/">Back to photos</a>'
 )
 

@@ -1,0 +1,133 @@
+"""From the output of the models to the JSON of a response. Runs in the inference thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from groundling import formats
+from groundling.formats import Grounded, Place
+from groundling.serve.models import Models
+from groundling.serve.requests import (
+    AUTO,
+    AuditRequest,
+    CaptionRequest,
+    GroundRequest,
+    InferenceRequest,
+    RegionsRequest,
+)
+from groundling.types import Box, GroundedCaption
+
+if TYPE_CHECKING:
+    from groundling.tensors import Regions
+
+
+@dataclass(frozen=True)
+class ImageRegions:
+    """The regions of an image or a clip, and the id by which clients may name it."""
+
+    id: str
+    regions: Regions
+    frames: int  # of a clip; 0: an image
+
+    @property
+    def size(self) -> tuple[int, int]:
+        width, height = (round(side) for side in self.regions.size[0].tolist())
+        return width, height
+
+    def to_dict(self) -> dict[str, Any]:
+        about = {"id": self.id, "width": self.size[0], "height": self.size[1]}
+        return about | ({"frames": self.frames} if self.frames else {})
+
+
+def respond(models: Models, image: ImageRegions, request: InferenceRequest) -> dict[str, Any]:
+    """The response to one request about one image."""
+    match request:
+        case CaptionRequest():
+            return captions(models, [image], request)[0]
+        case GroundRequest():
+            grounded = [one.to_dict() for one in models.ground(image.regions, request.sentence, request.phrases)]
+            rows = [row | _frame(image, row["box"]) for row in grounded]
+            return {"image": image.to_dict(), "sentence": request.sentence, "phrases": rows}
+        case AuditRequest():
+            return {"image": image.to_dict(), **audit(models, image, request)}
+        case RegionsRequest():
+            return {"image": image.to_dict(), **regions(models, image.regions, request)}
+
+
+def captions(models: Models, images: Sequence[ImageRegions], request: CaptionRequest) -> list[dict[str, Any]]:
+    """The responses to the same request about several images, made together."""
+    made = models.captions([one.regions for one in images], request.decoding)
+    return [_caption(caption, one) for caption, one in zip(made, images, strict=True)]
+
+
+def _caption(caption: GroundedCaption, image: ImageRegions) -> dict[str, Any]:
+    row = replace(caption, frames=image.frames).to_dict()
+    for name in ("id", "media", "segment"):
+        row.pop(name, None)
+    for link in row["links"]:
+        link["box"] = [round(x, 1) for x in link["box"]]
+    for attended in row["looks"]:
+        attended["boxes"] = [[round(x, 1) for x in box] for box in attended["boxes"]]
+    return {"image": image.to_dict(), **row}
+
+
+def _frame(image: ImageRegions, box: Sequence[float] | None) -> dict[str, int]:
+    """The frame of a clip that has a region at this box (rounded as in responses); nothing for an image."""
+    if not image.frames or box is None:
+        return {}
+    regions = image.regions
+    distance = (regions.boxes[0] - regions.boxes.new_tensor(box)).abs().amax(-1)
+    return {"frame": int(regions.frame[0, distance.argmin()])}
+
+
+# ---------------------------------------------------------------- audit
+
+
+def audit(models: Models, image: ImageRegions, request: AuditRequest) -> dict[str, Any]:
+    """A verdict for every noun phrase of a text: the same as that of `groundling audit`."""
+    format = formats.guess(request.text) if request.format == AUTO else request.format
+    grounded = read(request, format, image.size)
+    rows = [one.to_dict() for one in models.audit(image.regions, grounded)]
+    verdicts = [row["verdict"] for row in rows]
+    response: dict[str, Any] = {
+        "text": grounded.text,
+        "format": format,
+        "phrases": [row | _frame(image, row["box"]) for row in rows],
+        "counts": {name: verdicts.count(name) for name in models.verdicts},
+    }
+    problems = [{"reason": one.reason, "piece": one.piece} for one in grounded.problems]
+    return response | ({"problems": problems} if problems else {})
+
+
+def read(request: AuditRequest, format: str, size: tuple[int, int]) -> Grounded:
+    """The text without the marks of its format, and the boxes that came with it, in pixels."""
+    grounded = formats.read(format, request.text, size, request.resized)
+    starts = [grounded.text.find(given.phrase) for given in request.boxes]
+    given = [
+        Place((start, start + len(given.phrase)), (given.box,))
+        for given, start in zip(request.boxes, starts, strict=True)
+        if start >= 0
+    ]
+    return Grounded(grounded.text, (*grounded.places, *given), grounded.problems)
+
+
+# ---------------------------------------------------------------- regions
+
+
+def regions(models: Models, regions: Regions, request: RegionsRequest) -> dict[str, Any]:
+    """The regions with the words that fit them; with a box, that one alone."""
+    words, labels = models.words(regions, request.words), models.labels(regions)
+    boxes: list[Box] = [(b[0], b[1], b[2], b[3]) for b in regions.boxes[0].tolist()]
+    frames = regions.frame[0].tolist() if request.box is None else [request.frame] * len(boxes)
+    rows = [
+        {
+            "box": [round(x, 1) for x in box],
+            "frame": frame,
+            "words": [vars(word) for word in fitting],
+            "labels": [{"label": label, "score": score} for label, score in detected],
+        }
+        for box, frame, fitting, detected in zip(boxes, frames, words, labels, strict=True)
+    ]
+    return {"regions": rows if request.box is None else rows[1:]}  # the first is the whole image
