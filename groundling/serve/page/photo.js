@@ -281,11 +281,12 @@ function verdicts(rows) {
   });
 }
 
-/** How many boxes were read from an audited text, and in which format. */
+/** How many boxes and points were read from an audited text, and in which format. */
 function boxesRead(row) {
-  const count = row.phrases.reduce((sum, p) => sum + (p.given?.boxes.length || 0) + (p.given?.points.length || 0), 0);
   if (row.format === "plain") return "";
-  return `Read as ${row.format}: ${count} ${count === 1 ? "box or point" : "boxes or points"}. If that is wrong, choose another format.`;
+  const count = (kind) => row.phrases.reduce((sum, p) => sum + (p.given?.[kind].length || 0), 0);
+  const parts = [[count("boxes"), "box", "boxes"], [count("points"), "point", "points"]].filter(([n]) => n).map(([n, one, many]) => `${n} ${n === 1 ? one : many}`);
+  return `Read as ${row.format}: ${parts.join(" and ") || "no box"}. If that is wrong, choose another format.`;
 }
 
 /** What there is to explain of a verdict. */
