@@ -13,7 +13,10 @@ Json = dict[str, Any]
 
 TEXT: Json = {"type": "string"}
 NUMBER: Json = {"type": "number"}
-SPAN: Json = {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
+INTEGER: Json = {"type": "integer"}
+FLAG: Json = {"type": "boolean"}
+PAIR: Json = {"type": "array", "items": INTEGER, "minItems": 2, "maxItems": 2}
+SPAN = PAIR | {"description": "characters: from, to"}
 BOX: Json = {"$ref": "#/components/schemas/Box"}
 
 CHOICE: Json = {  # name -> schema; how the words of a caption are chosen
@@ -113,7 +116,7 @@ def document() -> Json:
     }
 
 
-def _single(name: str, summary: str, description: str, fields: Json, answer: str) -> Json:
+def _single(name: str, summary: str, description: str, fields: Json, response: str) -> Json:
     raw = {"schema": {"type": "string", "format": "binary"}}
     in_address = {key: schema for key, schema in fields.items() if key != "boxes"}
     body = {
@@ -133,7 +136,7 @@ def _single(name: str, summary: str, description: str, fields: Json, answer: str
             for key, schema in in_address.items()
         ],
         "requestBody": body,
-        "responses": {"200": _json("The response", {"$ref": f"#/components/schemas/{answer}"}), **_problems()},
+        "responses": {"200": _json("The response", _ref(response)), **_problems()},
     }
 
 
@@ -162,7 +165,6 @@ def _request(fields: Json) -> Json:
 
 
 def _others() -> Json:
-    plain: Json = {"type": "object"}
     image = {"name": "image", "in": "query", "required": True, "schema": TEXT}
     images = {"name": "images", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 100}}
     query: list[Json] = [
@@ -173,31 +175,35 @@ def _others() -> Json:
     text = {"description": "Text", "content": {"text/plain": {"schema": TEXT}}}
     decision = {
         "required": True,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Decision"}}},
+        "content": {"application/json": {"schema": _ref("Decision")}},
     }
     return {
-        "/v1/about": {"get": _get("about", "Version and limits", _json("About", plain))},
-        "/v1/search": {"get": _get("search", "Find labelled photos by what they show", _json("Hits", plain), query)},
+        "/v1/about": {"get": _get("about", "Version and limits", _json("About", _ref("About")))},
+        "/v1/search": {
+            "get": _get("search", "Find labelled photos by what they show", _json("Hits", _ref("Hits")), query)
+        },
         "/v1/search/file": {"get": _get("hit", "One photo of the index", file, [image])},
         "/v1/review/picture": {"get": _get("picture", "A photo whose labels are reviewed", file, [image])},
         "/v1/review": {
-            "get": _get("review", "The labels to review, and what was decided", _json("Labels and decisions", plain)),
+            "get": _get(
+                "review", "The labels to review, and what was decided", _json("Labels and decisions", _ref("Review"))
+            ),
             "post": {
                 "operationId": "decide",
                 "summary": "Decide about a label",
                 "description": "The decision is on the disk when the response comes. The last one of a label counts.",
                 "requestBody": decision,
-                "responses": {"201": _json("Accepted", plain), **_problems()},
+                "responses": {"201": _json("Accepted", _object(decisions=INTEGER)), **_problems()},
             },
         },
-        "/healthz": {"get": _get("healthz", "Does the server run?", _json("It does", plain))},
-        "/readyz": {"get": _get("readyz", "Are the models loaded?", _json("They are", plain))},
+        "/healthz": {"get": _get("healthz", "Is the server running?", _json("It is", _object(status=TEXT)))},
+        "/readyz": {"get": _get("readyz", "Are the models loaded?", _json("They are", _object(status=TEXT)))},
         "/metrics": {"get": _get("metrics", "Numbers for Prometheus", text)},
     }
 
 
-def _get(name: str, summary: str, answer: Json, parameters: list[Json] | None = None) -> Json:
-    about: Json = {"operationId": name, "summary": summary, "responses": {"200": answer, **_problems()}}
+def _get(name: str, summary: str, response: Json, parameters: list[Json] | None = None) -> Json:
+    about: Json = {"operationId": name, "summary": summary, "responses": {"200": response, **_problems()}}
     return about | ({"parameters": parameters} if parameters else {})
 
 
@@ -206,7 +212,7 @@ def _json(description: str, schema: Json) -> Json:
 
 
 def _problems() -> Json:
-    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    content = {"application/problem+json": {"schema": _ref("Problem")}}
     texts = {
         "4XX": "What is wrong with the request, and the cure",
         "503": "Busy, or not ready: try again (Retry-After)",
@@ -216,28 +222,75 @@ def _problems() -> Json:
 
 def _schemas() -> Json:
     evidence = {"type": ["number", "null"], "description": "probability of being in the image at all"}
-    image = _object(id=TEXT, width={"type": "integer"}, height={"type": "integer"})
-    link = _object(token={"type": "integer"}, word=TEXT, span=SPAN, box=BOX, frame={"type": "integer"}, score=NUMBER)
-    link["properties"] |= {"evidence": evidence, "weak": {"type": "boolean"}}
-    phrase = _object(phrase=TEXT, span=SPAN, box=BOX, score=NUMBER, found={"type": "boolean"}, unknown=_list(TEXT))
-    result = {"type": "string", "enum": ["found", "not found", "unknown"]}
-    phrase["properties"] |= {"evidence": evidence, "result": result, "frame": {"type": "integer"}}
-    audited = _audited(evidence)
+    image = _object(id=TEXT, width=INTEGER, height=INTEGER)
+    image["properties"] |= {"frames": INTEGER | {"description": "of a clip"}}
+    about = {"image": _ref("Image")}
     word, label = _object(word=TEXT, evidence=NUMBER), _object(label=TEXT, score=NUMBER)
-    region = _object(box=BOX, frame={"type": "integer"}, words=_list(word), labels=_list(label))
-    image_ref: Json = {"$ref": "#/components/schemas/Image"}
-    actions = {"type": "string", "enum": ["accept", "reject", "redraw", "relabel", "undo"]}
+    region = _object(box=BOX, frame=INTEGER, words=_list(word), labels=_list(label))
+    limits = _object(bytes=INTEGER, pixels=INTEGER, sentence=INTEGER)
+    counts = {"type": "object", "additionalProperties": INTEGER}
+    audit = _object(**about, text=TEXT, format=TEXT, phrases=_list(_audited(evidence)), counts=counts)
+    audit["properties"] |= {"problems": _list(_object(reason=TEXT, piece=TEXT))}
     return {
         "Box": {"type": "array", "items": NUMBER, "minItems": 4, "maxItems": 4, "description": "x1, y1, x2, y2 pixels"},
         "Image": image,
-        "Caption": _object(image=image_ref, caption=TEXT, tokens=_list(TEXT), spans=_list(SPAN), links=_list(link)),
-        "Grounding": _object(image=image_ref, sentence=TEXT, phrases=_list(phrase)),
-        "Audit": _object(image=image_ref, text=TEXT, format=TEXT, phrases=_list(audited), counts={"type": "object"}),
-        "Regions": _object(image=image_ref, regions=_list(region)),
-        "Decision": _object(image=TEXT, label={"type": "integer"}, action=actions, boxes=_list(BOX), phrase=TEXT)
-        | {"required": ["image", "label", "action"]},
-        "Problem": _object(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT),
+        "Caption": _captioned(about, evidence),
+        "Grounding": _object(**about, sentence=TEXT, phrases=_list(_grounded(evidence))),
+        "Audit": audit,
+        "Regions": _object(**about, regions=_list(region)),
+        "About": _object(
+            version=TEXT,
+            ready=FLAG,
+            examples=_list(TEXT),
+            formats=_list(TEXT),
+            review=FLAG,
+            search=FLAG,
+            limits=limits,
+        ),
+        "Hits": _object(query=TEXT, hits=_list(_hit())),
+        "Review": _object(rows=_list(_labelled()), decisions=_list(_ref("Decision"))),
+        "Decision": _decision(),
+        "Problem": _object(type=TEXT, title=TEXT, status=INTEGER, detail=TEXT),
     }
+
+
+def _captioned(about: Json, evidence: Json) -> Json:
+    link = _object(
+        token=INTEGER, word=TEXT, span=SPAN, box=BOX, frame=INTEGER, score=NUMBER, evidence=evidence, weak=FLAG
+    )
+    attention = _object(token=INTEGER, boxes=_list(BOX), weights=_list(NUMBER), frames=_list(INTEGER))
+    caption = _object(**about, caption=TEXT, tokens=_list(TEXT), spans=_list(SPAN), links=_list(link), size=PAIR)
+    caption["properties"] |= {
+        "looks": _list(attention) | {"description": "the regions that each token attends to most"},
+        "logp": NUMBER | {"description": "log probability of the caption"},
+        "frames": INTEGER | {"description": "of a clip"},
+    }
+    return caption
+
+
+def _grounded(evidence: Json) -> Json:
+    phrase = _object(phrase=TEXT, span=SPAN, box=BOX, score=NUMBER, found=FLAG, unknown=_list(TEXT), evidence=evidence)
+    result = {"type": "string", "enum": ["found", "not found", "unknown"]}
+    phrase["properties"] |= {"result": result, "head": TEXT, "frame": INTEGER}
+    return phrase
+
+
+def _hit() -> Json:
+    match = _object(query=TEXT, phrase=TEXT, box=BOX, score=NUMBER)
+    return _object(image=TEXT, size=PAIR, score=NUMBER, boxes=_list(match))
+
+
+def _labelled() -> Json:
+    mention = {"type": "array", "items": INTEGER, "description": "caption, from, to"}
+    where: Json = {"image": TEXT, "label": INTEGER, "size": PAIR, "phrase": TEXT, "boxes": _list(BOX)}
+    return _object(**where, confidence=NUMBER, captions=_list(TEXT), mentions=_list(mention))
+
+
+def _decision() -> Json:
+    actions = {"type": "string", "enum": ["accept", "reject", "redraw", "relabel", "undo"]}
+    decision = _object(image=TEXT, label=INTEGER, action=actions)
+    decision["properties"] |= {"boxes": _list(BOX), "phrase": TEXT}
+    return decision
 
 
 def _audited(probability: Json) -> Json:
@@ -259,6 +312,10 @@ def _audited(probability: Json) -> Json:
 
 def _object(**properties: Json) -> Json:
     return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _ref(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def _list(items: Json) -> Json:

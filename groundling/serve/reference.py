@@ -39,7 +39,7 @@ def _operations(document: Json) -> list[tuple[str, str, Json]]:
 def _operation(path: str, method: str, operation: Json, document: Json) -> str:
     out = [
         f'<section class="card" id="{escape(operation["operationId"])}">'
-        f"<h2><code>{method.upper()} {escape(path)}</code></h2><p><b>{escape(operation['summary'])}.</b> "
+        f"<h2><code>{method.upper()} {escape(path)}</code></h2><p><b>{escape(operation['summary'])}</b><br>"
         f"{escape(operation.get('description', ''))}</p>"
     ]
     if line := _curl(path, method, operation):
@@ -50,7 +50,8 @@ def _operation(path: str, method: str, operation: Json, document: Json) -> str:
             out.append(f"<h3>Request, {escape(kind)}</h3>{_fields(schema, document)}")
     if rows := operation.get("parameters"):
         names = ", ".join(f"<code>{escape(row['name'])}</code>" for row in rows)
-        out.append(f"<p>In the query of the URL, with a raw body: {names}</p>")
+        raw = ", with a raw body" if "requestBody" in operation else ""
+        out.append(f"<p>In the query of the URL{raw}: {names}</p>")
     for status, response in operation["responses"].items():
         for kind, content in response.get("content", {}).items():
             schema = _resolved(content["schema"], document)

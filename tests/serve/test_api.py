@@ -160,6 +160,20 @@ def test_the_first_line_of_a_batch_is_answered_before_the_last_is_sent(server: R
             got += connection.recv(65536)
 
 
+def test_a_request_whose_client_disconnects_is_dropped(server: Running) -> None:
+    """The bytes of an image that is new to the server are sent, then the connection is closed."""
+    dropped = 'groundling_dropped_total{why="client disconnected"}'
+    content = CAT.read_bytes() + b"new"
+    head = f"POST /v1/caption HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/jpeg\r\nContent-Length: {len(content)}"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        connection.sendall(head.encode() + b"\r\n\r\n" + content)
+    end = time.monotonic() + 60
+    while f"{dropped} 1.0" not in server.call("GET", "/metrics").body.decode():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert '"status": 499' in server.log.read_text()
+
+
 # ---------------------------------------------------------------- about the server
 
 
@@ -177,6 +191,37 @@ def test_the_document_names_every_address_of_the_api_and_no_other(server: Runnin
     text = json.dumps(document)
     for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
         assert name in document["components"]["schemas"]
+
+
+def test_responses_are_as_the_document_says(server: Running) -> None:
+    """Every JSON response of a success, and a problem, against its schema of the document."""
+    cat = {"image": plain(CAT)}
+    known = image(server, "/v1/caption").json()["image"]["id"]
+    sent = {
+        "/v1/caption": {"image_id": known},
+        "/v1/ground": {"image_id": known, "sentence": "a cat and a zyxwv"},
+        "/v1/audit": {"image_id": known, "text": "A cat [0, 0, 60, 60] and a zyxwv", "format": "auto"},
+        "/v1/regions": {"image_id": known},
+        "/v1/review": {"image": "cat", "label": 0, "action": "undo"},
+    }
+    document = server.call("GET", "/openapi.json").json()
+    for path, row in sent.items():
+        assert valid(document, path, "post", server.post(path, row))
+        assert valid(document, path, "post", server.post(path, cat | {"more": 1}))
+    for path in ("/v1/about", "/v1/search", "/v1/review", "/healthz", "/readyz"):
+        assert valid(document, path, "get", server.call("GET", f"{path}?query=a+cat"))
+    assert valid(document, "/v1/search", "get", server.call("GET", "/v1/search"))
+
+
+def valid(document: Any, path: str, method: str, response: Response) -> bool:
+    """Raises where the response is not as its operation says."""
+    import jsonschema
+
+    status = "4XX" if response.status // 100 == 4 else str(response.status)
+    content = document["paths"][path][method]["responses"][status]["content"]
+    schema = content[response.headers["content-type"]]["schema"]
+    jsonschema.Draft202012Validator(schema | {"components": document["components"]}).validate(response.json())
+    return True
 
 
 def test_metrics_count_by_route_and_logs_have_no_word_of_a_request(server: Running) -> None:

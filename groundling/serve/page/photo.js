@@ -58,7 +58,8 @@ export class PhotoView {
   drawing(on) {
     $("draw").setAttribute("aria-pressed", String(on));
     this.stage.svg.classList.toggle("drawing", on);
-    $("hint").textContent = on ? "Drag a box around something." : "Click anywhere to see which words fit there.";
+    const idle = this.media?.clip ? "Point at a noun: the clip stops where it is." : "Click anywhere to see which words fit there.";
+    $("hint").textContent = on ? "Drag a box around something." : idle;
     if (on && this.media.clip) this.stage.media.pause();
   }
 
@@ -103,6 +104,7 @@ export class PhotoView {
     for (const id of ["stage", "tools", "results"]) $(id).hidden = false;
     const name = media.clip ? "Your clip" : "Your photo";
     this.stage.show(this.address, media.clip, name);
+    this.drawing(false);
     $("caption").replaceChildren(make("span", { class: "loading" }), make("span", { class: "loading short" }));
     window.scrollTo({ top: 0 });
     await this.caption();
