@@ -47,7 +47,7 @@ NUMBERS = count()
 
 @dataclass(frozen=True)
 class Measure:
-    """`bound` is None for what is told without a promise."""
+    """`bound` is None for what is measured without a promise."""
 
     name: str
     value: float
@@ -113,10 +113,10 @@ def started(folder: Path | None = None) -> Iterator[Running]:
 
 def mistakes(server: Running) -> Measure:
     """What the server logs of itself that it should not."""
-    told = server.log.read_text()
-    if "Traceback" in told:
-        print(told[-4000:], file=sys.stderr)
-    return most("tracebacks in the log of the server", told.count("Traceback"), 0)
+    text = server.log.read_text()
+    if "Traceback" in text:
+        print(text[-4000:], file=sys.stderr)
+    return most("tracebacks in the log of the server", text.count("Traceback"), 0)
 
 
 # ---------------------------------------------------------------- one client
@@ -313,7 +313,7 @@ def kill(args: argparse.Namespace) -> Iterator[Measure]:
 
 
 def decide(server: Running, turn: int, labels: list[int], accepted: dict[int, float]) -> None:
-    """The boxes of a label grow from one decision to the next, so that what was kept tells which one it was."""
+    """The box of a label grows from one decision to the next: the box that was kept shows which decision it was."""
     for number in count():
         label = labels[number % len(labels)]
         height = 1 + turn + (number // len(labels)) / 1000

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from groundling import formats
 from groundling.formats import Grounded, Place
 from groundling.serve.models import Models
+from groundling.serve.problems import unfit
 from groundling.serve.requests import (
     AUTO,
     AuditRequest,
@@ -21,6 +22,8 @@ from groundling.types import Box, GroundedCaption
 
 if TYPE_CHECKING:
     from groundling.tensors import Regions
+
+IN_PIXELS = "qwen2.5-vl"  # the format whose boxes need the size at which the model saw the image
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,11 @@ def _frame(image: ImageRegions, box: Sequence[float] | None) -> dict[str, int]:
 def audit(models: Models, image: ImageRegions, request: AuditRequest) -> dict[str, Any]:
     """A verdict for every noun phrase of a text: the same as that of `groundling audit`."""
     format = formats.guess(request.text) if request.format == AUTO else request.format
+    if format == IN_PIXELS and request.resized is None:
+        detail = (
+            f"boxes of {format} are in pixels of the image as the model saw it: send that width and height as resized"
+        )
+        raise unfit(detail, "needs-size")
     grounded = read(request, format, image.size)
     rows = [one.to_dict() for one in models.audit(image.regions, grounded)]
     verdicts = [row["verdict"] for row in rows]

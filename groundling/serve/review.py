@@ -15,7 +15,10 @@ from groundling.serve.problems import Problem, bad
 from groundling.serve.requests import Fields
 
 PARTS = ("review.css", "review.js")  # served beside the page
-STYLE = '<link rel="icon" href="/icon.svg"><link rel="stylesheet" href="/review.css">'
+STYLE = "".join(
+    f'<link rel="{kind}" href="/{name}">'
+    for kind, name in (("icon", "icon.svg"), ("stylesheet", "page.css"), ("stylesheet", "review.css"))
+)
 SCRIPT = '<script type="module" src="/review-store.js"></script><script defer src="/review.js"></script>'
 NOTE = (
     "Every decision is on the disk of the server before the next label is shown. To use them: "

@@ -298,3 +298,26 @@ def test_an_unknown_format_is_named_with_those_that_there_are() -> None:
 def test_formats_need_no_heavy_package() -> None:
     code = "import sys, groundling.formats; sys.exit(bool({'torch', 'numpy', 'spacy', 'PIL'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("name", formats.FORMATS)
+def test_the_example_of_a_format_is_recognised(name: str) -> None:
+    assert formats.guess(formats.FORMATS[name].example) == name
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        ("", "plain"),
+        ("a [dog] in 1990, [1, 2]", "plain"),
+        ("a dog [0, 0, 1, 1]", "shikra"),  # of the whole image
+        (
+            "a dog [0.1, 0.2, 0.5, 0.6] and a cat [10, 20, 30, 40]",
+            "ferret",
+        ),  # no format mixes them; shikra has none > 1
+        ('[{"bbox_2d": [1000, 0, 1000, 9], "label": "x"}]', "qwen3-vl"),
+        ('[{"bbox_2d": [1001, 0, 1002, 9], "label": "x"}]', "qwen2.5-vl"),
+    ],
+)
+def test_a_format_is_recognised_by_its_marks_and_numbers(raw: str, name: str) -> None:
+    assert formats.guess(raw) == name

@@ -80,8 +80,8 @@ def labelled(folder: Path, copies: int = 1) -> Path:
 def _image(name: str, labels: list[Any]) -> dict[str, Any]:
     with Image.open(PHOTOS / f"{name}.jpg") as picture:
         size = list(picture.size)
-    said = [labels[0]["phrase"] + " looks here"]
-    return {"id": name, "image": str(PHOTOS / f"{name}.jpg"), "size": size, "captions": said, "labels": labels}
+    captions = [labels[0]["phrase"] + " looks here"]
+    return {"id": name, "image": str(PHOTOS / f"{name}.jpg"), "size": size, "captions": captions, "labels": labels}
 
 
 def _label(phrase: str, box: list[float], confidence: float) -> dict[str, Any]:

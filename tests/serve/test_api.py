@@ -68,12 +68,12 @@ def test_raw_bytes_base64_and_the_id_of_an_image_get_the_same_answer(server: Run
 def test_drawn_words_depend_on_the_seed_alone_whatever_else_is_asked(server: Running) -> None:
     options = {"image": plain(CAT), "sample": True, "temperature": 1.5}
 
-    def said(seed: int) -> str:
+    def sampled(seed: int) -> str:
         return str(server.post("/v1/caption", options | {"seed": seed}).json()["caption"])
 
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(said, [1, 2, 3, 1]))
-    assert together[0] == together[3] == said(1) and len(set(together)) > 1
+        together = list(pool.map(sampled, [1, 2, 3, 1]))
+    assert together[0] == together[3] == sampled(1) and len(set(together)) > 1
 
 
 def test_an_audit_has_a_verdict_for_every_phrase_and_compares_boxes(server: Running) -> None:
@@ -90,15 +90,15 @@ def test_an_audit_has_a_verdict_for_every_phrase_and_compares_boxes(server: Runn
 def test_a_caption_gets_the_same_verdicts_from_the_command_and_from_the_server(server: Running, tmp_path: Path) -> None:
     """A box in a corner, a kind of a known thing, a word that nobody learned, a thing that is not there."""
     text = "<phrase>a cat</phrase><object><patch_index_0000><patch_index_0033></object> with a sedan, a zyxwv,  a car"
-    (tmp_path / "said.tsv").write_text(f"cat.jpg\t{text}\n")
+    (tmp_path / "captions.tsv").write_text(f"cat.jpg\t{text}\n")
     out = tmp_path / "audit.jsonl"
     words = ["--images", str(PHOTOS), "--format", "kosmos-2", "-o", str(out), "--json"]
-    assert main(["audit", str(tmp_path / "said.tsv"), *words]) == 0
+    assert main(["audit", str(tmp_path / "captions.tsv"), *words]) == 0
     line = json.loads(out.read_text())
     found = server.post("/v1/audit", {"image": plain(CAT), "text": text, "format": "kosmos-2"}).json()
     assert found["text"] == line["caption"]
-    told = {p["phrase"]: p["verdict"] for p in found["phrases"]}
-    assert told | {"a sedan": ""} == {
+    message = {p["phrase"]: p["verdict"] for p in found["phrases"]}
+    assert message | {"a sedan": ""} == {
         "a cat": "wrong place",
         "a sedan": "",
         "a zyxwv": "cannot tell",
@@ -108,6 +108,18 @@ def test_a_caption_gets_the_same_verdicts_from_the_command_and_from_the_server(s
         for name in ("phrase", "span", "verdict", "asked", "how", "reason", "given"):
             assert ours.get(name) == theirs.get(name)
         assert theirs["probability"] == pytest.approx(ours["probability"], abs=0.002)
+
+
+def test_an_audit_recognises_the_format_of_a_text(server: Running) -> None:
+    """Ferret's boxes are parts of 1000 of each side: the corner is 60 / 1000 of 451 x 300 pixels."""
+    row = {"image": plain(CAT), "format": "auto"}
+    found = server.post("/v1/audit", row | {"text": "A cat [0, 0, 60, 60] is here"}).json()
+    assert (found["format"], found["text"]) == ("ferret", "A cat is here")
+    assert found["phrases"][0]["given"]["boxes"] == [[0, 0, 27.1, 18.0]]
+    assert server.post("/v1/audit", row | {"text": "A cat is here"}).json()["format"] == "plain"
+    qwen = row | {"text": '[{"bbox_2d": [10, 10, 1200, 600], "label": "cat"}]'}
+    assert server.post("/v1/audit", qwen).problem == "needs-size"
+    assert server.post("/v1/audit", qwen | {"resized": [1260, 840]}).json()["format"] == "qwen2.5-vl"
 
 
 def test_regions_have_words_and_a_drawn_box_has_its_own(server: Running) -> None:
@@ -141,9 +153,9 @@ def test_a_batch_answers_every_line_in_order_though_some_are_bad(server: Running
     found = [json.loads(line) for line in response.body.splitlines()]
     assert [(row["line"], row["id"]) for row in found] == [(1, "a"), (2, "b"), (3, "c"), (4, ""), (5, "")]
     assert ["problem" in row for row in found] == [False, True, False, True, True]
-    said = list(Client(server.url).captions([CAT, b"no image"]))
-    assert not isinstance(said[0], ServerError) and said[0].text == found[0]["caption"]
-    assert isinstance(said[1], ServerError) and said[1].status == 422
+    captions = list(Client(server.url).captions([CAT, b"no image"]))
+    assert not isinstance(captions[0], ServerError) and captions[0].text == found[0]["caption"]
+    assert isinstance(captions[1], ServerError) and captions[1].status == 422
 
 
 def test_the_first_line_of_a_batch_is_answered_before_the_last_is_sent(server: Running) -> None:

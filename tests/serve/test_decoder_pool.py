@@ -52,7 +52,7 @@ def test_pixels_are_those_of_the_library(decoders: DecoderPool, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"GIF89a", "damaged or unreadable|known format"),
         (b"no image", "not an image in a known format"),
@@ -61,8 +61,8 @@ def test_pixels_are_those_of_the_library(decoders: DecoderPool, tmp_path: Path) 
         (encoded(Image.new("RGB", (200, 200), "red"), "JPEG")[:600], "damaged"),
     ],
 )
-def test_what_cannot_be_decoded_is_told_without_a_path(decoders: DecoderPool, content: bytes, told: str) -> None:
-    with pytest.raises(Problem, match=told) as caught:
+def test_what_cannot_be_decoded_is_reported_without_a_path(decoders: DecoderPool, content: bytes, message: str) -> None:
+    with pytest.raises(Problem, match=message) as caught:
         decoders.decode(content)
     assert caught.value.status == 422 and "/proc" not in caught.value.detail
 

@@ -85,8 +85,8 @@ def test_systemd_knows_every_line_of_the_unit() -> None:
         capture_output=True,
         text=True,
     )
-    told = [line for line in done.stderr.splitlines() if "groundling.service" in line]
-    assert [line for line in told if "is not executable" not in line] == []  # the program is not installed here
+    message = [line for line in done.stderr.splitlines() if "groundling.service" in line]
+    assert [line for line in message if "is not executable" not in line] == []  # the program is not installed here
 
 
 def test_every_endpoint_and_option_of_the_docs_exists() -> None:

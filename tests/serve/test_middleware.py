@@ -53,10 +53,10 @@ def test_scripts_of_other_pages_are_refused_unless_they_are_named() -> None:
 
 
 def test_a_preflight_is_answered_for_named_pages_alone() -> None:
-    asked = {"host": "here", "access_control_request_method": "POST"}
+    preflight = {"host": "here", "access_control_request_method": "POST"}
     named = app(replace(OPEN, origins=(ELSEWHERE,)))
-    assert call(named, "OPTIONS", "/v1/ground", origin=ELSEWHERE, **asked).status == 204
-    other = call(named, "OPTIONS", "/v1/ground", origin="https://other.example", **asked)
+    assert call(named, "OPTIONS", "/v1/ground", origin=ELSEWHERE, **preflight).status == 204
+    other = call(named, "OPTIONS", "/v1/ground", origin="https://other.example", **preflight)
     assert other.status == 405 and "access-control-allow-origin" not in other.headers
 
 

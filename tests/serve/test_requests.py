@@ -57,16 +57,16 @@ def test_json_and_query_are_parsed_to_the_same() -> None:
         "a dog", (GivenBox("a dog", (0, 0, 9, 9)),)
     )
     qwen = {"text": "[]", "format": "qwen2.5-vl"}
-    asked = parsed(requests.parse_audit, qwen | {"resized": [56, 28]})
+    resized = parsed(requests.parse_audit, qwen | {"resized": [56, 28]})
     assert (
-        asked
+        resized
         == parsed(requests.parse_audit, qwen | {"resized": "56x28"}, from_query=True)
         == AuditRequest("[]", (), "qwen2.5-vl", (56, 28))
     )
 
 
 @pytest.mark.parametrize(
-    ("parser", "values", "told"),
+    ("parser", "values", "message"),
     [
         (requests.parse_caption, {"beam": 0}, "beam must be a whole number from 1 to 10, got 0"),
         (requests.parse_caption, {"beam": 2.5}, "whole number"),
@@ -102,10 +102,10 @@ def test_json_and_query_are_parsed_to_the_same() -> None:
         (requests.parse_regions, {"words": 21}, "from 0 to 20"),
     ],
 )
-def test_what_is_wrong_is_told_with_what_would_be_right(parser: Any, values: dict[str, Any], told: str) -> None:
+def test_what_is_wrong_is_reported_with_what_would_be_right(parser: Any, values: dict[str, Any], message: str) -> None:
     with pytest.raises(Problem) as caught:
         parsed(parser, values)
-    assert caught.value.status == 400 and told in caught.value.detail
+    assert caught.value.status == 400 and message in caught.value.detail
 
 
 def test_an_image_is_base64_or_a_data_address_or_an_id() -> None:

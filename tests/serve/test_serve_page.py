@@ -71,7 +71,7 @@ class Person:
 
     def __init__(self, browser: Any, server: Running) -> None:
         self.browser = browser
-        browser.get_log("browser")  # what was told before is of others
+        browser.get_log("browser")  # messages of earlier tests
         browser.get(server.url + "/")
         self.until(lambda: self.all("#examples button"))
 
@@ -82,7 +82,7 @@ class Person:
         return self.browser.find_element("css selector", css)
 
     def until(self, there: Callable[[], Any]) -> Any:
-        """Wait for it; an element that the page draws anew meanwhile is looked for again."""
+        """Wait for it; an element that the page draws anew meanwhile is searched again."""
         from selenium.common.exceptions import StaleElementReferenceException
         from selenium.webdriver.support.ui import WebDriverWait
 
@@ -216,14 +216,14 @@ class TestInABrowser:
         Select(person.one("#decoding")).select_by_value("sample")
         assert person.one("#temperature").is_displayed()
 
-    def test_what_goes_wrong_is_told_in_the_words_of_the_server(
+    def test_what_goes_wrong_is_reported_in_the_words_of_the_server(
         self, chromium: Any, server: Running, tmp_path: Any
     ) -> None:
         person = Person(chromium, server)
         (tmp_path / "bad.png").write_bytes(b"no image")
         person.one("#file").send_keys(str(tmp_path / "bad.png"))
-        told = person.until(lambda: person.all("#status.wrong"))[0].text
-        assert "not an image in a known format" in told.lower()
+        message = person.until(lambda: person.all("#status.wrong"))[0].text
+        assert "not an image in a known format" in message.lower()
         assert person.one("#drop").is_displayed()  # to try another one
         person.one("#dismiss").click()
         assert not person.one("#status").is_displayed()

@@ -51,7 +51,7 @@ def test_limits_are_above_0() -> None:
 
 def test_the_command_tells_what_is_wrong_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "token").write_text("\n")
-    for words, told in (
+    for words, message in (
         (["--host", "0.0.0.0"], "can be reached from other machines"),
         (["--token", ""], "--token is empty"),
         (["--token-file", str(tmp_path / "token")], "is empty: write a token into it"),
@@ -61,4 +61,4 @@ def test_the_command_tells_what_is_wrong_in_one_line(tmp_path: Path, capsys: pyt
     ):
         assert main(["serve", *words]) == 2
         out = capsys.readouterr().err
-        assert told in out and out.count("\n") == 1
+        assert message in out and out.count("\n") == 1

@@ -185,7 +185,10 @@ export class PhotoView {
     const size = [$("resized-width"), $("resized-height")].map((field) => Number(field.value));
     const resized = format === NEEDS_SIZE && size.every((side) => side > 0) ? { resized: size } : {};
     return this.during("Auditing …", async () => {
-      const row = await media.request("audit", { text, format, ...resized });
+      const row = await media.request("audit", { text, format, ...resized }).catch((error) => {
+        if (error.kind === "needs-size") this.askForSize();
+        throw error;
+      });
       if (this.media !== media) return;
       const line = make("p", { class: "caption" });
       const rows = row.phrases.map((p) => bar(p.phrase, p.probability, ...VERDICTS[p.verdict]));
@@ -196,6 +199,13 @@ export class PhotoView {
       $("verdicts").replaceChildren(make("div", { class: "result" }, summary, line, make("ul", { class: "bars", "aria-label": "Verdicts" }, ...rows), ...helps));
       this.show(line, row.text, verdicts(row.phrases));
     });
+  }
+
+  /** The text is of a format whose boxes need a size: show the fields for it. */
+  askForSize() {
+    $("format").value = NEEDS_SIZE;
+    $("resized").hidden = false;
+    $("resized-width").focus();
   }
 
   // ---------------------------------------------------------------- regions

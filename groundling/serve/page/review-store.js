@@ -14,7 +14,7 @@ function picture(image) {
 }
 
 const theme = localStorage.getItem("groundling-theme");
-if (theme) document.documentElement.style.colorScheme = theme;
+if (theme) document.documentElement.dataset.theme = theme;
 window.groundlingStore = {
   load: () => getJson("/v1/review"),
   picture,
