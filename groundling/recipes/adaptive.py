@@ -12,8 +12,10 @@ Lu et al., Knowing When to Look: Adaptive Attention via a Visual Sentinel for Im
     loss = −log p(y*_t | y*_1 … y*_{t-1}), averaged over the words of the batch
 
 The places of its words are those of α_t, in which the sentinel has no share. The base of Dai and Lin, NeurIPS 2017, who
-cut captions at 18 words. We depart from Lu et al. in looking at regions instead of a grid of 7 x 7, in not training the
-network that makes them, and in the ReLU after W_e y, which `updown` has too.
+cut captions at 18 words.
+
+The papers': (6) to (13), and that length. Ours: it looks at regions instead of a grid of 7 x 7, the network that makes
+them is not trained, and a ReLU is after W_e y, as `updown` has it.
 """
 
 from dataclasses import dataclass

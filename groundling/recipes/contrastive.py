@@ -17,8 +17,9 @@ Dai and Lin, Contrastive Learning for Image Captioning, NeurIPS 2017. Goes on wi
 The best is that with the greatest CIDEr-D. CL(N) alone makes captions distinctive at its cost (table 4): there nothing
 is chosen, and the last target is kept.
 
-Dropout is off in the target as in the reference: G compares like with like. The paper gives neither the size of a batch
-nor the epochs; its learning rate is for batches of COCO.
+The paper's: (7) to (10), the learning rate, which is for batches of COCO, and the reference that is replaced.
+Ours: dropout is off in the target as in the reference, so that G compares like with like; the size of a batch and the
+epochs, which are not given; the guide.
 """
 
 from copy import deepcopy

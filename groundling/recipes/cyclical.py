@@ -25,10 +25,11 @@ Variants of the paper, each a flag:
   --consistency 1            Table 4: and KL(β_t ‖ α_t), which pulls the attention to the localized regions
   --of-hidden 1              Table 4: the localizer is asked with h^A_t of the reconstruction instead of e_t
 
-Where the paper is silent: R is compared with W_l e_t in the space in which the attention compares it with h^A_t, as
-the sizes of W_a and W_l suggest; a feature map is localized by the same words, as in the authors' code; β is the fixed
-side of the consistency term; losses are means over words. We depart from (6) in the scale of W_l (see `Localizer`),
-and from the authors' code for video, which shows the localizer only the frames that people annotated: here it sees all.
+The paper's: (1) to (8) and the variants. The released code's: a feature map is localized by the same words.
+Ours, where both are silent: R is compared with W_l e_t in the space in which the attention compares it with h^A_t, as
+the sizes of W_a and W_l suggest; β is the fixed side of the consistency term; losses are means over words. And where we
+depart: from (6) in the scale of W_l (see `Localizer`), from the released code for video in that the localizer sees all
+frames, not only those that people annotated.
 """
 
 from dataclasses import dataclass

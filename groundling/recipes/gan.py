@@ -9,10 +9,10 @@ Dai and Lin, NeurIPS 2017. Goes on with any trained captioner; the evaluator is 
 
 S_I: a caption of the image, G(I): one drawn from the captioner, S_other: one of another image.
 
-We depart from the paper: captions differ by drawing words and not by a noise vector, since the captioner is that of any
-other recipe; ŷ is the baseline of the policy gradient and whole captions are rewarded, where the paper gives early
-feedback by rolling out each word. Both sides take a step on every batch. The last weights are kept: CIDEr-D is not what
-is learned, and falls.
+The paper's: r, and what the evaluator learns. Ours: captions differ by drawing words and not by a noise vector, since
+the captioner is that of any other recipe; ŷ is the baseline of the policy gradient and whole captions are rewarded,
+where the paper gives early feedback by rolling out each word. Both sides take a step on every batch. The last weights
+are kept: CIDEr-D is not what is learned, and falls.
 """
 
 from dataclasses import dataclass

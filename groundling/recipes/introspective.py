@@ -9,8 +9,8 @@ Context-agnostic Supervision, CVPR 2017. Goes on with any trained captioner:
 averaged over the captions. The captioner is its own reference: nothing holds it where it was. The last weights are
 kept: those with the best CIDEr-D would be those that had learned the least.
 
-We depart from the paper in I': it is the next image of the batch, another one in every epoch, and not one that was
-fixed before training. Dropout is off, as in `contrastive`, for a comparison of objectives alone.
+The paper's: the loss. Ours: I' is the next image of the batch, another one in every epoch, and not one that was fixed
+before training. Dropout is off, as in `contrastive`, for a comparison of objectives alone.
 """
 
 from dataclasses import dataclass

@@ -7,8 +7,9 @@ regions (Vaswani et al. 2017), their findings are joined, and one word is said.
 
       loss = −log p(y*_t | y*_1 … y*_{t-1}), averaged over the words of the batch
 
-A word's region is the one with the greatest mean weight of the heads. The paper tries 2 to 6 heads and finds 4 best; it
-does not give their size. All else is as in `multi_branch`, whose two stages are as long as this one together.
+The paper's: several heads in place of one; of 2 to 6 it finds 4 best. Ours: their size, which is not given, and that a
+word's region is the one with the greatest mean weight of the heads. All else is as in `multi_branch`, whose two stages
+are as long as this one together.
 """
 
 from dataclasses import dataclass

@@ -9,8 +9,8 @@ second code, which follows Vinyals et al., Show and Tell, CVPR 2015:
 
     loss = −log p(y*_t | y*_1 … y*_{t-1}), averaged over the words of the batch
 
-It looks at no region, so its words get no boxes. The baseline of Dai and Lin, NeurIPS 2017, who cut captions at 18
-words; we depart from both in not training the network that makes v.
+It looks at no region, so its words get no boxes. The baseline of Dai and Lin, NeurIPS 2017.
+The papers': the equations, and captions of 18 words. Ours: the network that makes v is not trained.
 """
 
 from dataclasses import dataclass

@@ -22,11 +22,11 @@ that was taught where to attend (`distill`, `groundling`) does not forget it whi
 CIDEr-D is from 0 to 10, on word ids with the end as a word, with the document frequencies of the training captions.
 BLEU-4 may be added, as the code that the papers build on allows.
 
-Captions are drawn without gradients and scored by teacher forcing, which gives the same log p(y) in less time, among
-the words that are said (else UNK, which is never drawn, would take what is taken from captions below the greedy one).
-Dropout is off in both: with a draw of it for each, the captions would not be those of the p that is scored, the mean of
-∇log p would not be 0, and as the greedy caption is mostly better the captioner would unlearn what it says. The loss is
-the mean over the words that were drawn, as in the code that the papers build on.
+The paper's: (17) to (19). The released code's: the mean over the words that were drawn, BLEU-4 as a reward.
+Ours: captions are drawn without gradients and scored by teacher forcing, which gives the same log p(y) in less time,
+among the words that are said (else UNK, which is never drawn, would take what is taken from captions below the greedy
+one). Dropout is off in both: with a draw of it for each, the captions would not be those of the p that is scored, the
+mean of ∇log p would not be 0, and as the greedy caption is mostly better the captioner would unlearn what it says.
 """
 
 from collections.abc import Callable

@@ -11,20 +11,20 @@ Wang et al., Improving Weakly Supervised Visual Grounding by Contrastive Knowled
  (7)  L_IS = Σ_{X' ≠ X} [m − S(X, Y) + S(X', Y)]₊,   in place of (5)
 
 x: a region, p(x) the same for all.  y: a noun phrase of the caption.  z: a class of the detector.
-f: features brought to mean 0 and deviation
-1, two layers.  g: word vectors, an LSTM, the maximum over the words, two layers.  The rows of the paper's Table 4:
+f: features brought to mean 0 and deviation 1, two layers.  g: word vectors, an LSTM, the maximum over the words, two
+layers.  The rows of the paper's Table 4:
 
   max margin      --nce 0 --distill 0 --ranking 1
   NCE             --distill 0
   Distill         --nce 0
   NCE + Distill   (as it is)
 
-The paper's setting, that of the rows of its tables here:
+The paper's: (1) to (7), and this setting, that of the rows of its tables here:
 
   --hard --contrast 0.5 --tau 0.5 --sharpness 0 --stairs 200 --distill 3 --margin 0.05 --surroundings 0 --worn 0
   --joint 512 --hidden 300 --layers 2 --lr 1e-4 --captions-per-image 1 --embed 0 --vectors GLOVE --vector-size 300
 
-Ours is the default, since trials on Flickr8k were better for it. The maximum of (2) is soft, τ' log mean exp(s / τ'),
+Ours: the default, since trials on Flickr8k were better for it. The maximum of (2) is soft, τ' log mean exp(s / τ'),
 so that all regions of a thing learn. p̂ is sharp, a softmax of (3) at `sharpness`. Phrases are the noun phrases that the
 tagger finds ("a group" and "people" with "of" between them being one), not those that annotators marked. Besides the
 detector's classes, `_pseudo_labels` derives from its boxes where surroundings, clothes and groups are; --surroundings 0

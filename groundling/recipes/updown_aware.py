@@ -10,7 +10,8 @@ f_i: its feature.  W_c: classifiers of the object classes.  l_i: its normalised 
 map of the region source are used where it gives them: the former instead of v̄, the latter attended like the regions
 and added to v̂_t.
 
-We depart from the paper in W_c, which is learned with the rest instead of taken from a classifier of Visual Genome.
+The paper's: the encoding of regions, and that image vector and feature map are used. Ours: W_c, which is learned with
+the rest instead of taken from a classifier of Visual Genome.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -308,3 +309,9 @@ def test_weights_of_another_model_are_refused(saved: Path) -> None:
     (saved / WEIGHTS).unlink()
     with pytest.raises(DataError, match="model.safetensors"):
         load(saved)
+
+
+@pytest.mark.parametrize("name", sorted(set(RECIPES) - {"distill", "groundling"}))  # these two are ours
+def test_a_recipe_says_what_is_its_papers_and_what_is_ours(name: str) -> None:
+    about = " ".join(_config.read(name)[0].split())
+    assert re.search(r"The (paper's|papers'|released code's)", about) and re.search(r"\bOurs[,:]", about)
