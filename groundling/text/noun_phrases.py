@@ -30,6 +30,8 @@ BEFORE = ("CD", "DT", "JJ", "PDT", "PRP$")  # tags of what belongs to the noun b
 CLAUSE = ("DT", "IN", "MD", "PRP$", "TO", "V")  # tags that a mere list of things does not have
 AFTER_VERB = ("DT", "IN", "PRP", "RB", "RP", "TO", "VBG")  # tags of what follows a verb rather than a plural
 CLOSED = ("CC", "CD", "DT", "EX", "IN", "MD", "PDT", "POS", "PRP", "RP", "TO", "W")  # tags of words that name nothing
+OPEN = frozenset({"FW", "JJ", "UH", "VB", "XX"})  # tags that the tagger gives to nouns that it never saw
+NO_THING = frozenset({"other", "same", "next", "last", "first", "latter", "former"})  # adjectives that stand for a noun
 STOP = re.compile(r"[,;:.!?/|()\[\]\n\r\t•]|(?<!\w)[-–—]+(?!\w)|[–—]")
 POSSESSIVE = "'s"
 
@@ -116,8 +118,26 @@ def _nouns(caption: Caption, known: Sequence[Span]) -> list[bool]:
             nouns[start:end] = _needed(caption, (start, end), nouns)
     for i in range(len(nouns)):
         missing = i > 0 and (_is_missing(caption, i, nouns) or _is_listed_plural(caption, i))
-        nouns[i] = nouns[i] or missing or _is_first(caption, i)
-    return nouns
+        nouns[i] = nouns[i] or missing or _is_first(caption, i) or _is_new_word(caption, i, nouns)
+    return nouns if any(nouns) or PEOPLE & set(caption.tokens) else _last_resort(caption)
+
+
+def _last_resort(caption: Caption) -> list[bool]:
+    """Of a sentence without a noun, the last word that may be one that nobody knows: "secretword/JJ"."""
+    last = max((i for i, tag in enumerate(caption.tags) if tag in OPEN and _is_word(caption.tokens[i])), default=-1)
+    return [i == last for i in range(len(caption.tokens))]
+
+
+def _is_new_word(caption: Caption, i: int, nouns: Sequence[bool]) -> bool:
+    """Has an article nothing but this word, which is in no dictionary? "a secretword/JJ and a dog"."""
+    if not i or caption.tokens[i - 1] not in ARTICLES or caption.tags[i] not in OPEN or caption.tokens[i] in NO_THING:
+        return False
+    if _continues(caption, i) or wordnet().base(caption.tokens[i]) is not None:
+        return False
+    behind = caption.tags[i + 1 : i + 3]
+    if behind[:1] == ("CC",):
+        return len(behind) == 2 and behind[1].startswith(("DT", "PRP$"))
+    return not behind or not (nouns[i + 1] or behind[0].startswith(("JJ", "V", "RB", "CD")))
 
 
 def _is_preposition(caption: Caption, i: int) -> bool:
