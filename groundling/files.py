@@ -157,7 +157,7 @@ def locked(folder: Path, what: str) -> Iterator[None]:
         return
     try:
         with suppress(OSError):  # who holds it is a courtesy
-            (folder / HOLDER).write_text(f"{os.getpid()} {platform.node()}")
+            (folder / HOLDER).write_text(f"{os.getpid()} {platform.node()}", encoding="utf-8")
         yield
     finally:
         with suppress(OSError):

@@ -11,7 +11,7 @@ import logging
 import mmap
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
@@ -23,6 +23,7 @@ from PIL import ExifTags, Image, TiffImagePlugin, UnidentifiedImageError
 from PIL.TiffImagePlugin import IMAGELENGTH, IMAGEWIDTH
 
 from groundling.errors import DataError
+from groundling.types import Box
 
 log = logging.getLogger(__name__)
 
@@ -88,11 +89,21 @@ def image_size(path: Path | str) -> tuple[int, int]:
         return (height, width) if _orientation(image) >= 5 else (width, height)
 
 
-def stored_box(path: Path | str, box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    """A box of the image as it is shown, in the pixels as the file stores them, before EXIF turns them."""
+def stored_boxes(path: Path | str, boxes: Sequence[Box]) -> list[Box] | None:
+    """Boxes of the image as it is shown, in the pixels as the file stores them; None where EXIF turns nothing."""
     with _header(Path(path)) as image:
         turn = _orientation(image)
-    width, height = image_size(path)  # as shown
+    return None if turn == 1 else [_stored(box, turn, image_size(path)) for box in boxes]
+
+
+def stored_box(path: Path | str, box: Box) -> Box:
+    """A box of the image as it is shown, in the pixels as the file stores them, before EXIF turns them."""
+    return (stored_boxes(path, [box]) or [box])[0]
+
+
+def _stored(box: Box, turn: int, size: tuple[int, int]) -> Box:
+    """The box before an EXIF orientation from 2 to 8 turned the image to this width and height."""
+    width, height = size
     left, top, right, bottom = box
     if turn in (2, 3, 6, 7):
         left, right = width - right, width - left

@@ -1,8 +1,9 @@
-"""Long work: the one progress bar, on standard error, silent where nobody watches; and a way to make it shorter."""
+"""Long work: the one progress bar, on standard error, silent where nobody watches; a way to make it shorter; Ctrl-C."""
 
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -41,3 +42,24 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+@contextmanager
+def without_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back while workers are started: it is the parent's to handle, and they never receive it.
+
+    Windows cannot hold it back; workers ignore it there by `ignore_interrupt`.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore_interrupt() -> None:
+    """In a worker: Ctrl-C is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

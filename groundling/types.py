@@ -1,15 +1,17 @@
 """The nouns that hold no tensor: what a dataset says, what a user gets. `tensors.py` has the others.
 
 Kept apart so that scoring and reading data need no torch. Boxes are xyxy in pixels of the image as viewers show it,
-turned as its EXIF says; `images.stored_box` gives those of the pixels as they are stored.
+turned as its EXIF says; `images.stored_box` gives those of the pixels as the file stores them.
 """
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any, Protocol
 
 from groundling.errors import DataError
@@ -19,6 +21,9 @@ Span = tuple[int, int]  # half open, [start, end)
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3  # the first four ids of every vocabulary
 LIKELY = 0.5  # a word whose evidence is below this may be made up
+PALETTE = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d00", "#000000")  # Okabe and Ito
+WEB = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png", ".webp": "webp", ".gif": "gif"}  # what browsers show
+EMBEDDED = 4_000_000  # bytes of a picture that a notebook shows
 FAINT = 0.2  # so may one of unknown evidence with less attention than this on its place
 
 
@@ -169,7 +174,7 @@ class GroundedCaption:
         return link.score * max(1, self.frames) < FAINT  # the frames of a clip share it
 
     def _repr_html_(self) -> str:
-        """In a notebook: the caption, and a row for each of its links."""
+        """In a notebook: the picture with its boxes, the caption, and a row for each of its links."""
         rows = [
             (
                 self.word(link),
@@ -180,7 +185,9 @@ class GroundedCaption:
             )
             for link in self.links
         ]
-        return f"<p>{escape(self.text)}</p>{html_table(('word', 'box', 'score', 'evidence', ''), rows)}"
+        boxes = [] if self.frames else [(self.word(link), link.box, self.weak(link)) for link in self.links]
+        picture = html_picture(self.media, self.size, boxes)
+        return f"{picture}<p>{escape(self.text)}</p>{html_table(('word', 'box', 'score', 'evidence', ''), rows)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: what one line of a captions file holds. Weights are rounded to four digits."""
@@ -244,6 +251,42 @@ def html_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def html_picture(media: str, size: tuple[int, int], boxes: Sequence[tuple[str, Box, bool]]) -> str:
+    """A picture file with labelled boxes, (label, box, is it weak?), for notebooks; "" where it cannot be shown.
+
+    The file itself is embedded, so that what a browser turns by EXIF is turned here too.
+    """
+    kind = WEB.get(Path(media).suffix.lower())
+    try:
+        if kind is None or not all(size) or Path(media).stat().st_size > EMBEDDED:
+            return ""
+        content = base64.b64encode(Path(media).read_bytes()).decode("ascii")
+    except OSError:
+        return ""
+    unit = max(size) / 400  # so that lines and letters are equally large in every picture
+    drawn = "".join(_rectangle(box, PALETTE[i % len(PALETTE)], weak, unit) for i, (_, box, weak) in enumerate(boxes))
+    names = "".join(_label(name, box, PALETTE[i % len(PALETTE)], unit) for i, (name, box, _) in enumerate(boxes))
+    return (
+        f'<div style="position:relative;max-width:400px"><img style="width:100%;display:block" alt="" '
+        f'src="data:image/{kind};base64,{content}"><svg style="position:absolute;inset:0;width:100%;height:100%" '
+        f'viewBox="0 0 {size[0]:d} {size[1]:d}">{drawn}{names}</svg></div>'
+    )
+
+
+def _rectangle(box: Box, colour: str, weak: bool, unit: float) -> str:
+    left, top, right, bottom = box
+    dashes = f' stroke-dasharray="{6 * unit:.1f}"' if weak else ""
+    return (
+        f'<rect x="{left:.1f}" y="{top:.1f}" width="{max(0.0, right - left):.1f}" '
+        f'height="{max(0.0, bottom - top):.1f}" fill="none" stroke="{colour}" stroke-width="{3 * unit:.1f}"{dashes}/>'
+    )
+
+
+def _label(name: str, box: Box, colour: str, unit: float) -> str:
+    at = f'x="{box[0] + 4 * unit:.1f}" y="{box[1] + 16 * unit:.1f}" font-size="{14 * unit:.1f}"'
+    return f'<text {at} fill="{colour}" stroke="white" stroke-width="{3 * unit:.1f}" paint-order="stroke">{escape(name)}</text>'
 
 
 def _link(row: Mapping[str, Any]) -> Link:

@@ -4,6 +4,10 @@ A file is hostile until decoded: only CONTAINERS are opened, no address but the 
 more than MAX_PIXELS is decoded, and frames are made one at a time. So memory is bounded, whatever the bytes say.
 
 Frames are chosen as in ActivityNet-Entities: the clip is cut into equal parts, and each gives the frame at its middle.
+
+A shot ends where the colours change at once: the histograms of two neighbouring frames differ by more than CUT (half
+of the summed differences, 0 to 1), by PEAK times more than those around them, and not for the time of a flash alone. A
+slow dissolve from one scene to the next is not seen as a cut.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from groundling import images
@@ -24,6 +30,11 @@ MOST = 100  # frames of a clip
 CONTAINERS = ("mov", "mp4", "matroska", "webm", "avi", "mpegts", "mpeg", "ogg", "flv", "asf")
 SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".ogv", ".flv", ".wmv"}
 MAX_PACKETS = 2_000_000  # of one file: about a day at 24 frames a second
+RATE = 12.0  # frames a second that are compared to find shots
+MOST_COMPARED = 7_200  # of them; of a video that is longer, key frames alone, as many at most
+CUT, PEAK = 0.35, 3.0
+SHORTEST = 0.5  # seconds of a shot
+BINS = 8  # of a histogram, for each of red, green and blue
 LATE = 1.0  # seconds that may be missing at the end of a file before it counts as cut off
 
 Segment = tuple[float, float]  # from, to, in seconds
@@ -68,6 +79,39 @@ def middles(count: int, start: float, end: float) -> list[float]:
     return [start + (i + 0.5) / count * (end - start) for i in range(count)]
 
 
+def shots(path: Path | str) -> list[Segment]:
+    """The shots of a video file, at most MOST: from, to, in seconds. DataError names the file."""
+    times, colours, end = _colours(Path(path))
+    cuts = [times[i] for i in sorted(_cuts(colours)[: MOST - 1])]
+    starts = [0.0]
+    for cut in cuts:
+        if cut - starts[-1] >= SHORTEST and end - cut >= SHORTEST:
+            starts.append(cut)
+    return list(zip(starts, [*starts[1:], end], strict=True))
+
+
+def _cuts(colours: NDArray[np.float32]) -> list[int]:
+    """(n, C) histograms -> the frames that begin a shot, the greatest change first."""
+    change = np.abs(np.diff(colours, axis=0)).sum(1) / 2  # (n - 1,), between i and i + 1
+    padded = np.pad(change, 2)
+    around = np.median([padded[: len(change)], padded[1:-3], padded[3:-1], padded[4:]], axis=0)
+    last = len(colours) - 1
+    stays = [np.abs(colours[min(i + 3, last)] - colours[max(i - 1, 0)]).sum() / 2 > CUT for i in range(last)]
+    found = [i for i in range(last) if change[i] > CUT and change[i] > PEAK * around[i] and stays[i]]
+    return [i + 1 for i in sorted(found, key=lambda i: -change[i])]
+
+
+def histogram(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """(height, width, 3) -> how often each colour occurs, counted in two grids, so that no edge between bins decides."""
+    width = 256 // BINS
+    counts = np.zeros(2 * (BINS + 1) ** 3, np.float32)
+    for grid, shift in enumerate((0, width // 2)):
+        red, green, blue = ((pixels.reshape(-1, 3).astype(np.int64) + shift) // width).T
+        at = (red * (BINS + 1) + green) * (BINS + 1) + blue + grid * (BINS + 1) ** 3
+        counts += np.bincount(at, minlength=len(counts)).astype(np.float32)
+    return counts / counts.sum()
+
+
 def _pictures(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.suffix.lower() in images.SUFFIXES)
 
@@ -93,6 +137,34 @@ def _decoded(path: Path, count: int, segment: Segment | None) -> Iterator[Image.
             if before is None or before[0] != stamp:
                 before = stamp, _frame_at(path, container, stream, stamp)
             yield before[1]
+
+
+def _colours(path: Path) -> tuple[list[float], NDArray[np.float32], float]:
+    """When frames are shown, (n,) seconds, their histograms (n, C), and when the video ends."""
+    times: list[float] = []
+    colours: list[NDArray[np.float32]] = []
+    with _opened(path) as (container, stream):
+        stamps, tick = _stamps(path, container, stream), float(stream.time_base)
+        end = (stamps[-1] - stamps[0]) * tick + _step(stamps, tick)
+        if end * RATE > MOST_COMPARED:
+            stream.codec_context.skip_frame = "NONKEY"
+        apart = max(1 / RATE, end / MOST_COMPARED)
+        container.seek(stamps[0], stream=stream, backward=True)
+        for frame in container.decode(stream):
+            at = ((frame.pts or stamps[0]) - stamps[0]) * tick
+            if times and at < times[-1] + apart - tick / 2:
+                continue
+            _check_frame(path, frame)
+            times.append(at)
+            colours.append(histogram(frame.reformat(width=64, height=48, format="rgb24").to_ndarray()))
+    if not times:
+        raise DataError(f"{path}: not a single frame can be decoded; fetch it again")
+    return times, np.stack(colours), end
+
+
+def _check_frame(path: Path, frame: Any) -> None:
+    if frame.width * frame.height > images.MAX_PIXELS:
+        raise DataError(f"{path}: a frame of {frame.width} x {frame.height} pixels is too large")
 
 
 @contextmanager
@@ -155,8 +227,7 @@ def _frame_at(path: Path, container: Any, stream: Any, stamp: int) -> Image.Imag
     if frame is None:
         at = stamp * float(stream.time_base)
         raise DataError(f"{path}: the frame at {at:.1f} s cannot be decoded; fetch it again")
-    if frame.width * frame.height > images.MAX_PIXELS:
-        raise DataError(f"{path}: a frame of {frame.width} x {frame.height} pixels is too large")
+    _check_frame(path, frame)
     return upright(frame.to_image(), getattr(frame, "rotation", 0))
 
 

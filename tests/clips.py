@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import av
@@ -20,6 +21,19 @@ def write_clip(
         stream.width, stream.height, stream.pix_fmt = wide, high, "yuv420p"
         for i in range(frames):
             pixels = np.full((high, wide, 3), i * STEP, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+def write_scenes(path: Path, colours: Sequence[tuple[int, int, int]], seconds: float = 1.5, rate: int = 12) -> Path:
+    """A square wanders over one ground after the other."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=rate)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        for i in range(round(len(colours) * seconds * rate)):
+            pixels = np.full((64, 96, 3), colours[int(i / rate / seconds)], np.uint8)
+            pixels[20:40, i % 70 : i % 70 + 20] = (250, 250, 250)
             container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
         container.mux(stream.encode())
     return path

@@ -6,15 +6,16 @@ import builtins
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from clips import numbers, write_clip, write_sound
+from clips import numbers, write_clip, write_scenes, write_sound
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
 from groundling import images
 from groundling.errors import DataError
-from groundling.video import clip_size, frame_count, frames, is_clip, middles, upright
+from groundling.video import _cuts, clip_size, frame_count, frames, histogram, is_clip, middles, shots, upright
 
 
 def test_frames_are_at_the_middles_of_equal_parts() -> None:
@@ -157,3 +158,35 @@ def test_a_damaged_file_gives_frames_or_an_error_with_its_name(sound_clip: bytes
             assert "odd.mp4" in str(error)
         else:
             assert len(found) == 3
+
+
+# ---------------------------------------------------------------- shots
+
+
+def test_a_clip_of_three_scenes_has_three_shots(tmp_path: Path) -> None:
+    found = shots(write_scenes(tmp_path / "a.mp4", [(200, 40, 40), (40, 160, 40), (40, 40, 200)]))
+    assert [round(start, 1) for start, _ in found] == [0.0, 1.5, 3.0]
+    assert [end for _, end in found[:-1]] == [start for start, _ in found[1:]]
+    assert found[-1][1] == pytest.approx(4.5, abs=0.1)
+
+
+def test_motion_and_slow_changes_of_light_are_no_cuts(tmp_path: Path) -> None:
+    assert len(shots(write_scenes(tmp_path / "a.mp4", [(200, 40, 40)], 4.0))) == 1
+    assert len(shots(write_clip(tmp_path / "b.mp4"))) == 1  # black becomes white, a little in each frame
+
+
+def test_cuts_are_single_peaks_of_change_that_last() -> None:
+    """Histograms of two colours. A cut: 1 0 -> 0 1. A flash goes back. Change all along has no peak."""
+    one, other = np.array([1.0, 0.0], np.float32), np.array([0.0, 1.0], np.float32)
+    assert _cuts(np.stack([one] * 5 + [other] * 5)) == [5]
+    assert _cuts(np.stack([one] * 5 + [other] + [one] * 5)) == []
+    assert _cuts(np.eye(8, dtype=np.float32)) == []  # every frame is of another colour
+    assert _cuts(np.stack([one])) == []
+
+
+def test_a_histogram_sums_to_one_and_tells_colours_apart() -> None:
+    red = histogram(np.full((4, 4, 3), (250, 0, 0), np.uint8))
+    blue = histogram(np.full((4, 4, 3), (0, 0, 250), np.uint8))
+    assert red.sum() == pytest.approx(1) and np.abs(red - blue).sum() / 2 == pytest.approx(1)
+    nearly = histogram(np.full((4, 4, 3), (250, 0, 16), np.uint8))  # the next bin of one of the two grids
+    assert np.abs(red - nearly).sum() / 2 == pytest.approx(0.5)

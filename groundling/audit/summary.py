@@ -17,6 +17,7 @@ from groundling.audit.verdicts import CANNOT_TELL, NOT_THERE, VERDICTS
 from groundling.errors import DataError
 from groundling.metrics.significance import Comparison, Interval, compare, intervals
 from groundling.metrics.statistics import Array, Statistics, signature
+from groundling.types import html_table
 
 SAMPLES = 1000  # resamples of captions for an interval
 
@@ -64,6 +65,13 @@ class Summary:
                 shares = {verdict: found[verdict] / n for verdict in VERDICTS}
                 rows.append({"class": name, "nouns": n, **shares, "interval": list(wilson(found[NOT_THERE], n))})
         return rows
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the share of each verdict, and of each class of nouns."""
+        shares = [[one.name, f"{one.value:.1%}", f"{one.low:.1%} to {one.high:.1%}"] for one in self.intervals()]
+        names = ("class", "nouns", *VERDICTS)
+        rows = [[row["class"], str(row["nouns"]), *(f"{row[name]:.1%}" for name in VERDICTS)] for row in self.classes()]
+        return html_table(("verdict", "share", "95 %"), shares) + html_table(names, rows)
 
     def to_dict(self) -> dict[str, Any]:
         ends = {one.name: [one.low, one.high] for one in self.intervals()}

@@ -36,8 +36,11 @@ question mark or a dashed box wherever it is shown. With --json, into a file or 
 caption, tokens, characters of each token, links (token, box in xyxy pixels, score, evidence, weak), looks (where the
 attention of each word went). An id is a file's name without its ending, or its path where names are alike.
 
-Of a video --frames frames are looked at, at the middles of as many equal parts; links then say in which frame, counted
-from 0, their box is. A picture or video that cannot be read is named and left out; the command then ends with code 1,
+A video of several shots gets a caption for each (--whole-clip: one for all): `segment` in JSON has the seconds from and
+to, and the id ends with @ and the second at which the shot begins. Of each shot --frames frames are looked at, at the
+middles of as many equal parts; links then say in which frame, counted from 0, their box is. Boxes are in pixels of the
+picture as viewers show it, turned as its EXIF says; if that turns it, `stored_box` of a link in JSON has the box in the
+pixels as the file stores them. A picture or video that cannot be read is named and left out; the command then ends with code 1,
 or with 0 under --skip-bad.
 
 The file of --out appears when all captions are there, and an earlier one stays until then. A command that was stopped
@@ -50,7 +53,7 @@ examples:
   groundling caption photo.jpg --json | jq .caption
   groundling caption photos/ --plain | sort > captions.txt
   groundling caption photo.jpg --model runs/photos --grounder runs/grounder --png pointed/
-  groundling caption clip.mp4 --model runs/photos --frames 8 --png pointed/
+  groundling caption clip.mp4 --frames 8 --png pointed/
   groundling caption photo.jpg --model runs/scenes --sample --temperature 0.7 --seed 3
   groundling caption scenes --split val --regions scenes.regions --model runs/scenes --beam 3 --out val.jsonl"""
 
@@ -78,7 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--trust", dest="grounder_weight", type=float, action=Renamed, now="--grounder-weight")
     parser.add_argument("--regions", metavar="STORE", help="region store of the data set (default: computed here)")
-    parser.add_argument("--frames", type=int, metavar="N", help="how many frames of a video file are used (default 10)")
+    parser.add_argument("--frames", type=int, metavar="N", help="how many frames of a shot are used (default 10)")
+    parser.add_argument("--whole-clip", action="store_true", help="one caption of a whole video, not one of each shot")
     parser.add_argument("--split", help="only this split of the data set")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and end with code 0")
@@ -120,6 +124,8 @@ def run(args: argparse.Namespace) -> int:
     pngs = new_folder(args.png) if args.png else None
     captioner = _captioner(args)
     examples = _unique(_examples(args.images, args.split, args.skip_bad))
+    if not (args.whole_clip or args.regions):
+        examples = [shot for example in examples for shot in _shots(example)]
     if not examples:
         raise GroundlingError(f"none of {', '.join(args.images)} can be read: nothing to caption")
     unread: list[str] = []  # ids of what has no caption
@@ -194,6 +200,24 @@ def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterat
             yield from (Example(job.id, str(job.path), (0, 0)) for job in images_below(path))
         else:
             yield from load(path, split, annotated=False, skip_bad=skip_bad)
+
+
+def _shots(example: Example) -> list[Example]:
+    """A video file as its shots, where it has several; anything else as it is. What cannot be read is told later."""
+    from dataclasses import replace
+
+    from groundling.errors import DataError
+    from groundling.video import SUFFIXES, shots
+
+    if example.segment or example.captions or Path(example.media).suffix.lower() not in SUFFIXES:
+        return [example]
+    try:
+        found = shots(example.media)
+    except DataError:
+        return [example]
+    if len(found) < 2:
+        return [example]
+    return [replace(example, id=f"{example.id}@{start:.1f}", segment=(start, end)) for start, end in found]
 
 
 def _absent(name: str) -> str:
@@ -334,7 +358,7 @@ def _call(
         **captioner.signature,
         "grounder": args.grounder,
         "decoding": repr(decoding),
-        "images": [[example.id, example.media] for example in examples],
+        "images": [[example.id, example.media, *(example.segment or ())] for example in examples],
         "regions": args.regions,
         "frames": args.frames,
     }
@@ -344,7 +368,7 @@ def _teller(file: TextIO | None, args: argparse.Namespace) -> Callable[[Grounded
     """What tells a caption: JSON lines into a file or a pipe, or where they were asked for, else for a person."""
     if args.plain and not file:
         shown = printable if sys.stdout.isatty() else str  # other programs need names as they are
-        return lambda caption: print(shown(caption.media or caption.id), caption.text, sep="\t", flush=True)
+        return lambda caption: print(shown(_name(caption)), caption.text, sep="\t", flush=True)
     if file or args.json or not sys.stdout.isatty():
         return lambda caption: print(
             json.dumps(_row(caption.to_dict(), args.attention)), file=file or sys.stdout, flush=True
@@ -357,8 +381,17 @@ def _teller(file: TextIO | None, args: argparse.Namespace) -> Callable[[Grounded
     return lambda caption: console.print(readable(caption))
 
 
+def _name(caption: GroundedCaption) -> str:
+    """The file; of a part of a video with its seconds, as addresses of media have them: clip.mp4#t=12.5,20.0."""
+    when = "#t={:.1f},{:.1f}".format(*caption.segment) if caption.segment else ""
+    return (caption.media or caption.id) + when
+
+
 def _row(row: dict[str, Any], attention: bool) -> dict[str, Any]:
     """What one line holds. What was attended is most of it, and few ask for it."""
+    from groundling.commands.outputs import add_stored_boxes
+
+    add_stored_boxes(str(row.get("media", "")), row["links"])
     return row if attention else {key: value for key, value in row.items() if key != "looks"}
 
 

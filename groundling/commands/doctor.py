@@ -315,7 +315,15 @@ def _java() -> str:
     if java is None:
         return ""
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)
+        said = subprocess.run(
+            [java, "-version"],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=30,
+            check=True,
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return (said.stderr or said.stdout).split("\n")[0].strip()

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from groundling.tensors import Regions
 
 DESCRIPTION = """\
-Find the phrases of a sentence in an image, each with its box. Without --model the grounder looks that comes with the
-package.
+Find the phrases of a sentence in an image, each with its box. Without --model, the grounder of the package is used.
 
 The noun phrases of SENTENCE are found, or named with --phrase. `evidence` is the probability that the phrase is in the
 image at all, where the model was calibrated: a phrase below 0.5 is "not found", one whose noun the model never saw
 "unknown". It was fitted on phrases of which one in two was in the image. `score` tells how sure the model is of the box
-itself.
+itself. Boxes are in pixels of the picture as viewers show it; if EXIF turns it, `stored_box` in JSON has the box in the
+pixels as the file stores them.
 
 With --data, all annotated phrases of a data set are grounded and judged, for a true box of several (`any`) and for the
 box around them all (`union`): accuracy (recall@1), recall@5 and 10, pointing game, the upper bound that the proposals
@@ -105,7 +105,7 @@ def _image_or_clip(args: argparse.Namespace) -> None:
 
 def _image(args: argparse.Namespace) -> None:
     from groundling import inference
-    from groundling.commands.outputs import new_file, new_folder
+    from groundling.commands.outputs import add_stored_boxes, new_file, new_folder
     from groundling.inference.grounder import as_caption, in_sentence
     from groundling.report.picture import draw
 
@@ -115,8 +115,9 @@ def _image(args: argparse.Namespace) -> None:
     regions = model.regions(args.image)
     places = model.ground_regions(regions, args.sentence, args.phrase)
     if args.json:
-        row = {"image": args.image, "sentence": args.sentence, "phrases": [place.to_dict() for place in places]}
-        print(json.dumps(row))
+        phrases = [place.to_dict() for place in places]
+        add_stored_boxes(args.image, phrases)
+        print(json.dumps({"image": args.image, "sentence": args.sentence, "phrases": phrases}))
     else:
         _print(places)
     if png:

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,23 @@ def new_folder(name: str) -> Path:
 
 
 def file_name(id: str, ending: str) -> str:
-    """A file name for an id, another for every other: what no name may hold is written as in an address, / as %2F."""
-    escaped = "".join(f"%{ord(c):02X}" if c in "%/\\" or not c.isprintable() else c for c in id)
+    """A file name for an id, another for every other: what no name may hold is written as in an address, / as %2F.
+
+    The names of Windows hold least, so that folders can be copied there.
+    """
+    escaped = "".join(f"%{ord(c):02X}" if c in '%/\\<>:"|?*' or not c.isprintable() else c for c in id)
     return (f"%2E{escaped[1:]}" if escaped.startswith(".") else escaped) + ending
+
+
+def add_stored_boxes(media: str, rows: Sequence[Row]) -> None:
+    """Give each row the box in the pixels as the file stores them, where EXIF turns the picture before it is shown."""
+    from groundling.images import SUFFIXES, stored_boxes
+
+    if not rows or Path(media).suffix.lower() not in SUFFIXES:
+        return
+    with suppress(DataError):  # the picture is elsewhere, only its regions are here
+        for row, box in zip(rows, stored_boxes(media, [row["box"] for row in rows]) or (), strict=False):
+            row["stored_box"] = [round(x, 1) for x in box]
 
 
 def _allowed(path: Path, place: Path) -> Path:
@@ -94,15 +108,19 @@ def unfinished(path: Path, call: Mapping[str, Any]) -> Iterator[Unfinished]:
     folder = path.with_name(path.name + PART)
     with saving(folder):
         folder.mkdir(exist_ok=True)
-    with locked(folder, "the unfinished lines in"):
-        kept = folder / f"{hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()[:16]}.jsonl"
-        with saving(kept):
-            kept.touch()
-        try:
-            yield Unfinished(path, kept)
-        finally:
-            if folder.exists() and not any(file.stat().st_size for file in folder.glob("*.jsonl")):
-                shutil.rmtree(folder, ignore_errors=True)
+    try:
+        with locked(folder, "the unfinished lines in"):
+            kept = folder / f"{hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()[:16]}.jsonl"
+            with saving(kept):
+                kept.touch()
+            try:
+                yield Unfinished(path, kept)
+            finally:
+                if folder.exists() and not any(file.stat().st_size for file in folder.glob("*.jsonl")):
+                    shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        with suppress(OSError):  # it is not there, or not empty; Windows keeps it while the lock in it is held
+            folder.rmdir()
 
 
 @contextmanager

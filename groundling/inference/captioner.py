@@ -106,8 +106,9 @@ class GroundedCaptioner:
     ) -> GroundedCaption | Iterator[GroundedCaption]:
         """Caption one image, or many.
 
-        images: one image or video: the path of a file, a PIL image, an array (height × width × 3, uint8, RGB) or an
-            example of a data set. Or many: a list or any iterable of these, an array of four dimensions, or a folder.
+        images: one image or video: the path of a file, a PIL image, an array (height × width × 3, uint8, RGB), a
+            tensor (3 × height × width, uint8 or from 0 to 1) or an example of a data set. Or many: a list or any
+            iterable of these, an array or a tensor of four dimensions, or a folder.
             One image gives its caption. Many give an iterator, and no more than a window of them is in memory.
             (For a type checker a name is one image: write `caption([folder])`.)
         decoding: how words are chosen: `BeamSearch(beam=3)`, `Sampling(temperature=0.7, seed=1)`; greedy by default.

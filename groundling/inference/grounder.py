@@ -37,10 +37,11 @@ from groundling.tensors import Regions, RegionSource
 from groundling.text import words
 from groundling.text.noun_phrases import NounPhrase, noun_phrases
 from groundling.text.wordnet import wordnet
-from groundling.types import PAD, UNK, Box, GroundedCaption, Link, Span, html_table
+from groundling.types import PAD, UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
 
 TEMPERATURE = 0.08  # of p; chosen on the validation split of Flickr8k
 WINDOW = 16  # images that are grounded together
+COLUMNS = ("phrase", "result", "box", "score", "evidence")  # of a table of phrases
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,12 @@ class GroundedPhrase:
 
     def _repr_html_(self) -> str:
         """In a notebook: one row."""
+        return html_table(COLUMNS, [self._cells()])
+
+    def _cells(self) -> tuple[str, ...]:
         box = " ".join(f"{x:.0f}" for x in self.box) if self.found else ""
         evidence = "" if self.evidence is None else f"{self.evidence:.2f}"
-        row = (self.phrase, self.result, box, f"{self.score:.2f}", evidence)
-        return html_table(("phrase", "result", "box", "score", "evidence"), [row])
+        return self.phrase, self.result, box, f"{self.score:.2f}", evidence
 
     @property
     def result(self) -> str:
@@ -78,6 +81,18 @@ class GroundedPhrase:
         row["score"] = round(self.score, 4)
         row["evidence"] = None if self.evidence is None else round(self.evidence, 4)
         return row
+
+
+class GroundedPhrases(list[GroundedPhrase]):
+    """The phrases of one image: a list that a notebook shows as a picture and a table."""
+
+    def __init__(self, phrases: Iterable[GroundedPhrase], media: str = "", size: tuple[int, int] = (0, 0)) -> None:
+        super().__init__(phrases)
+        self.media, self.size = media, size  # of the image; "" where it has no file
+
+    def _repr_html_(self) -> str:
+        found = [(one.phrase, one.box, False) for one in self if one.found]
+        return html_picture(self.media, self.size, found) + html_table(COLUMNS, [one._cells() for one in self])
 
 
 @dataclass(frozen=True)
@@ -155,15 +170,16 @@ class PhraseGrounder:
     ) -> list[GroundedPhrase] | Iterator[list[GroundedPhrase]]:
         """Find phrases in one image, or in many.
 
-        images: one image: the path of a file, a PIL image, an array (height × width × 3, uint8, RGB) or an example of a
-            data set. Or many: a list or any iterable of these, or a folder. One image gives the list of its phrases.
+        images: one image: the path of a file, a PIL image, an array (height × width × 3, uint8, RGB), a tensor
+            (3 × height × width, uint8 or from 0 to 1) or an example of a data set. Or many: a list or any iterable
+            of these, or a folder. One image gives the list of its phrases.
             Many give an iterator of such lists, and no more than a window of images is in memory.
         sentence: its noun phrases are looked for. For many images, one sentence for all or an iterable with one each.
         phrases: look for these instead, in every image.
         window: how many sentences are parsed together.
         """
         if inputs.is_one(images):
-            return self.ground_regions(self.regions(images), str(sentence), phrases)
+            return self._of_image(images, _asked([str(sentence)], phrases)[0])
         each = (item.picture or item.media for item in inputs.items(images))
         sentences = repeat(sentence) if isinstance(sentence, str) else sentence
         return self._each(zip(each, sentences, strict=not isinstance(sentence, str)), phrases, window)
@@ -175,7 +191,12 @@ class PhraseGrounder:
         while some := list(islice(left, window)):
             asked = _asked([sentence for _, sentence in some], phrases)
             for (image, _), parts in zip(some, asked, strict=True):
-                yield self._found(self.regions(image), parts)
+                yield self._of_image(image, parts)
+
+    def _of_image(self, image: OneImage, asked: Sequence[NounPhrase]) -> GroundedPhrases:
+        regions = self.regions(image)
+        width, height = (round(side) for side in regions.size[0].tolist())
+        return GroundedPhrases(self._found(regions, asked), next(inputs.items(image)).media, (width, height))
 
     def ground_regions(self, regions: Regions, sentence: str = "", phrases: Sequence[str] = ()) -> list[GroundedPhrase]:
         """As `ground`, of an image whose regions (B = 1) are known."""

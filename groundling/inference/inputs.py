@@ -1,4 +1,4 @@
-"""What may be captioned or grounded: one image or many, as files, pictures, arrays, folders or examples."""
+"""What may be captioned or grounded: one image or many, as files, pictures, arrays, tensors, folders or examples."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 
 from groundling.errors import DataError, GroundlingError
 from groundling.images import open_image, opened
@@ -19,7 +21,7 @@ from groundling.tensors import Regions, RegionSource
 from groundling.types import Example
 from groundling.video import Segment, frames, is_clip
 
-OneImage = str | Path | Image.Image | NDArray[Any] | Example
+OneImage = str | Path | Image.Image | NDArray[Any] | Tensor | Example
 Images = OneImage | Iterable[OneImage]
 
 
@@ -41,7 +43,7 @@ def is_one(images: Images) -> TypeGuard[OneImage]:
     """One image, or a sequence, a folder or an array of several?"""
     if isinstance(images, str | Path):
         return not Path(images).is_dir()
-    if isinstance(images, np.ndarray):
+    if isinstance(images, np.ndarray | Tensor):
         return images.ndim < 4
     return isinstance(images, Image.Image | Example)
 
@@ -71,7 +73,30 @@ def _item(image: OneImage, number: str) -> Item:
         return Item(number, picture=image)
     if isinstance(image, np.ndarray):
         return Item(number, picture=_picture(image))
-    raise GroundlingError(f"an image is a file, a PIL image, an array or an example, not {type(image).__name__}")
+    if isinstance(image, Tensor):
+        return Item(number, picture=_picture(_array(image)))
+    raise GroundlingError(
+        f"an image is a file, a PIL image, an array, a tensor or an example, not {type(image).__name__}"
+    )
+
+
+def _array(image: Tensor) -> NDArray[Any]:
+    """(3, height, width) of uint8, or of fractions from 0 to 1 -> (height, width, 3) of uint8."""
+    if image.ndim != 3 or image.shape[0] != 3 or not (image.dtype == torch.uint8 or image.is_floating_point()):
+        shape = "×".join(map(str, image.shape))
+        raise GroundlingError(
+            f"a tensor of an image is 3 × height × width, RGB, of uint8 or of fractions from 0 to 1; got {shape} of "
+            f"{image.dtype}"
+        )
+    if image.is_floating_point():
+        if not bool(((image >= 0) & (image <= 1)).all()):
+            low, high = float(image.min()), float(image.max())
+            raise GroundlingError(
+                f"a tensor of fractions holds an image from 0 to 1; got {low:g} to {high:g}: undo its normalisation"
+            )
+        image = (image.detach().float() * 255).round().to(torch.uint8)
+    array: NDArray[Any] = image.permute(1, 2, 0).cpu().numpy()
+    return array
 
 
 def _picture(array: NDArray[Any]) -> Image.Image:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -25,6 +24,7 @@ from groundling.errors import DataError, GroundlingError
 from groundling.labels import files
 from groundling.labels.inputs import Shard
 from groundling.labels.label import LabelledImage
+from groundling.progress import ignore_interrupt, without_interrupt
 
 if TYPE_CHECKING:
     from groundling.labels.labeller import Labeller
@@ -164,7 +164,7 @@ def _together(job: Job, shards: Sequence[Shard], workers: int) -> Iterator[Done]
     rest, running = iter(shards), set[Future[Done]]()
     try:
         while True:
-            with _deaf():
+            with without_interrupt():
                 running |= {pool.submit(_work, shard, job.out) for shard in islice(rest, 2 * workers - len(running))}
             if not running:
                 return
@@ -183,6 +183,7 @@ def _together(job: Job, shards: Sequence[Shard], workers: int) -> Iterator[Done]
 def _start(job: Job) -> None:
     """Set up a worker, which does not outlive its parent."""
     global _labeller
+    ignore_interrupt()
     threading.Thread(target=_die_with_parent, daemon=True).start()
     one_thread()
     _labeller = job.labeller()
@@ -211,16 +212,6 @@ def _one_thread() -> Iterator[None]:
 def _work(shard: Shard, out: str) -> Done:
     assert _labeller is not None
     return label_shard(_labeller, shard, out)
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Hold Ctrl-C back while workers are started: it is the parent's to handle."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _die_with_parent() -> None:

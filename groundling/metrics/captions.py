@@ -19,7 +19,7 @@ from groundling.metrics.caption_files import read_predictions, read_references
 from groundling.metrics.cider import DocumentFrequency
 from groundling.metrics.ngrams import Corpus, Numbers
 from groundling.metrics.rouge import rouge_l
-from groundling.metrics.statistics import Statistics, mean_statistics, signature
+from groundling.metrics.statistics import ScoreTable, Statistics, mean_statistics, signature
 from groundling.text.ptb import token_text
 
 log = logging.getLogger(__name__)
@@ -60,11 +60,12 @@ def score_captions(
     metrics: Sequence[str] = DEFAULT,
     df: DocumentFrequency | str | Path | None = None,
     java: bool = False,
-) -> list[Statistics]:
+) -> ScoreTable:
     """Score raw captions, image id -> text, against raw references, image id -> texts; or the files that hold them
     (`caption_files`).
 
-    Each of the statistics has a `score()` with its signature and a value `per_item()`, in the order of its `ids`.
+    Printed, it is a table. Each of the statistics has a `score()` with its signature and a value `per_item()`, in the
+    order of its `ids`.
     `df`, or the file that it was saved to, makes CIDEr comparable across corpora, and possible on few images. `java`
     asks METEOR's jar, as a cross-check.
     """
@@ -75,7 +76,7 @@ def score_captions(
     hypotheses = read_predictions(pred) if isinstance(pred, str | Path) else pred
     references = read_references(refs) if isinstance(refs, str | Path) else refs
     captions = replace(tokenized(hypotheses, references, known), java=java)
-    return [statistics for name in dict.fromkeys(metrics) for statistics in METRICS[name](captions)]
+    return ScoreTable(statistics for name in dict.fromkeys(metrics) for statistics in METRICS[name](captions))
 
 
 def document_frequency(captions: Mapping[str, Sequence[str]] | str | Path, end: str | None = None) -> DocumentFrequency:

@@ -31,7 +31,7 @@ from groundling.metrics.grounding import (
 from groundling.metrics.overlap import Boxes
 from groundling.metrics.pooled import pooled_statistics
 from groundling.metrics.significance import Interval, intervals
-from groundling.metrics.statistics import Statistics, with_fields
+from groundling.metrics.statistics import Statistics, html_scores, score_table, with_fields
 from groundling.text.morphology import lemma_of
 from groundling.types import Box, Example, GroundedCaption, Phrase, Score
 
@@ -53,6 +53,12 @@ class Evaluation:
     @property
     def scores(self) -> list[Score]:
         return [*(statistics.score() for statistics in self.statistics), *self.diversity]
+
+    def __str__(self) -> str:
+        return score_table(self.scores)
+
+    def _repr_html_(self) -> str:
+        return html_scores(self.scores)
 
     def to_dict(self, records: bool = True) -> dict[str, Any]:
         """Plain JSON; NaN is null. `records` are the judged words, one object each: see `errors.Record`."""

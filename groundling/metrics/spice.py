@@ -104,8 +104,8 @@ def ask_the_jar(pairs: Sequence[tuple[str, Sequence[str]]], jar: Path, corenlp: 
     path = os.pathsep.join(map(str, (jar, *corenlp, jar.parent / "lib" / "*")))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "Spice.java").write_text(MAIN)
-        (folder / "in.json").write_text(json.dumps(rows))
+        (folder / "Spice.java").write_text(MAIN, encoding="utf-8")
+        (folder / "in.json").write_text(json.dumps(rows), encoding="utf-8")
         run_java("SPICE", ["-Xmx8G", "-cp", path, "Spice.java", "in.json", "out.json"], folder)
         try:
             text = (folder / "out.json").read_text(encoding="utf-8")

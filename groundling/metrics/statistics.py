@@ -7,7 +7,7 @@ bootstrap, paired tests and subsets cost one matrix product, never a second scor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling import __version__
-from groundling.types import Score
+from groundling.types import Score, html_table
 
 Array = NDArray[np.float64]
 
@@ -96,3 +96,31 @@ def with_fields(signature: str, **fields: Any) -> str:
     """A signature that tells more, before its version."""
     head, mark, version = signature.rpartition("|v:")
     return "|".join([head or version, *(f"{key}:{value}" for key, value in fields.items())]) + (mark and mark + version)
+
+
+class ScoreTable(list[Statistics]):
+    """Statistics of several metrics: a list that is printed, and shown in a notebook, as a table of scores."""
+
+    def __str__(self) -> str:
+        return score_table(statistics.score() for statistics in self)
+
+    def _repr_html_(self) -> str:
+        return html_scores(statistics.score() for statistics in self)
+
+
+def score_table(scores: Iterable[Score]) -> str:
+    """Scores as lines of text, in columns."""
+    rows = [("score", "value", "n", "signature"), *map(_cells, scores)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        f"{name:<{widths[0]}}  {value:>{widths[1]}}  {n:>{widths[2]}}  {sign}" for name, value, n, sign in rows
+    )
+
+
+def html_scores(scores: Iterable[Score]) -> str:
+    """Scores as a table for notebooks."""
+    return html_table(("score", "value", "n", "signature"), [_cells(score) for score in scores])
+
+
+def _cells(score: Score) -> tuple[str, str, str, str]:
+    return score.name, f"{score.value:.4f}", str(score.n), score.signature

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import threading
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
 from groundling.images import SUFFIXES
+from groundling.progress import ignore_interrupt, without_interrupt
 from groundling.regions.media import of_media
 from groundling.regions.sources import source
 from groundling.regions.store import Writer
@@ -142,7 +142,7 @@ def _together(
     running: deque[tuple[Job, Future[Arrays | str]]] = deque()
     try:
         for job in jobs:
-            with _deaf():  # submitting starts the workers
+            with without_interrupt():  # submitting starts the workers
                 running.append((job, pool.submit(_work, job)))
             if len(running) >= AHEAD * workers:
                 yield _next(running)
@@ -150,16 +150,6 @@ def _together(
             yield _next(running)
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Hold Ctrl-C back. Processes started meanwhile never hear it: it is the parent's to handle."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _next(running: deque[tuple[Job, Future[Arrays | str]]]) -> tuple[Job, Arrays | str]:
@@ -178,6 +168,7 @@ def _next(running: deque[tuple[Job, Future[Arrays | str]]]) -> tuple[Job, Arrays
 def _start(name: str, parameters: dict[str, Any]) -> None:
     """Set up a worker, which does not outlive its parent."""
     global _made
+    ignore_interrupt()
     threading.Thread(target=_die_with_parent, daemon=True).start()
     os.environ["OPENCV_FOR_THREADS_NUM"] = "1"  # read when OpenCV is imported
     torch.set_num_threads(1)

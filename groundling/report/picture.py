@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from PIL import Image, ImageDraw, ImageFont
 
 from groundling.images import Picture, opened
-from groundling.types import Box, GroundedCaption
+from groundling.types import PALETTE, Box, GroundedCaption
 from groundling.video import FRAMES, frames, is_clip
 
-PALETTE = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d00", "#000000")
 LARGEST = 2048  # pixels of the longer side of a drawn image
 PLAIN = 640  # pixels of the longer side for which lines and letters have their plain size; smaller ones are enlarged
 FRAME, GAP = 320, 6  # pixels: how wide a frame of a clip is drawn, and how far from the next

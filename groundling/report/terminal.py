@@ -43,4 +43,5 @@ def readable(said: GroundedCaption) -> RenderableType:
             evidence,
             Text(WEAK if said.weak(link) else "", "yellow"),
         )
-    return Group(Text(printable(said.media or said.id), "dim"), line, *([table] if said.links else []))
+    when = ", {:.1f} to {:.1f} s".format(*said.segment) if said.segment else ""
+    return Group(Text(printable(said.media or said.id) + when, "dim"), line, *([table] if said.links else []))

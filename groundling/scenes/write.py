@@ -133,7 +133,7 @@ def write(
     start = 0
     for split, size in zip(SPLITS, sizes, strict=True):
         ids = "".join(name(number) + "\n" for number in range(start, start + size))
-        (out / f"{split}.txt").write_text(ids, newline="\n")
+        (out / f"{split}.txt").write_text(ids, encoding="utf-8", newline="\n")
         start += size
 
 
@@ -141,8 +141,8 @@ def _write_one(out: Path, seed: int, width: int, number: int) -> str:
     made = scene(seed, number, width)
     sentences, annotation = markup(made, number)
     save_png(made.picture.image, out / "images" / f"{name(number)}.png")
-    (out / "Sentences" / f"{name(number)}.txt").write_text(sentences, newline="\n")
-    (out / "Annotations" / f"{name(number)}.xml").write_text(annotation, newline="\n")
+    (out / "Sentences" / f"{name(number)}.txt").write_text(sentences, encoding="utf-8", newline="\n")
+    (out / "Annotations" / f"{name(number)}.xml").write_text(annotation, encoding="utf-8", newline="\n")
     return name(number)
 
 

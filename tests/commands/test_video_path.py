@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clips import write_clip, write_sound
+from clips import write_clip, write_scenes, write_sound
+from rich.console import Console
 
 import groundling
 from groundling.cli import main
 from groundling.data.dataset import load
 from groundling.images import image_size
 from groundling.regions.store import Store
+from groundling.report.terminal import readable
 from groundling.types import GroundedCaption
 
 TINY = ["--hidden", "16", "--embed", "16", "--attention", "16", "--epochs", "1", "--batch", "8", "--min-count", "1"]
@@ -199,6 +201,31 @@ def test_bad_videos_are_named_and_the_others_are_captioned(
     assert [row["id"] for row in lines(out)] == ["good"]
     told = capsys.readouterr().err
     assert all(name in told for name in ("song.mp4", "empty.mp4", "noise.avi", "3 of 4 files could not be read"))
+
+
+def test_a_clip_of_several_scenes_gets_a_caption_for_each_with_its_times(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clip = write_scenes(tmp_path / "clip.mp4", [(200, 40, 40), (40, 160, 40)])
+    captions = ["caption", clip, "--model", place / "model", "--frames", 2]
+    out = tmp_path / "out.jsonl"
+    assert run(*captions, "--out", out, "--html", tmp_path / "page.html", "--png", tmp_path / "png") == 0
+    rows = lines(out)
+    assert [row["id"] for row in rows] == ["clip@0.0", "clip@1.5"]
+    assert [[round(x, 1) for x in row["segment"]] for row in rows] == [[0.0, 1.5], [1.5, 3.0]]
+    assert sorted(file.name for file in (tmp_path / "png").iterdir()) == ["clip@0.0.png", "clip@1.5.png"]
+    console = Console(width=100)
+    with console.capture() as shown:
+        console.print(readable(GroundedCaption.from_dict(rows[1])))
+    assert "clip.mp4, 1.5 to 3.0 s" in " ".join(shown.get().split())
+    capsys.readouterr()
+    assert run(*captions, "--plain") == 0
+    assert [line.split("#")[1].split("\t")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "t=0.0,1.5",
+        "t=1.5,3.0",
+    ]
+    assert run(*captions, "--whole-clip", "--out", out) == 0
+    assert [row["id"] for row in lines(out)] == ["clip"]
 
 
 def test_frames_are_not_for_data_sets(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
