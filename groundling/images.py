@@ -112,11 +112,18 @@ def _stored(box: Box, turn: int, size: tuple[int, int]) -> Box:
     return (top, left, bottom, right) if turn >= 5 else (left, top, right, bottom)
 
 
+def absent(path: Path | str) -> str:
+    """What to do about a file that is not there."""
+    if str(path).startswith(("http:/", "https:/", "ftp:/")):
+        return f"{path} is an address, and nothing is fetched: download the picture and name its file"
+    return f"{path} does not exist: check the path"
+
+
 @contextmanager
 def _header(path: Path) -> Iterator[Image.Image]:
     """The opened, undecoded image; whatever goes wrong inside the `with` becomes a DataError about this file."""
     if not path.exists():
-        raise DataError(f"{path}: no such image file; check the path")
+        raise DataError(absent(path))
     if not path.is_file():
         raise DataError(f"{path}: not a file; give the path of an image")
     if path.stat().st_size == 0:

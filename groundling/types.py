@@ -286,7 +286,8 @@ def _rectangle(box: Box, colour: str, weak: bool, unit: float) -> str:
 
 def _label(name: str, box: Box, colour: str, unit: float) -> str:
     at = f'x="{box[0] + 4 * unit:.1f}" y="{box[1] + 16 * unit:.1f}" font-size="{14 * unit:.1f}"'
-    return f'<text {at} fill="{colour}" stroke="white" stroke-width="{3 * unit:.1f}" paint-order="stroke">{escape(name)}</text>'
+    look = f'fill="{colour}" stroke="white" stroke-width="{3 * unit:.1f}" paint-order="stroke"'
+    return f"<text {at} {look}>{escape(name)}</text>"
 
 
 def _link(row: Mapping[str, Any]) -> Link:

@@ -102,14 +102,14 @@ def _cuts(colours: NDArray[np.float32]) -> list[int]:
 
 
 def histogram(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """(height, width, 3) -> how often each colour occurs, counted in two grids, so that no edge between bins decides."""
+    """(height, width, 3) -> how often each colour occurs, in two grids: no edge between bins decides."""
     width = 256 // BINS
     counts = np.zeros(2 * (BINS + 1) ** 3, np.float32)
     for grid, shift in enumerate((0, width // 2)):
         red, green, blue = ((pixels.reshape(-1, 3).astype(np.int64) + shift) // width).T
         at = (red * (BINS + 1) + green) * (BINS + 1) + blue + grid * (BINS + 1) ** 3
         counts += np.bincount(at, minlength=len(counts)).astype(np.float32)
-    return counts / counts.sum()
+    return np.asarray(counts / counts.sum(), np.float32)
 
 
 def _pictures(folder: Path) -> list[Path]:

@@ -7,10 +7,21 @@ Ctrl-C is heard: a shell that starts the tests in the background would have it i
 
 import os
 import signal
+from typing import Any
 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")  # before torch is imported
 
 import torch  # noqa: E402
+from browsers import browser_tests  # noqa: E402
 
 torch.set_num_threads(1)
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    of_browser = {
+        outcome: sum("browser" in report.keywords for report in terminalreporter.stats.get(outcome, ()))
+        for outcome in ("passed", "failed", "skipped")
+    }
+    if line := browser_tests(of_browser["passed"] + of_browser["failed"], of_browser["skipped"]):
+        terminalreporter.write_line(line)

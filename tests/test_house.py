@@ -156,3 +156,10 @@ def test_the_readme_holds_no_unfilled_place_and_its_code_compiles() -> None:
         assert line in COMMANDS
     for link in re.findall(r"\]\((?!http)([^)#]+)\)", readme):
         assert (ROOT.parent / link).exists(), link
+
+
+def test_skipped_browser_tests_are_counted_with_the_cure() -> None:
+    from browsers import browser_tests
+
+    assert browser_tests(0, 0) == "" and browser_tests(3, 0) == "3 browser tests ran"
+    assert "2 were skipped" in browser_tests(1, 2) and "apt-get install chromium" in browser_tests(1, 2)

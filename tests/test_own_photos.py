@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,10 @@ from PIL import ExifTags, Image
 
 import groundling
 from groundling import images
+from groundling.commands.outputs import add_stored_boxes
 from groundling.errors import DataError
 from groundling.images import open_image, stored_box
+from groundling.inference.grounder import GroundedPhrase, GroundedPhrases
 from groundling.report.picture import LARGEST, PALETTE, draw
 from groundling.types import Box, GroundedCaption, Link
 
@@ -30,6 +33,18 @@ def test_a_box_of_a_turned_photo_is_known_in_its_stored_pixels_too(turn: int, tm
     stored.save(tmp_path / "photo.png", exif=exif)
     shown = box_of_black(open_image(tmp_path / "photo.png"))
     assert stored_box(tmp_path / "photo.png", shown) == (5, 10, 30, 20)
+
+
+def test_json_has_the_box_in_stored_pixels_where_exif_turns_the_photo(tmp_path: Path) -> None:
+    """Orientation 6 turns the stored 60 × 40 by 90 degrees, to the right; an upright photo needs no second box."""
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    Image.new("RGB", (60, 40)).save(tmp_path / "turned.png", exif=exif)
+    Image.new("RGB", (40, 60)).save(tmp_path / "upright.png")
+    for name, stored in (("turned", [0, 30, 60, 40]), ("upright", None), ("absent", None)):
+        rows = [{"box": (0.0, 0.0, 10.0, 60.0)}]
+        add_stored_boxes(str(tmp_path / f"{name}.png"), rows)
+        assert rows[0].get("stored_box") == stored
 
 
 def test_a_heic_photo_is_read_where_pillow_heif_is_installed(tmp_path: Path) -> None:
@@ -73,6 +88,17 @@ def test_a_notebook_shows_a_caption_and_its_boxes_and_no_markup_of_others() -> N
     assert "<td>10 20 30 40</td>" in said._repr_html_()
     evil = GroundedCaption("x", "<script>", ("<script>",), ((0, 8),), (Link(0, (0, 8), (0, 0, 1, 1), 0.9),))
     assert "<script>" not in evil._repr_html_()
+
+
+def test_a_notebook_shows_the_picture_with_a_box_where_its_file_is_there(tmp_path: Path) -> None:
+    Image.new("RGB", (80, 60)).save(tmp_path / "a.png")
+    seen = replace(caption((10, 20, 30, 40)), media=str(tmp_path / "a.png"), size=(80, 60))
+    assert 'src="data:image/png;base64,' in seen._repr_html_()
+    assert '<rect x="10.0" y="20.0" width="20.0" height="20.0"' in seen._repr_html_()
+    assert "<svg" not in replace(seen, media=str(tmp_path / "gone.png"))._repr_html_()
+    phrase = GroundedPhrase("a dog", (0, 5), (10, 20, 30, 40), 0.9, 0.8)
+    shown = GroundedPhrases([phrase], str(tmp_path / "a.png"), (80, 60))
+    assert shown == [phrase] and "<rect" in shown._repr_html_() and "<td>a dog</td>" in shown._repr_html_()
 
 
 def test_the_public_names_are_shown_before_they_are_used() -> None:

@@ -72,7 +72,7 @@ def test_drawing_extracting_training_and_captioning_need_nothing_that_windows_la
     (tmp_path / "site").mkdir()
     (tmp_path / "site/sitecustomize.py").write_text(PLATFORM)
     data, regions, model, out = (str(tmp_path / name) for name in ("data", "regions", "model", "out.jsonl"))
-    tiny = "--hidden 16 --embed 16 --attention 16 --epochs 1 --batch 8 --min-count 1".split()
+    tiny = ["--hidden", "16", "--embed", "16", "--attention", "16", "--epochs", "1", "--batch", "8", "--min-count", "1"]
     commands = [
         ["scenes", data, "--images", "20", "--size", "96", "--workers", "2", "--splits", "0.6", "0.2", "0.2"],
         ["regions", "extract", data, "--source", "scenes", "--out", regions, "--workers", "2"],

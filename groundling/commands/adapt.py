@@ -91,10 +91,13 @@ def _data(args: argparse.Namespace) -> tuple[Dataset, Dataset]:
     from groundling.errors import DataError
 
     dataset = load(args.data, skip_bad=args.skip_bad)
-    examples, held_out = dataset.split(args.train_split), dataset.split(args.val_split)
-    if len(held_out) < 2:
-        raise DataError(f"{args.data} has {len(held_out)} validation photo: adapting needs 2 or more, better {FEW}")
-    return examples, held_out
+    n = sum(example.split == args.val_split for example in dataset)
+    if n < 2:
+        raise DataError(
+            f"{args.data} has {n} of its {len(dataset)} photos in the split {args.val_split}, on which both models are "
+            f"judged: adapting needs 2 there, better {FEW}; add photos, or a column split with train and val"
+        )
+    return dataset.split(args.train_split), dataset.split(args.val_split)
 
 
 def _regions(args: argparse.Namespace, wanted: Fingerprint) -> Store:

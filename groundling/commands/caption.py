@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from groundling.commands import Renamed
+from groundling.commands import Renamed, whole_number
 from groundling.errors import printable
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ A video of several shots gets a caption for each (--whole-clip: one for all): `s
 to, and the id ends with @ and the second at which the shot begins. Of each shot --frames frames are looked at, at the
 middles of as many equal parts; links then say in which frame, counted from 0, their box is. Boxes are in pixels of the
 picture as viewers show it, turned as its EXIF says; if that turns it, `stored_box` of a link in JSON has the box in the
-pixels as the file stores them. A picture or video that cannot be read is named and left out; the command then ends with code 1,
-or with 0 under --skip-bad.
+pixels as the file stores them. A picture or video that cannot be read is named and left out; the command then ends
+with code 1, or with 0 under --skip-bad.
 
 The file of --out appears when all captions are there, and an earlier one stays until then. A command that was stopped
 goes on when it is given again: what was made is kept in FILE.part."""
@@ -81,7 +81,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--trust", dest="grounder_weight", type=float, action=Renamed, now="--grounder-weight")
     parser.add_argument("--regions", metavar="STORE", help="region store of the data set (default: computed here)")
-    parser.add_argument("--frames", type=int, metavar="N", help="how many frames of a shot are used (default 10)")
+    parser.add_argument(
+        "--frames", type=whole_number(1), metavar="N", help="how many frames of a shot are used (default 10)"
+    )
     parser.add_argument("--whole-clip", action="store_true", help="one caption of a whole video, not one of each shot")
     parser.add_argument("--split", help="only this split of the data set")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
@@ -181,7 +183,7 @@ def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterat
     from groundling.data.dataset import load
     from groundling.data.pictures import only_pictures
     from groundling.errors import DataError
-    from groundling.images import SUFFIXES
+    from groundling.images import SUFFIXES, absent
     from groundling.regions.extract import images_below
     from groundling.types import Example
     from groundling.video import SUFFIXES as VIDEOS
@@ -190,8 +192,8 @@ def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterat
     for path in map(Path, names):
         if not path.exists():
             if not skip_bad:
-                raise DataError(_absent(str(path)))
-            print(printable(f"groundling: {_absent(str(path))}"), file=sys.stderr)
+                raise DataError(absent(path))
+            print(printable(f"groundling: {absent(path)}"), file=sys.stderr)
             continue
         pictures = path.is_dir() and any(file.suffix.lower() in known for file in path.iterdir())
         if path.is_file() and path.suffix.lower() in known:
@@ -218,12 +220,6 @@ def _shots(example: Example) -> list[Example]:
     if len(found) < 2:
         return [example]
     return [replace(example, id=f"{example.id}@{start:.1f}", segment=(start, end)) for start, end in found]
-
-
-def _absent(name: str) -> str:
-    if name.startswith(("http:/", "https:/", "ftp:/")):
-        return f"{name} is an address, and nothing is fetched: download the picture and name its file"
-    return f"{name} does not exist: check the path"
 
 
 def _unique(examples: Iterable[Example]) -> list[Example]:

@@ -27,8 +27,9 @@ pixels as the file stores them.
 
 With --data, all annotated phrases of a data set are grounded and judged, for a true box of several (`any`) and for the
 box around them all (`union`): accuracy (recall@1), recall@5 and 10, pointing game, the upper bound that the proposals
-allow, and the same for each phrase type. --calibrate also fits `evidence` on one half of the images, judges it on the
-other and leaves it with the model. --cost tells floating point operations and milliseconds per image."""
+allow, and the same for each phrase type; "one of several" are phrases whose noun several things of their image have,
+so that only the other words tell them apart. --calibrate also fits `evidence` on one half of the images, judges it on
+the other and leaves it with the model. --cost tells floating point operations and milliseconds per image."""
 
 EPILOG = """\
 examples:

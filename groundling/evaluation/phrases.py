@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,10 @@ from groundling.metrics.phrases import KEPT, Localisation, Query, localise
 from groundling.progress import track
 from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
+from groundling.text.morphology import lemma_of
+from groundling.types import Box, Example, Phrase
+
+SEVERAL = "one of several"  # type of phrases whose noun other things of the image have too: "a bald man" among men
 
 
 def queries(model: PhraseGrounder, examples: Dataset, store: Store, *, argmax: bool = False) -> Iterator[list[Query]]:
@@ -39,11 +43,24 @@ def queries(model: PhraseGrounder, examples: Dataset, store: Store, *, argmax: b
                 boxes[row[:KEPT]],
                 np.array(phrase.boxes, float) * scale,
                 boxes,
-                phrase.kinds,
+                (*phrase.kinds, SEVERAL) if several else phrase.kinds,
                 phrase.label,
             )
-            for phrase, row in zip(drawn, order, strict=True)
+            for phrase, row, several in zip(drawn, order, of_several(example, drawn), strict=True)
         ]
+
+
+def of_several(example: Example, phrases: Sequence[Phrase]) -> list[bool]:
+    """Which phrases share the lemma of their last word with a phrase of other boxes in the same image?
+
+    Only what stands before that word tells such things apart.
+    """
+    last = [example.captions[phrase.caption].tokens[phrase.span[1] - 1] for phrase in phrases]
+    nouns = list(map(lemma_of, last))
+    boxes: dict[str, set[tuple[Box, ...]]] = {}
+    for noun, phrase in zip(nouns, phrases, strict=True):
+        boxes.setdefault(noun, set()).add(phrase.boxes)
+    return [len(boxes[noun]) > 1 for noun in nouns]
 
 
 def localised(

@@ -25,6 +25,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path(folder).mkdir()
     Image.new("RGB", (64, 48), "white").save("pictures/a.png")
     Path("table/absent.csv").write_text("image,caption\na.jpg,A dog runs.\nb.jpg,A cat sleeps.\n")
+    Path("pictures/few.csv").write_text("image,caption\na.png,A dog runs.\n")
     Path("columns.csv").write_text("picture_of,words\na.jpg,A dog.\n")
     Path("said.jsonl").write_text('{"id": "a"\n')
     return tmp_path
@@ -51,6 +52,15 @@ MISTAKES = [
     ("adapt", "required: --data"),
     ("adapt --data missing", "missing: no such file or folder"),
     ("adapt --data columns.csv", "columns.csv"),
+    ("adapt --data pictures/few.csv", "adapting needs 2 there, better 20; add photos"),
+    ("caption photo.png --frames 0", "--frames"),
+    ("caption photo.png --png photo.png", "choose another place"),
+    ("caption empty.jpg", "the file is empty; fetch it again"),
+    ("ground missing.png dog", "missing.png does not exist: check the path"),
+    ("ground https://example.org/a.jpg dog", "nothing is fetched: download the picture"),
+    ("ground photo.png ?!", "name what to look for (--phrase)"),
+    ("audit", "name a file of CAPTIONS"),
+    ("audit table/absent.csv", "give --images FOLDER"),
     ("regions extract pictures --source photo --out s", "there are"),
     ("score said.jsonl --data missing", "said.jsonl: not JSON"),
     ("doctor --regions s", "--regions needs DATA"),

@@ -50,6 +50,11 @@ def test_a_folder_files_pictures_arrays_and_examples_get_the_same_captions(
     assert [one.id for one in model.caption(arrays)] == ["0", "1"]
     assert model.caption(arrays[0], LONG).text == expected[0]
     [stacked] = model.caption(arrays[0][None], LONG)  # type: ignore[misc]
+    tensor = torch.from_numpy(arrays[0].copy()).permute(2, 0, 1)
+    for same in (tensor, tensor / 255, tensor.double() / 255):
+        assert model.caption(same, LONG).text == expected[0]
+    [batched] = model.caption(tensor[None], LONG)  # type: ignore[misc]
+    assert batched.text == expected[0]
     assert stacked.text == expected[0]
 
 
@@ -104,6 +109,21 @@ def test_the_grounder_computes_the_regions_of_an_image_once(
 def test_an_array_that_is_no_picture_is_refused(model: groundling.GroundedCaptioner, array: np.ndarray) -> None:
     with pytest.raises(GroundlingError, match="height × width × 3 of uint8"):
         model.caption(array)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "cure"),
+    [
+        (torch.zeros(8, 8, 3), "3 × height × width"),
+        (torch.zeros(3, 8, 8, dtype=torch.int64), "of uint8 or of fractions"),
+        (torch.full((3, 8, 8), -1.5), "undo its normalisation"),
+    ],
+)
+def test_a_tensor_that_is_no_picture_is_refused(
+    model: groundling.GroundedCaptioner, tensor: torch.Tensor, cure: str
+) -> None:
+    with pytest.raises(GroundlingError, match=cure):
+        model.caption(tensor)
 
 
 def test_what_is_no_image_is_refused(model: groundling.GroundedCaptioner) -> None:
