@@ -205,6 +205,16 @@ def _train(args: argparse.Namespace, recipe: Recipe, device: torch.device) -> St
         return _train_alone(args, recipe, device, store)
 
 
+def few_photos(n: int, source: str, data: str, started: bool) -> str:
+    """What to say before a training from nothing on so few photos; "" where it may work, or goes on with a model."""
+    from groundling.commands.doctor_photos import FEW_PHOTOS
+
+    if started or n >= FEW_PHOTOS or not source.startswith("photos"):
+        return ""
+    cure = f"`groundling adapt --data {data}` goes on with trained weights"
+    return f"{n} photos are few to train from nothing, {FEW_PHOTOS:,} or more are better; {cure}"
+
+
 def _train_alone(args: argparse.Namespace, recipe: Recipe, device: torch.device, store: Store) -> State:
     from groundling.data.dataset import load
     from groundling.training.parallel import one_by_one
@@ -216,6 +226,8 @@ def _train_alone(args: argparse.Namespace, recipe: Recipe, device: torch.device,
     examples, held_out = dataset.split(args.train_split), dataset.split(args.val_split)
     if args.limit:
         examples = replace(examples, examples=examples.examples[: args.limit])
+    if warning := few_photos(len(examples), store.fingerprint.name, str(args.data), bool(args.start)):
+        print(f"groundling: {warning}", file=sys.stderr)
     state = train(
         recipe,
         examples,

@@ -10,6 +10,7 @@ from PIL import Image
 
 from groundling.cli import main
 from groundling.commands import did_you_mean
+from groundling.commands.train import few_photos
 
 
 @pytest.fixture
@@ -103,3 +104,9 @@ def test_a_picture_in_two_splits_is_a_problem_and_few_photos_are_told_to_adapt(
 def test_what_is_like_nothing_is_not_guessed() -> None:
     assert did_you_mean("captoin", ["caption", "score"]) == "; did you mean caption?"
     assert did_you_mean("xyz", ["caption", "score"]) == ""
+
+
+def test_training_from_nothing_on_few_photos_is_warned_of() -> None:
+    assert "`groundling adapt --data my` goes on" in few_photos(300, "photos", "my", started=False)
+    assert few_photos(300, "scenes", "my", started=False) == ""
+    assert few_photos(300, "photos", "my", started=True) == few_photos(9000, "photos", "my", started=False) == ""
