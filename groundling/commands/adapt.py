@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     except Stopped as stopped:
         print(f"groundling: {stopped}", file=sys.stderr)
         return 128 + stopped.signum
-    _tell(changes, len(photos.held_out), args.out)
+    _print_changes(changes, len(photos.held_out), args.out)
     return 0
 
 
@@ -126,7 +126,7 @@ def _of_store(examples: Dataset, store: Store) -> Dataset:
     return replace(examples, examples=tuple(example for example in examples if example.id in store))
 
 
-def _tell(changes: Sequence[Change], n: int, out: Path) -> None:
+def _print_changes(changes: Sequence[Change], n: int, out: Path) -> None:
     for change in changes:
         name, before, after = change.before.name, change.before.value, change.after.value
         what = f"{change.what}: {name} {before:.4f} -> {after:.4f} on {n} validation photos"

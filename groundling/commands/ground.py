@@ -114,23 +114,23 @@ def _image(args: argparse.Namespace) -> None:
     folder = new_folder(args.heatmap) if args.heatmap else None
     model = inference.load_grounder(args.model, args.device)
     regions = model.regions(args.image)
-    places = model.ground_regions(regions, args.sentence, args.phrase)
+    phrases = model.ground_regions(regions, args.sentence, args.phrase)
     if args.json:
-        phrases = [place.to_dict() for place in places]
-        add_stored_boxes(args.image, phrases)
-        print(json.dumps({"image": args.image, "sentence": args.sentence, "phrases": phrases}))
+        rows = [phrase.to_dict() for phrase in phrases]
+        add_stored_boxes(args.image, rows)
+        print(json.dumps({"image": args.image, "sentence": args.sentence, "phrases": rows}))
     else:
-        _print(places)
+        _print(phrases)
     if png:
-        shown = as_caption(places) if args.phrase else in_sentence(args.sentence, places)
+        shown = as_caption(phrases) if args.phrase else in_sentence(args.sentence, phrases)
         save_picture(draw(args.image, shown), png)
     if coco:
-        _coco(coco, args.image, regions, places)
+        _coco(coco, args.image, regions, phrases)
     if folder:
-        _heat(folder, args.image, model, regions, places)
+        _heat(folder, args.image, model, regions, phrases)
 
 
-def _print(places: Sequence[GroundedPhrase]) -> None:
+def _print(phrases: Sequence[GroundedPhrase]) -> None:
     from rich.table import Table
 
     from groundling.commands.score_table import show
@@ -138,33 +138,33 @@ def _print(places: Sequence[GroundedPhrase]) -> None:
     table = Table("phrase", box=None, pad_edge=False)
     for name in ("box (x1 y1 x2 y2)", "score", "evidence", ""):
         table.add_column(name, justify="right")
-    for place in places:
-        box = " ".join(f"{x:.0f}" for x in place.box) if place.found else place.result
-        evidence = "" if place.evidence is None else f"{place.evidence:.2f}"
-        note = f"never seen: {', '.join(place.unknown)}" if place.unknown else ""
-        table.add_row(place.phrase, box, f"{place.score:.2f}", evidence, note)
+    for phrase in phrases:
+        box = " ".join(f"{x:.0f}" for x in phrase.box) if phrase.found else phrase.result
+        evidence = "" if phrase.evidence is None else f"{phrase.evidence:.2f}"
+        note = f"never seen: {', '.join(phrase.unknown)}" if phrase.unknown else ""
+        table.add_row(phrase.phrase, box, f"{phrase.score:.2f}", evidence, note)
     show(table)
 
 
-def _coco(path: Path, image: str, regions: Regions, places: Sequence[GroundedPhrase]) -> None:
+def _coco(path: Path, image: str, regions: Regions, phrases: Sequence[GroundedPhrase]) -> None:
     from groundling.files import save_text
     from groundling.inference.grounder import as_caption
     from groundling.report.coco import coco_boxes
 
     width, height = (round(side) for side in regions.size[0].tolist())
-    save_text(path, json.dumps(coco_boxes([as_caption(places, Path(image).stem, image, (width, height))])))
+    save_text(path, json.dumps(coco_boxes([as_caption(phrases, Path(image).stem, image, (width, height))])))
 
 
-def _heat(folder: Path, image: str, model: PhraseGrounder, regions: Regions, places: Sequence[GroundedPhrase]) -> None:
+def _heat(folder: Path, image: str, model: PhraseGrounder, regions: Regions, phrases: Sequence[GroundedPhrase]) -> None:
     from groundling.images import open_image
     from groundling.report.heatmap import heat, paint
     from groundling.text import words
 
     picture = open_image(image)
-    ranking = model.rank(regions, [words.caption(place.phrase).tokens for place in places])
+    ranking = model.rank(regions, [words.caption(phrase.phrase).tokens for phrase in phrases])
     seen = regions.first(ranking.similarity.shape[1])
-    for i, (place, scores) in enumerate(zip(places, ranking.similarity, strict=True), start=1):
-        name = "-".join(words.caption(place.phrase).tokens)
+    for i, (phrase, scores) in enumerate(zip(phrases, ranking.similarity, strict=True), start=1):
+        name = "-".join(words.caption(phrase.phrase).tokens)
         save_picture(paint(picture, heat(seen, scores, picture.size)), folder / f"{i}-{name[:60]}.png")
 
 

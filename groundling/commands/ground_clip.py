@@ -27,17 +27,17 @@ def run(args: argparse.Namespace) -> None:
     png = new_file(args.png) if args.png else None
     model = inference.load_grounder(args.model, args.device)
     shots = list(frames(args.image))
-    found = [list(model.ground(shot, args.sentence, args.phrase)) for shot in shots]
+    grounded = [list(model.ground(shot, args.sentence, args.phrase)) for shot in shots]
     if args.json:
-        each = [{"frame": i, "phrases": [place.to_dict() for place in places]} for i, places in enumerate(found)]
+        each = [{"frame": i, "phrases": [phrase.to_dict() for phrase in phrases]} for i, phrases in enumerate(grounded)]
         print(json.dumps({"video": args.image, "sentence": args.sentence, "frames": each}))
     else:
-        _print(found)
+        _print(grounded)
     if png:
-        save_picture(draw_clip(shots, _caption(found, Path(args.image), shots[0].size)), png)
+        save_picture(draw_clip(shots, _caption(grounded, Path(args.image), shots[0].size)), png)
 
 
-def _print(found: Sequence[Sequence[GroundedPhrase]]) -> None:
+def _print(grounded: Sequence[Sequence[GroundedPhrase]]) -> None:
     """A line for each phrase and frame."""
     from rich.table import Table
 
@@ -46,24 +46,25 @@ def _print(found: Sequence[Sequence[GroundedPhrase]]) -> None:
     table = Table("phrase", box=None, pad_edge=False)
     for name in ("frame", "box (x1 y1 x2 y2)", "score", "evidence"):
         table.add_column(name, justify="right")
-    for phrase in zip(*found, strict=True):
-        for frame, place in enumerate(phrase):
-            box = " ".join(f"{x:.0f}" for x in place.box) if place.found else place.result
-            evidence = "" if place.evidence is None else f"{place.evidence:.2f}"
-            table.add_row("" if frame else place.phrase, str(frame), box, f"{place.score:.2f}", evidence)
+    for of_frames in zip(*grounded, strict=True):
+        for frame, phrase in enumerate(of_frames):
+            box = " ".join(f"{x:.0f}" for x in phrase.box) if phrase.found else phrase.result
+            evidence = "" if phrase.evidence is None else f"{phrase.evidence:.2f}"
+            table.add_row("" if frame else phrase.phrase, str(frame), box, f"{phrase.score:.2f}", evidence)
     show(table)
 
 
-def _caption(found: Sequence[Sequence[GroundedPhrase]], path: Path, size: tuple[int, int]) -> GroundedCaption:
-    """The phrases as one caption, linked in the frames in which they were found."""
+def _caption(grounded: Sequence[Sequence[GroundedPhrase]], path: Path, size: tuple[int, int]) -> GroundedCaption:
+    """The phrases as one caption, linked in the frames in which they were grounded."""
     from groundling.inference.grounder import as_caption
 
-    sure = [replace(place, evidence=None, unknown=()) for place in found[0]]  # each a token, whether or not it is there
-    whole = as_caption(sure, path.stem, str(path), size)
+    # each phrase is a token, whether or not it is there
+    sure = [replace(phrase, evidence=None, unknown=()) for phrase in grounded[0]]
+    caption = as_caption(sure, path.stem, str(path), size)
     links = [
-        replace(whole.links[i], box=place.box, score=place.score, frame=frame, evidence=place.evidence)
-        for frame, places in enumerate(found)
-        for i, place in enumerate(places)
-        if place.found
+        replace(caption.links[i], box=phrase.box, score=phrase.score, frame=frame, evidence=phrase.evidence)
+        for frame, phrases in enumerate(grounded)
+        for i, phrase in enumerate(phrases)
+        if phrase.found
     ]
-    return replace(whole, links=tuple(links))
+    return replace(caption, links=tuple(links))
