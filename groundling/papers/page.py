@@ -73,8 +73,7 @@ def holm(values: Sequence[float]) -> int:
 
 def _results(claim: Claim, found: Summaries) -> dict[str, Mapping[str, Any]]:
     """What was found of a claim, by data set."""
-    at = [one for one in CLAIMS if one.table == claim.table].index(claim)
-    return {one["data"]: one["claims"][at] for one in found.get(claim.table, ()) if one["claims"][at]}
+    return {one["data"]: result for one in found.get(claim.table, ()) if (result := one["claims"].get(claim.text))}
 
 
 def _claim(claim: Claim, data: str = "", result: Mapping[str, Any] | None = None) -> str:

@@ -90,7 +90,7 @@ def summary(table: Table, bench: Bench, command: str, images: Mapping[str, Any])
             for row in table.rows
             if done[row.job]
         },
-        "claims": [_judged(claim, bench) for claim in CLAIMS if claim.table == table.name],
+        "claims": {claim.text: _judged(claim, bench) for claim in CLAIMS if claim.table == table.name},
     }
 
 

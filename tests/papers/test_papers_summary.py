@@ -116,7 +116,7 @@ def test_a_page_tells_what_was_run_and_what_was_not(bench: Bench) -> None:
 def test_a_claim_has_a_line_of_each_data_set_and_is_confirmed_by_any(bench: Bench) -> None:
     found = summary(table("distributed-table-1"), bench, "groundling reproduce distributed-table-1", IMAGES)
     photos = json.loads(json.dumps(found)) | {"data": "photos"}
-    for claim in photos["claims"]:
+    for claim in photos["claims"].values():
         if claim:
             claim.update(p=0.5, verdict=DIRECTION)
     text = pages.page({"distributed-table-1": [found, photos]})
@@ -154,7 +154,7 @@ def test_what_is_no_summary_is_named(content: str, tmp_path: Path) -> None:
 
 
 def test_two_summaries_of_one_table_are_one_too_many(tmp_path: Path) -> None:
-    content: dict[str, Any] = {"table": "t", "data": "d", "rows": {}, "claims": [], "images": IMAGES}
+    content: dict[str, Any] = {"table": "t", "data": "d", "rows": {}, "claims": {}, "images": IMAGES}
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_text(json.dumps(content))
     with pytest.raises(DataError, match="two summaries of t on d"):
