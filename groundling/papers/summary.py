@@ -5,8 +5,9 @@ A row is compared with another on the same images and with the same seeds:
     d = mean over seeds of (a − b)          p = share of samples in which |d* − d| >= |d|
 
 d* is d of a sample that draws both: images, with the weights of the Bayesian bootstrap (`metrics.significance`), and
-seeds, with replacement. So p knows of the chance in the images and of that in the training, of the latter as much as so
-few seeds can tell; with one seed it knows of the images alone.
+seeds, with replacement. What the seeds drawn differ by counts √(n / (n − 1)) times: n runs deviate from their own mean
+by so much less than from that of all runs. So p knows of the chance in the images and of that in the training, of the
+latter as much as so few seeds can tell; with one seed it knows of the images alone.
 """
 
 from __future__ import annotations
@@ -56,12 +57,15 @@ def difference(ours: Runs, theirs: Runs, name: str, their_name: str = "") -> Dif
     both = [s for s in ours if s in theirs and name in ours[s].values and other in theirs[s].values]
     if not both:
         return None
-    value = float(np.mean([ours[s].values[name] - theirs[s].values[other] for s in both]))
+    by_seed = np.array([ours[s].values[name] - theirs[s].values[other] for s in both])
+    value = float(by_seed.mean())
     if any(name not in ours[s].resampled or other not in theirs[s].resampled for s in both):
         return Difference(value, math.nan, tuple(both))
     each = np.stack([ours[s].resampled[name] - theirs[s].resampled[other] for s in both])  # (seeds, samples)
     drawn = np.random.default_rng(0).integers(len(both), size=each.shape)
-    samples = np.take_along_axis(each, drawn, 0).mean(0)
+    of_seeds = by_seed[drawn].mean(0) - value
+    wider = math.sqrt(len(both) / (len(both) - 1)) if len(both) > 1 else 1.0
+    samples = np.take_along_axis(each, drawn, 0).mean(0) + (wider - 1) * of_seeds
     as_far = ~(np.abs(samples - value) < abs(value) - 1e-12)
     return Difference(value, float((as_far.sum() + 1) / (len(samples) + 1)), tuple(both))
 
