@@ -8,7 +8,8 @@ import numpy as np
 from PIL import Image
 
 from groundling.labels import Label, LabelledImage, Mention, PlacedBox
-from groundling.labels.phrases import ALONE, NounPhrase
+from groundling.labels.phrases import ALONE, CaptionPhrase
+from groundling.text.noun_phrases import NounPhrase
 from groundling.text.wordnet import wordnet
 
 CAPTIONS = ("A man walks two dogs.", "Someone with dogs & a “red” leash")
@@ -38,6 +39,7 @@ def labelled(folder: Path) -> list[LabelledImage]:
     return [first, second]
 
 
-def phrase(head: str, caption: int = 0, at: int = 0, count: int = ALONE, definite: bool = False) -> NounPhrase:
+def phrase(head: str, caption: int = 0, at: int = 0, count: int = ALONE, definite: bool = False) -> CaptionPhrase:
     synset = wordnet().synset(head) if head else None
-    return NounPhrase(caption, (at, at + 5), f"a {head}", ("a", head), head, synset, count, definite)
+    words = NounPhrase(f"a {head}", (at, at + 5), ("a", head), head, head)
+    return CaptionPhrase(caption, words, synset, count, definite)

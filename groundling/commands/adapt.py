@@ -72,8 +72,10 @@ def run(args: argparse.Namespace) -> int:
         raise GroundlingError(f"--epochs must be 1 or more, got {args.epochs}")
     captioner, grounder = model_folder(args.model, CAPTIONER), model_folder(args.grounder, GROUNDER)
     examples, held_out = _data(args)
-    store = _regions(args, load(captioner).fingerprint)
-    photos = Photos(_of_store(examples, store), _of_store(held_out, store), store, args.seed, device_of(args.device))
+    regions = str(args.regions or "")
+    wanted = load(captioner).fingerprint
+    store = region_store(str(args.data), regions, args.out / "regions", wanted, args.workers, args.skip_bad)
+    photos = Photos(of_store(examples, store), of_store(held_out, store), store, args.seed, device_of(args.device))
     epochs = {} if args.epochs is None else {"epochs": args.epochs}
     try:
         changes = [adapt_grounder(grounder, photos, args.out / GROUNDER)]
@@ -100,26 +102,27 @@ def _data(args: argparse.Namespace) -> tuple[Dataset, Dataset]:
     return dataset.split(args.train_split), dataset.split(args.val_split)
 
 
-def _regions(args: argparse.Namespace, wanted: Fingerprint) -> Store:
-    """The store that was named, or one of the regions that the model needs, made now."""
+def region_store(
+    data: str, regions: str, made: Path, wanted: Fingerprint, workers: int, skip_bad: bool = False
+) -> Store:
+    """The store at `regions`, or one of the regions that the model needs, made now in `made`."""
     from groundling.commands import call
     from groundling.errors import DataError
     from groundling.regions.fingerprints import require
     from groundling.regions.store import Store
 
-    if args.regions is None:
-        out = str(args.out / "regions")
+    if not regions:
         chosen = [word for key, value in wanted.parameters.items() for word in ("--set", f"{key}={value}")]
-        skip = ["--skip-bad"] if args.skip_bad else []
-        words = ["regions", "extract", str(args.data), "--source", wanted.name, "--out", out, *chosen, *skip]
-        if call([*words, "--workers", str(args.workers)]):
-            raise DataError(f"some photos of {args.data} cannot be read, see above; --skip-bad leaves them out")
-    store = Store.open(args.regions or args.out / "regions")
+        skip = ["--skip-bad"] if skip_bad else []
+        words = ["regions", "extract", data, "--source", wanted.name, "--out", str(made), *chosen, *skip]
+        if call([*words, "--workers", str(workers)]):
+            raise DataError(f"some photos of {data} cannot be read, see above; --skip-bad leaves them out")
+    store = Store.open(regions or made)
     require(store.fingerprint, wanted)
     return store
 
 
-def _of_store(examples: Dataset, store: Store) -> Dataset:
+def of_store(examples: Dataset, store: Store) -> Dataset:
     """Those whose regions could be made."""
     from dataclasses import replace
 

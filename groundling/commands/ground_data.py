@@ -19,7 +19,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling.data.dataset import load
     from groundling.errors import DataError, GroundlingError
     from groundling.evaluation.phrases import localised
-    from groundling.inference.calibration import calibrate
+    from groundling.inference.calibration import CALIBRATION, calibrate
     from groundling.inference.self_calibration import keep_calibration
     from groundling.regions.store import Store
 
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> None:
         raise DataError(f"nobody drew boxes of phrases in the split {args.split!r} of {args.data}")
     calibration = calibrate(model, examples, store) if args.calibrate else None
     if calibration:
-        keep_calibration(Path(args.model), json.dumps(calibration.to_json(), indent=1).encode())
+        keep_calibration(Path(args.model) / CALIBRATION, json.dumps(calibration.to_json(), indent=1).encode())
     _tell(judged, calibration, args)
 
 

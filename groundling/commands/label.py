@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from groundling.labels.engine import Job, Labelled
     from groundling.labels.inputs import Shard
 
-MIN_CONFIDENCE = 0.6  # see docs/label.md for what it costs and gives
-
 DESCRIPTION = """\
 Captioned images in, phrases with boxes and calibrated confidence out: no list of classes, no GPU, no network.
 
@@ -36,6 +34,7 @@ examples:
   groundling label my/photos.csv --out labels --to coco
   groundling label shards/ --out labels --to odvg --to yolo --workers 4       # a folder of tars
   groundling label flickr30k --regions flickr30k.regions --out labels --review review.html
+  groundling label my/photos.csv --adapt --out labels --to coco               # learn from these photos first
   groundling label --out labels --apply review.json --to coco                # what a person decided in the page
   groundling label --out labels --apply review.json --recalibrate --to coco
   groundling label s3://bucket/shards --out s3://bucket/labels --engine ray --address auto"""
@@ -50,12 +49,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, metavar="OUT", help="folder or address that the labels go to")
     parser.add_argument("--model", default="", metavar="RUN", help="folder of a trained grounder (default: ours)")
     parser.add_argument("--regions", default="", metavar="STORE", help="regions of the images, where they are stored")
+    parser.add_argument(
+        "--adapt", action="store_true",
+        help="first train the grounder on DATA (a data set on this machine), by captions alone; kept in OUT/grounder",
+    )  # fmt: skip
     parser.add_argument("--split", help="only this split of the data set")
     parser.add_argument("--skip-bad", action="store_true", help="leave out bad items of the data set")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument(
-        "--min-confidence", type=probability, default=MIN_CONFIDENCE, metavar="P",
-        help="export labels with a box that is right with at least this probability (default %(default)s)",
+        "--min-confidence", type=probability, metavar="P",
+        help="export labels with a box that is right with at least this probability (default: that of the calibration, "
+        "which makes three of four boxes right)",
     )  # fmt: skip
     parser.add_argument(
         "--to", action="append", default=[], metavar="FORMAT", choices=[*FORMATS], help="may be repeated"
@@ -99,13 +103,40 @@ def _label(args: argparse.Namespace) -> None:
     if args.device != "cpu" and args.engine == "ray":
         raise GroundlingError("--engine ray runs on CPUs: leave out --device")
     found = shards(args.data, args.split, skip_bad=args.skip_bad)
-    job = engine.Job(args.out, args.model, args.device, args.regions, args.calibration)
     with nullcontext() if files.remote(args.out) else locked(new_folder(args.out), "the labels in"):
+        job = _adapted(args) if args.adapt else engine.Job(
+            args.out, args.model, args.device, args.regions, args.calibration
+        )  # fmt: skip
         rest = engine.prepare(job, found, job.labeller().about)
         done = list(track(_engine(args, job, rest), f"labelling {args.data}", len(rest)))
     images, problems = sum(one.images for one in done), sum(one.problems for one in done)
     kept = f", {len(found) - len(rest)} shards were there before" if len(rest) < len(found) else ""
     print(printable(f"{args.out}: {images} images labelled, {problems} of them could not be read{kept}"))
+
+
+def _adapted(args: argparse.Namespace) -> Job:
+    """Adapt the grounder to the data; how to label with it.
+
+    Nobody has judged its boxes, so the confidence is reckoned as for the grounder that it began with.
+    """
+    from groundling.commands.adapt import of_store, region_store
+    from groundling.data.dataset import load
+    from groundling.errors import GroundlingError
+    from groundling.inference.loading import GROUNDER, device_of, model_folder
+    from groundling.labels import calibration, engine, files
+    from groundling.labels.adaptation import adapt
+    from groundling.recipes import load as load_model
+
+    if files.remote(args.data) or files.remote(args.out):
+        raise GroundlingError("--adapt trains on this machine: copy the data set here, and name a folder for --out")
+    start, out = model_folder(args.model, GROUNDER), Path(args.out)
+    wanted = load_model(start).fingerprint
+    store = region_store(args.data, args.regions, out / "regions", wanted, args.workers, args.skip_bad)
+    examples = of_store(load(args.data, args.split, skip_bad=args.skip_bad), store)
+    print(printable(adapt(start, examples, store, out / GROUNDER, device_of(args.device))))
+    beside = start / calibration.FILE
+    confidence = args.calibration or (str(beside) if beside.exists() else "")
+    return engine.Job(args.out, str(out / GROUNDER), args.device, args.regions or str(out / "regions"), confidence)
 
 
 def _engine(args: argparse.Namespace, job: Job, rest: list[Shard]) -> Any:
@@ -123,12 +154,15 @@ def _labels(args: argparse.Namespace) -> Labelled:
     from groundling.labels import engine, review
 
     names, least = engine.shard_names(args.out), args.min_confidence
+    least = engine.threshold(args.out) if least is None else least
     if not args.apply:
         return engine.Labelled(args.out, names, lambda image: image.above(least))
     decisions, plain = review.read(Path(args.apply)), engine.Labelled(args.out, names)
     for _ in review.apply(plain, decisions):  # every decision must find its label before anything is written
         pass
     fitted = _recalibrate(args, plain, decisions) if args.recalibrate else None
+    if fitted and args.min_confidence is None:
+        least = fitted.threshold
     print(f"{len(decisions)} decisions merged")
     return engine.Labelled(args.out, names, lambda image: review.reviewed(image, decisions, fitted).above(least))
 
@@ -138,9 +172,7 @@ def _recalibrate(args: argparse.Namespace, images: Labelled, decisions: Any) -> 
 
     from groundling.labels import engine, files, review
 
-    with files.opened(files.join(args.out, engine.JOB)) as file:
-        digest = str(json.loads(file.read())["settings"].get("grounder", ""))
-    fitted = review.recalibrated(images, decisions, digest)
+    fitted = review.recalibrated(images, decisions, engine.digest(args.out))
     path = files.join(args.out, "calibration.json")
     files.write(path, json.dumps(fitted.to_json(), indent=1).encode())
     print(printable(f"{path}: fitted on {fitted.boxes} boxes; label more with --calibration {path}"))

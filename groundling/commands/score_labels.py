@@ -11,8 +11,10 @@ Labels against boxes that people drew: precision and recall over confidence at I
 against the entities of the annotators.
 
 LABELS is what `groundling label --out LABELS` made of a data set with boxes of phrases. Labels that were left out for
-lack of confidence are judged too: the curve says what another threshold would give. `calibrated` is what a calibration
-gives that was fitted on the other half of the images; --calibrate keeps one that is fitted on all of them."""
+doubt are judged too: the curve says what another threshold would give. A calibration of confidence is fitted on one
+half of the images, which a hash of their ids chooses, and judged on the other half; --calibrate keeps it, with the
+confidence from which labels are exported: the least that makes 77 of 100 boxes right where it was fitted. Beside a
+model's manifest the file is sealed. So new weights need the first and the last command below, and about a minute."""
 
 EPILOG = """\
 examples:
@@ -26,23 +28,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("labels", metavar="LABELS", help="folder that `groundling label` wrote")
     parser.add_argument("--data", required=True, metavar="DATA", help="the data set, with boxes of phrases")
     parser.add_argument("--split", help="the split that was labelled")
-    parser.add_argument("--calibrate", metavar="FILE", help="fit the confidence to these boxes, and keep it here")
+    parser.add_argument(
+        "--calibrate", metavar="FILE", help="keep the fitted calibration here (labels.json beside a grounder is used)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> None:
     from groundling.commands.outputs import new_file
     from groundling.data.dataset import load
-    from groundling.labels import engine, files
+    from groundling.inference.self_calibration import keep_calibration
+    from groundling.labels import engine
     from groundling.labels.truth import report
 
     kept = new_file(args.calibrate) if args.calibrate else None
     images = engine.Labelled(args.labels)
-    with files.opened(files.join(args.labels, engine.JOB)) as file:
-        digest = str(json.loads(file.read())["settings"].get("grounder", ""))
-    told, fitted = report(images, load(args.data, args.split, annotated=False).by_id, digest)
+    told, fitted = report(images, load(args.data, args.split, annotated=False).by_id, engine.digest(args.labels))
     if kept:
-        files.write(str(kept), json.dumps(fitted.to_json(), indent=1).encode())
+        keep_calibration(kept, json.dumps(fitted.to_json(), indent=1).encode())
     if args.json:
         print(json.dumps(told))
         return
@@ -52,23 +55,38 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _print(told: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    from groundling.commands.score_table import show
-
-    names = ("images", "entities", "true_boxes", "boxes", "not_drawn", "unmatched")
-    print(", ".join(f"{name.replace('_', ' ')} {told[name]}" for name in names))
+    print(_counted(told))
     chains = told["chains"]
     print(
         f"chains, over {chains['mentions']} mentions: pairs precision {chains['precision']:.4f}, "
         f"recall {chains['recall']:.4f}, F1 {chains['f1']:.4f}; B-cubed F1 {chains['b3']:.4f}"
     )
-    for name in ("as_labelled", "calibrated"):
-        print(f"\n{name.replace('_', ' ')}: expected calibration error {told[name]['ece']:.4f}")
-        columns = list(told[name]["curve"][0])
-        table = Table(box=None, pad_edge=False)
-        for column in columns:
-            table.add_column(column.replace("_", " "), justify="right")
-        for row in told[name]["curve"]:
-            table.add_row(*(str(row[c]) if c == "boxes" else f"{row[c]:.3f}" for c in columns))
-        show(table)
+    print(f"\nas labelled: expected calibration error {told['as_labelled']['ece']:.4f}")
+    _print_curve(told["as_labelled"]["curve"])
+    half = told["calibrated"]
+    print(f"\ncalibrated on {half['fitted_on']} boxes, judged on the other half: {_counted(half)}")
+    at = half["at_threshold"]
+    print(
+        f"expected calibration error {half['ece']:.4f}; from its threshold {at['threshold']:g} on: {at['boxes']} boxes,"
+        f" precision {at['precision']:.4f}, strict {at['strict_precision']:.4f}, recall {at['recall']:.4f}"
+    )
+    _print_curve(half["curve"])
+
+
+def _counted(told: dict[str, Any]) -> str:
+    names = ("images", "entities", "true_boxes", "boxes", "not_drawn", "unmatched")
+    return ", ".join(f"{name.replace('_', ' ')} {told[name]}" for name in names)
+
+
+def _print_curve(curve: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from groundling.commands.score_table import show
+
+    columns = list(curve[0])
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column.replace("_", " "), justify="right")
+    for row in curve:
+        table.add_row(*(str(row[c]) if c == "boxes" else f"{row[c]:.3f}" for c in columns))
+    show(table)

@@ -103,7 +103,7 @@ def similarities(
         ranking = model.rank(store[example.id], asked)
         scores += best_similarity(ranking.similarity).tolist()
         truth += [1.0] * (len(asked) - len(absent)) + [0.0] * len(absent)
-        first += [_first_half(example.id)] * len(asked)
+        first += [in_first_half(example.id)] * len(asked)
     return np.array(scores, float), np.array(truth), np.array(first, bool)
 
 
@@ -136,5 +136,6 @@ def _absent(
     return list(found)
 
 
-def _first_half(id: str) -> bool:
+def in_first_half(id: str) -> bool:
+    """Is an image among those that calibrations are fitted on? A hash of its id decides; the others judge."""
     return blake2b(id.encode(), digest_size=1).digest()[0] % 2 == 0

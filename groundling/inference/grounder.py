@@ -225,9 +225,14 @@ class PhraseGrounder:
         return RegionFeatures(self.matcher.see(regions), regions.valid)
 
     @torch.inference_mode()
+    def embed(self, phrases: Sequence[Sequence[str]]) -> Tensor:
+        """(P, H), of unit length: phrases, given as words, in the space that they share with regions."""
+        return self.matcher.read(self._ids(phrases))
+
+    @torch.inference_mode()
     def similarity(self, features: RegionFeatures, image: Tensor, phrases: Sequence[Sequence[str]]) -> Tensor:
         """(P, R): s of eq. 1 of each phrase, given as words, in its image (P,); −inf where there is no region."""
-        vectors = self.matcher.read(self._ids(phrases))
+        vectors = self.embed(phrases)
         scores = torch.einsum("prh,ph->pr", features.vectors[image], vectors)
         return scores.masked_fill(~features.valid[image], -torch.inf)
 

@@ -33,16 +33,16 @@ def calibrate_run(folder: Path, held_out: Dataset, store: Store, device: str = "
     except DataError as error:
         log.warning("evidence is not calibrated: %s; `groundling ground --calibrate` fits it on more", error)
         return None
-    keep_calibration(folder, json.dumps(fitted.to_json(), indent=1).encode())
+    keep_calibration(folder / CALIBRATION, json.dumps(fitted.to_json(), indent=1).encode())
     return fitted
 
 
-def keep_calibration(folder: Path, content: bytes) -> None:
+def keep_calibration(path: Path, content: bytes) -> None:
     """Leave it beside a model. The manifest vouches for it too, if there is one that vouches for the model."""
-    if (folder / MANIFEST).exists():
-        replace_files(folder, {CALIBRATION: content})
+    if (path.parent / MANIFEST).exists():
+        replace_files(path.parent, {path.name: content})
     else:
-        with saved(folder / CALIBRATION) as file:
+        with saved(path) as file:
             file.write(content)
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from groundling.errors import DataError, GroundlingError
 from groundling.labels import files
+from groundling.labels.calibration import UNFITTED, Calibration
 from groundling.labels.inputs import Shard
 from groundling.labels.label import LabelledImage
 from groundling.progress import ignore_interrupt, without_interrupt
@@ -75,15 +76,13 @@ def prepare(job: Job, shards: Sequence[Shard], about: dict[str, Any]) -> list[Sh
         _require_same(path, wanted)
     else:
         files.write(path, json.dumps(wanted, indent=1).encode())
+    files.remove_parts(files.join(job.out, SHARDS))
     return [shard for shard in shards if not files.exists(output(job.out, shard.name))]
 
 
 def _require_same(path: str, wanted: dict[str, Any]) -> None:
     with files.opened(path) as file:
-        try:
-            found = json.loads(file.read())
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{path} is damaged ({error}); choose another --out") from error
+        found = files.parsed(file.read(), path)
     if found != wanted:
         keys = [key for key in wanted if not isinstance(found, dict) or found.get(key) != wanted[key]]
         raise GroundlingError(f"{path} is of other labels ({', '.join(keys)} differ); choose another --out")
@@ -138,18 +137,34 @@ def _parsed(line: bytes, where: str) -> LabelledImage:
 
 def shard_names(out: str) -> list[str]:
     """The shards of an output folder, in order; DataError where it is none, or not finished."""
-    path = files.join(out, JOB)
-    if not files.exists(path):
-        raise DataError(f"{out}: no labels here ({JOB} is missing); make them with `groundling label DATA --out {out}`")
-    try:
-        with files.opened(path) as file:
-            names = [str(name) for name in json.loads(file.read())["shards"]]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"{path} is damaged ({error}); label into another folder") from error
+    names = [str(name) for name in _settled(out)["shards"]]
     missing = [name for name in names if not files.exists(output(out, name))]
     if missing:
         raise DataError(f"{out}: {len(missing)} of {len(names)} shards are missing; run the same command again")
     return names
+
+
+def digest(out: str) -> str:
+    """Which grounder made the labels of an output folder."""
+    return str(_settled(out)["settings"].get("grounder", ""))
+
+
+def threshold(out: str) -> float:
+    """The confidence from which the labels of an output folder are exported, unless told."""
+    calibration = _settled(out)["settings"].get("calibration")
+    return Calibration.from_json(calibration).threshold if calibration else UNFITTED
+
+
+def _settled(out: str) -> dict[str, Any]:
+    """What `job.json` of an output folder has; DataError where there is none, or it is damaged."""
+    path = files.join(out, JOB)
+    if not files.exists(path):
+        raise DataError(f"{out}: no labels here ({JOB} is missing); make them with `groundling label DATA --out {out}`")
+    with files.opened(path) as file:
+        job = files.parsed(file.read(), path)
+    if not (isinstance(job, dict) and isinstance(job.get("shards"), list) and isinstance(job.get("settings"), dict)):
+        raise DataError(f"{path} is damaged (expected shards and settings); label into another folder")
+    return job
 
 
 # ---------------------------------------------------------------- several processes

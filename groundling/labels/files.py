@@ -6,6 +6,7 @@ file, `photos.parquet::17`.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from groundling.errors import DataError, MissingExtra
+from groundling.files import saved
 from groundling.images import SUFFIXES
 
 INSIDE = "::"  # between a container and what is in it
@@ -77,16 +79,23 @@ def write(path: str, content: bytes) -> None:
         return
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    with saved(target) as file:
+        file.write(content)
+
+
+def remove_parts(folder: str) -> None:
+    """Delete what processes that were killed left of files that they were writing; no other may be at work there."""
+    if not remote(folder):
+        for part in Path(folder).glob(".*.part"):
+            part.unlink(missing_ok=True)
+
+
+def parsed(content: bytes, path: str) -> Any:
+    """JSON of a file that labelling wrote; DataError where it is damaged."""
     try:
-        with open(part, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is damaged ({error}); label into another folder") from error
 
 
 def upload(folder: Path, target: str) -> None:

@@ -17,8 +17,6 @@ from groundling.inference.loading import GROUNDER, model_folder
 from groundling.regions.fingerprints import require
 from groundling.regions.fingerprints import to_json as fingerprint_json
 from groundling.regions.store import Store
-from groundling.text.noun_phrases import joined
-from groundling.types import Caption, Span
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -38,8 +36,9 @@ class Ranked:
     overlap: Array  # (P, R), how likely each region is right if the phrase is in the image, 0 to 1
     evidence: tuple[float | None, ...]  # P, probability that the phrase is in the image
     size: tuple[int, int]
-    classes: NDArray[np.int64]  # (R,), the detector's likeliest class of each region, −1 where unknown
-    class_scores: Array  # (R,), its probability
+    labels: NDArray[np.int64]  # (R, L), the labels of each region, the likeliest class first, −1 where unknown
+    label_scores: Array  # (R, L), their probabilities
+    class_names: tuple[str, ...] = ()  # the names of labels
 
 
 class Grounder:
@@ -48,11 +47,6 @@ class Grounder:
     def __init__(self, model: PhraseGrounder, folder: Path) -> None:
         self.model, self.folder = model, folder
         self.digest = _digest(folder)
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Of the detector that made the regions."""
-        return tuple(self.model.model.fingerprint.labels)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -77,7 +71,6 @@ class Grounder:
         found = self.model.rank(regions, phrases)
         seen = regions.first(found.similarity.shape[1])
         real = seen.valid[0].numpy()
-        classes, scores = _classes(seen)
         width, height = (round(side) for side in seen.size[0].tolist())
         return Ranked(
             seen.boxes[0].double().numpy()[real],
@@ -85,45 +78,27 @@ class Grounder:
             found.overlap.double().cpu().numpy()[:, real].clip(0, 1),
             tuple(self.model.evidence(found.similarity)),
             (width, height),
-            classes[real],
-            scores[real],
+            seen.labels[0].numpy()[real],
+            seen.scores[0].double().numpy()[real],
+            tuple(self.model.model.fingerprint.labels),
         )
 
     def embed_phrases(self, phrases: Sequence[Words]) -> Array:
         """(P, H), of unit length: where phrases are in the space that they share with regions."""
-        import torch
-
-        with torch.inference_mode():
-            ids = self.model._ids(phrases)
-            return np.asarray(self.model.matcher.read(ids).double().cpu().numpy())
+        return np.asarray(self.model.embed(phrases).double().cpu().numpy())
 
     def embed_regions(self, regions: Regions) -> tuple[Array, Array]:
         """(R, 4) boxes and (R, H) vectors of unit length, of one image (B = 1)."""
-        import torch
-
-        seen = regions.first(self.model.model.recipe.regions_per_image)
-        real = seen.valid[0].numpy()
-        with torch.inference_mode():
-            vectors = self.model.matcher.see(seen.to(self.model.device))[0].double().cpu().numpy()
-        return seen.boxes[0].double().numpy()[real], vectors[real]
+        features = self.model.features(regions)
+        real = features.valid[0].cpu().numpy()
+        boxes = regions.first(len(real)).boxes[0].double().numpy()
+        return boxes[real], features.vectors[0].double().cpu().numpy()[real]
 
 
 def load(path: str = "", device: str = "cpu") -> Grounder:
     """The grounder of a folder, or the one that comes with the package."""
     folder = model_folder(path, GROUNDER)
     return Grounder(load_grounder(folder, device), folder)
-
-
-def phrase_spans(caption: Caption) -> list[Span]:
-    """The noun phrases of an annotated caption, as spans of tokens; two with "of" between them are one."""
-    return joined(caption)
-
-
-def _classes(regions: Regions) -> tuple[NDArray[np.int64], Array]:
-    labels, scores = regions.labels[0].numpy(), regions.scores[0].double().numpy()
-    if not labels.shape[1]:
-        return np.full(len(labels), -1), np.zeros(len(labels))
-    return labels[:, 0], scores[:, 0]
 
 
 def _digest(folder: Path) -> str:

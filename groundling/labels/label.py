@@ -10,6 +10,7 @@ from typing import Any
 from groundling.errors import DataError
 from groundling.types import Box, Span
 
+UNSURE, ABSENT = "confidence ", "probably not in the image"  # how reasons begin for which a label is left out
 MANY = 10_000  # captions, labels or boxes of one image beyond which a file is not believed
 
 
@@ -28,6 +29,7 @@ class PlacedBox:
     box: Box
     score: float  # 0 to 1, as the model gives it
     confidence: float  # 0 to 1, calibrated where a calibration is known
+    features: tuple[float, ...] = ()  # what else is known of it, as `features.NAMES` has it; what a calibration reads
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ class Label:
     @property
     def kept(self) -> bool:
         return not self.left_out
+
+    @property
+    def doubtful(self) -> bool:
+        """Was it left out for doubt, and not because it names no thing?"""
+        return self.left_out.startswith((UNSURE, ABSENT))
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ def _above(label: Label, least: float) -> Label:
     sure = tuple(placed for placed in label.boxes if placed.confidence >= least)
     if sure:
         return replace(label, boxes=sure)
-    return replace(label, left_out=f"confidence {label.confidence:.2f} is below {least:g}")
+    return replace(label, left_out=f"{UNSURE}{label.confidence:.2f} is below {least:g}")
 
 
 # ---------------------------------------------------------------- JSON
@@ -119,6 +126,7 @@ def _label_row(image: LabelledImage, label: Label) -> dict[str, Any]:
             "score": round(placed.score, 4),
             "confidence": round(placed.confidence, 4),
         }
+        | ({"features": [round(x, 3) for x in placed.features]} if placed.features else {})
         for placed in label.boxes
     ]
     row["evidence"] = None if label.evidence is None else round(label.evidence, 4)
@@ -128,7 +136,12 @@ def _label_row(image: LabelledImage, label: Label) -> dict[str, Any]:
 def _label(row: Mapping[str, Any], captions: Sequence[str], size: tuple[int, int]) -> Label:
     mentions = tuple(_mention(one, captions) for one in _some(row.get("mentions", [])))
     boxes = tuple(
-        PlacedBox(as_box(one["box"], size), _share(one.get("score", 1.0)), _share(one.get("confidence", 1.0)))
+        PlacedBox(
+            as_box(one["box"], size),
+            _share(one.get("score", 1.0)),
+            _share(one.get("confidence", 1.0)),
+            tuple(_number(x) for x in _some(one.get("features", []))),
+        )
         for one in _some(row.get("boxes", []))
     )
     evidence = row.get("evidence")

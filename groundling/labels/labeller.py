@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groundling.errors import DataError, MissingExtra
+from groundling.errors import DataError, GroundlingError, MissingExtra
 from groundling.labels import calibration, grounder
 from groundling.labels.inputs import Pair
-from groundling.labels.label import Label, LabelledImage, Mention, PlacedBox
+from groundling.labels.label import ABSENT, Label, LabelledImage, Mention, PlacedBox
 from groundling.labels.merge import chains
-from groundling.labels.phrases import NounPhrase, parsed
+from groundling.labels.phrases import CaptionPhrase, caption_phrases, most_telling
 from groundling.labels.placing import Placed, best_overlaps, place
 from groundling.types import LIKELY
 
@@ -45,8 +45,10 @@ class Labeller:
     def images(self, pairs: Iterable[Pair]) -> Iterator[LabelledImage]:
         """The labels of images, in their order. An image that cannot be read says so in `problem`."""
         some = list(pairs)
-        for pair, phrases in zip(some, parsed([pair.captions for pair in some]), strict=True):
+        for pair, phrases in zip(some, _phrases(some), strict=True):
             try:
+                if isinstance(phrases, DataError):
+                    raise phrases
                 yield self._labelled(pair, phrases)
             except MissingExtra:
                 raise
@@ -58,29 +60,41 @@ class Labeller:
         """What the labels depend on, as JSON."""
         return self.model.about | {"calibration": self.calibration.to_json() if self.calibration else None}
 
-    def _labelled(self, pair: Pair, phrases: Sequence[NounPhrase]) -> LabelledImage:
+    def _labelled(self, pair: Pair, phrases: Sequence[CaptionPhrase]) -> LabelledImage:
         regions = self._regions(pair)
         width, height = (round(side) for side in regions.size[0].tolist())
         labels = self.labels(regions, phrases) if phrases else []
         return LabelledImage(pair.id, pair.media, (width, height), pair.captions, tuple(labels), pair.split)
 
-    def labels(self, regions: Regions, phrases: Sequence[NounPhrase]) -> list[Label]:
+    def labels(self, regions: Regions, phrases: Sequence[CaptionPhrase]) -> list[Label]:
         """The labels of an image (B = 1) whose regions are known, in order of first mention."""
         ranked = self.model.rank(regions, [phrase.tokens for phrase in phrases])
         things = chains(phrases, best_overlaps(ranked))
-        placed = place(ranked, phrases, things, self.model.class_names)
+        placed = place(ranked, phrases, things)
         return [
             self._label([phrases[i] for i in members], where) for members, where in zip(things, placed, strict=True)
         ]
 
-    def _label(self, phrases: Sequence[NounPhrase], where: Placed) -> Label:
-        named = max(phrases, key=lambda phrase: (bool(phrase.head), len(phrase.tokens)))
-        mentions = tuple(Mention(phrase.caption, phrase.span) for phrase in phrases)
-        sure = self.calibration or calibration.RAW
-        scores = sure.probability(where.scores, len(where.boxes) > 1)
-        boxes = [PlacedBox(box, score, p) for box, score, p in zip(where.boxes, where.scores, scores, strict=True)]
-        label = Label(named.text, named.head, mentions, tuple(boxes), where.evidence)
-        return replace(label, left_out=_why_left_out(label))
+    def _label(self, phrases: Sequence[CaptionPhrase], where: Placed) -> Label:
+        named = most_telling(phrases)
+        mentions = tuple(Mention(one.caption, one.phrase.span) for one in phrases)
+        boxes = [PlacedBox(*row) for row in zip(where.boxes, where.scores, where.scores, where.features, strict=True)]
+        if self.calibration:
+            sure = self.calibration.confidence(boxes)
+            boxes = [replace(placed, confidence=p) for placed, p in zip(boxes, sure, strict=True)]
+            boxes.sort(key=lambda placed: -placed.confidence)
+        label = Label(named.phrase.text, named.head, mentions, tuple(boxes), where.evidence)
+        return replace(label, left_out=self._why_left_out(label))
+
+    def _why_left_out(self, label: Label) -> str:
+        """A calibrated confidence reckons with the evidence already."""
+        if not label.head:
+            return "names no thing: a pronoun, or no noun"
+        if label.head in NOT_VISIBLE:
+            return f"{label.head!r} names no thing that has a box"
+        if self.calibration is None and label.evidence is not None and label.evidence < LIKELY:
+            return f"{ABSENT} (evidence {label.evidence:.2f})"
+        return ""
 
     def _regions(self, pair: Pair) -> Regions:
         if self.store is None:
@@ -98,11 +112,13 @@ def load(model: str = "", device: str = "cpu", regions: str = "", calibrated: st
     return Labeller(found, sure, found.store(regions) if regions else None)
 
 
-def _why_left_out(label: Label) -> str:
-    if not label.head:
-        return "names no thing: a pronoun, or no noun"
-    if label.head in NOT_VISIBLE:
-        return f"{label.head!r} names no thing that has a box"
-    if label.evidence is not None and label.evidence < LIKELY:
-        return f"probably not in the image (evidence {label.evidence:.2f})"
-    return ""
+def _phrases(pairs: Sequence[Pair]) -> list[list[CaptionPhrase] | DataError]:
+    """The phrases of each image; why not, where one of its captions cannot be read (too long): the others are."""
+    try:
+        return [*caption_phrases([pair.captions for pair in pairs])]
+    except MissingExtra:
+        raise
+    except GroundlingError as error:
+        if len(pairs) == 1:
+            return [DataError(str(error))]
+        return [found for pair in pairs for found in _phrases([pair])]

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.labels.phrases import ALONE, NounPhrase
+from groundling.labels.phrases import ALONE, CaptionPhrase
 from groundling.text.wordnet import wordnet
 
 SAME_NOUN, KIND, PEOPLE = 3, 2, 1  # how close two heads are
@@ -23,7 +23,7 @@ LEAST = {SAME_NOUN: 0.2, KIND: 0.4, PEOPLE: 0.4}  # IoU from which such phrases 
 Array = NDArray[np.float64]
 
 
-def chains(phrases: Sequence[NounPhrase], overlap: Array) -> list[list[int]]:
+def chains(phrases: Sequence[CaptionPhrase], overlap: Array) -> list[list[int]]:
     """Indices of the phrases that name one thing, in order of first mention; `overlap` (P, P) is the IoU of boxes."""
     chain_of = list(range(len(phrases)))
     members = {i: [i] for i in chain_of}
@@ -36,7 +36,7 @@ def chains(phrases: Sequence[NounPhrase], overlap: Array) -> list[list[int]]:
     return sorted(sorted(some) for some in members.values())
 
 
-def _pairs(phrases: Sequence[NounPhrase], overlap: Array) -> list[tuple[int, float, int, int]]:
+def _pairs(phrases: Sequence[CaptionPhrase], overlap: Array) -> list[tuple[int, float, int, int]]:
     """Closeness, overlap and indices (i < j) of pairs that may be one thing."""
     found = []
     for j, second in enumerate(phrases):
@@ -47,7 +47,7 @@ def _pairs(phrases: Sequence[NounPhrase], overlap: Array) -> list[tuple[int, flo
     return found
 
 
-def closeness(first: NounPhrase, second: NounPhrase) -> int:
+def closeness(first: CaptionPhrase, second: CaptionPhrase) -> int:
     """SAME_NOUN, KIND, PEOPLE, or 0 where the two cannot be one thing."""
     if not first.head or not second.head or (first.count == ALONE) != (second.count == ALONE):
         return 0
@@ -61,7 +61,7 @@ def closeness(first: NounPhrase, second: NounPhrase) -> int:
     return PEOPLE if _person() & above and _person() & other else 0
 
 
-def _apart(phrases: Sequence[NounPhrase], some: Sequence[int], others: Sequence[int]) -> bool:
+def _apart(phrases: Sequence[CaptionPhrase], some: Sequence[int], others: Sequence[int]) -> bool:
     """May two chains not be joined? Two things of one caption stay two, and no pair may be of different kinds."""
     for i in some:
         for j in others:
@@ -73,9 +73,9 @@ def _apart(phrases: Sequence[NounPhrase], some: Sequence[int], others: Sequence[
     return False
 
 
-def _again(first: NounPhrase, second: NounPhrase) -> bool:
+def _again(first: CaptionPhrase, second: CaptionPhrase) -> bool:
     """Does the later phrase of one caption speak of the earlier again?"""
-    later = max(first, second, key=lambda phrase: phrase.span)
+    later = max(first, second, key=lambda phrase: phrase.phrase.span)
     return first.head == second.head and later.definite
 
 

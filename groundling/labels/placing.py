@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 
 from groundling import boxes as geometry
+from groundling.labels.features import Chosen, describe, label_scores, mean_evidence
 from groundling.labels.grounder import Ranked
 from groundling.labels.merge import closeness
-from groundling.labels.phrases import ALONE, NounPhrase
-from groundling.text.labels import Labels
+from groundling.labels.phrases import ALONE, CaptionPhrase, most_telling
 from groundling.types import Box
 
 SAME_BOX = 0.5  # IoU from which two boxes are of one thing
@@ -36,6 +36,7 @@ class Placed:
 
     boxes: tuple[Box, ...]
     scores: tuple[float, ...]
+    features: tuple[tuple[float, ...], ...]  # of each box, as `features.NAMES` has them
     evidence: float | None
 
 
@@ -45,45 +46,42 @@ def best_overlaps(ranked: Ranked) -> Array:
     return iou(best, best)
 
 
-def place(
-    ranked: Ranked, phrases: Sequence[NounPhrase], things: Sequence[Sequence[int]], class_names: Sequence[str] = ()
-) -> list[Placed]:
+def place(ranked: Ranked, phrases: Sequence[CaptionPhrase], things: Sequence[Sequence[int]]) -> list[Placed]:
     """The place of each thing, given as indices of the phrases that name it."""
     scores = np.array([ranked.overlap[list(members)].mean(0) for members in things])  # (things, R)
     overlap = iou(ranked.boxes, ranked.boxes)
+    rivals = {t: {o for o in range(len(things)) if o != t and _told_apart(phrases, things[t], things[o])}
+              for t in range(len(things))}  # fmt: skip
     taken: dict[int, list[int]] = {}  # thing -> its regions
-    for thing in sorted(range(len(things)), key=lambda t: (-scores[t].max(), t)):
+    for thing in sorted(rivals, key=lambda t: (-scores[t].max(), t)):
         free = np.ones(len(ranked.boxes), bool)
-        for other, regions in taken.items():
-            if _told_apart(phrases, things[thing], things[other]):
-                free &= (overlap[regions] < SAME_BOX).all(0)
+        for other in rivals[thing] & taken.keys():
+            free &= (overlap[taken[other]] < SAME_BOX).all(0)
         free = free if free.any() else ~free
         first = phrases[things[thing][0]]
-        taken[thing] = _chosen(np.where(free, scores[thing], -1.0), first, ranked, overlap, class_names)
-    return [_placed(ranked, things[t], scores[t], taken[t]) for t in range(len(things))]
+        taken[thing] = _chosen(np.where(free, scores[thing], -1.0), first, ranked, overlap)
+    return [
+        _placed(ranked, phrases, Chosen(tuple(things[t]), scores[t], tuple(taken[t]), len(rivals[t])), overlap)
+        for t in range(len(things))
+    ]
 
 
-def _chosen(scores: Array, phrase: NounPhrase, ranked: Ranked, overlap: Array, class_names: Sequence[str]) -> list[int]:
-    """The regions of a thing: the best one, or instances of it."""
+def _chosen(scores: Array, phrase: CaptionPhrase, ranked: Ranked, overlap: Array) -> list[int]:
+    """The regions of a thing: the best one, or instances of it; the surest first."""
     best = int(scores.argmax())
     if phrase.count == ALONE:
         return [best]
-    alike = _of_class(phrase, ranked, class_names)
+    detected, _ = label_scores(ranked, phrase.head)
+    if detected is None:
+        return [best]
+    alike = detected >= np.maximum(SURE, ranked.label_scores[:, 0])  # it is the likeliest class, too
     found: list[int] = []
-    for region in np.argsort(-np.where(alike, ranked.class_scores, -1.0), kind="stable").tolist():
+    for region in np.argsort(-np.where(alike, detected, -1.0), kind="stable").tolist():
         if not alike[region] or scores[region] < 0 or len(found) == phrase.count:
             break
         if all(_another(ranked.boxes, overlap, region, other) for other in found):
             found.append(region)
-    return found if len(found) > 1 else [best]
-
-
-def _of_class(phrase: NounPhrase, ranked: Ranked, class_names: Sequence[str]) -> NDArray[np.bool_]:
-    """(R,): which regions the detector is sure to be of the class of the phrase's noun; none where it has none."""
-    found = _labels(tuple(class_names)).find(phrase.head) if class_names and phrase.head else None
-    if found is None:
-        return np.zeros(len(ranked.boxes), bool)
-    return np.asarray((ranked.classes == found.label) & (ranked.class_scores >= SURE))
+    return sorted(found, key=lambda region: -scores[region]) if len(found) > 1 else [best]
 
 
 def _another(boxes: Array, overlap: Array, region: int, other: int) -> bool:
@@ -97,20 +95,20 @@ def _another(boxes: Array, overlap: Array, region: int, other: int) -> bool:
     return bool(shared < INSIDE * smaller)
 
 
-def _told_apart(phrases: Sequence[NounPhrase], some: Sequence[int], others: Sequence[int]) -> bool:
+def _told_apart(phrases: Sequence[CaptionPhrase], some: Sequence[int], others: Sequence[int]) -> bool:
     """Does a caption name both, and could both be the same by their nouns?"""
     return any(
         phrases[i].caption == phrases[j].caption and closeness(phrases[i], phrases[j]) for i in some for j in others
     )
 
 
-def _placed(ranked: Ranked, members: Sequence[int], scores: Array, regions: Sequence[int]) -> Placed:
-    ordered = sorted(regions, key=lambda region: -scores[region])
-    likely = [p for i in members if (p := ranked.evidence[i]) is not None]
+def _placed(ranked: Ranked, phrases: Sequence[CaptionPhrase], chosen: Chosen, overlap: Array) -> Placed:
+    named = most_telling([phrases[i] for i in chosen.members])
     return Placed(
-        tuple(_inside(ranked.boxes[region], ranked.size) for region in ordered),
-        tuple(float(scores[region]) for region in ordered),
-        sum(likely) / len(likely) if likely else None,
+        tuple(_inside(ranked.boxes[region], ranked.size) for region in chosen.regions),
+        tuple(float(chosen.scores[region]) for region in chosen.regions),
+        tuple(describe(ranked, named, chosen, overlap)),
+        mean_evidence(ranked, chosen),
     )
 
 
@@ -118,15 +116,6 @@ def _inside(box: Array, size: tuple[int, int]) -> Box:
     left, top, right, bottom = box.tolist()
     width, height = size
     return max(0.0, left), max(0.0, top), min(float(width), right), min(float(height), bottom)
-
-
-_KNOWN: dict[tuple[str, ...], Labels] = {}
-
-
-def _labels(names: tuple[str, ...]) -> Labels:
-    if names not in _KNOWN:
-        _KNOWN[names] = Labels(names)
-    return _KNOWN[names]
 
 
 def iou(a: Array, b: Array) -> Array:

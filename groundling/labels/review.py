@@ -93,7 +93,7 @@ def least_certain(images: Iterable[LabelledImage], limit: int) -> list[tuple[Lab
         (abs(label.confidence - 0.5), image.id, at, image)
         for image in images
         for at, label in enumerate(image.labels)
-        if label.boxes and (label.kept or label.left_out.startswith("confidence"))
+        if label.boxes and (label.kept or label.doubtful)
     )
     best = heapq.nsmallest(limit, found, key=lambda one: one[:3])
     return [(image, at) for _, _, at, image in best]
@@ -199,9 +199,9 @@ def _applied(label: Label, decision: Decision | None, image: LabelledImage) -> L
 
 def _head(phrase: str) -> str:
     """The lemma of the last noun of a phrase; its last word where the tagger sees no noun."""
-    from groundling.labels.phrases import parsed
+    from groundling.labels.phrases import caption_phrases
 
-    found = [one.head for one in parsed([[phrase]])[0] if one.head]
+    found = [one.head for one in caption_phrases([[phrase]])[0] if one.head]
     return found[-1] if found else phrase.split()[-1].lower()
 
 
@@ -213,9 +213,7 @@ def judged(images: Iterable[LabelledImage], decisions: Mapping[Key, Decision]) -
             one = decisions.get((image.id, at))
             if one is None or one.action == "relabel":
                 continue
-            several = len(label.boxes) > 1
-            right = _right(label, one)
-            out += [Judged(p.score, ok, several, image.id) for p, ok in zip(label.boxes, right, strict=True)]
+            out += [Judged(p, ok, image.id) for p, ok in zip(label.boxes, _right(label, one), strict=True)]
     return out
 
 
@@ -242,6 +240,6 @@ def confident(image: LabelledImage, calibration: Calibration, reviewed: Mapping[
 
 
 def _confident(label: Label, calibration: Calibration) -> Label:
-    p = calibration.probability([placed.score for placed in label.boxes], len(label.boxes) > 1)
-    boxes = [replace(placed, confidence=one) for placed, one in zip(label.boxes, p, strict=True)]
+    sure = calibration.confidence(label.boxes)
+    boxes = [replace(placed, confidence=p) for placed, p in zip(label.boxes, sure, strict=True)]
     return replace(label, boxes=tuple(boxes))

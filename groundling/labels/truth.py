@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groundling.errors import DataError
+from groundling.inference.calibration import in_first_half
 from groundling.labels.calibration import Calibration, Judged, fit
-from groundling.labels.label import Label, LabelledImage, Mention
+from groundling.labels.label import Label, LabelledImage, Mention, PlacedBox
 from groundling.labels.placing import iou
 from groundling.metrics.calibration import Bin, expected_calibration_error, reliability
 from groundling.types import Box, Example, Span
@@ -28,6 +29,7 @@ RIGHT = 0.5  # IoU
 STEPS = tuple(round(0.05 * i, 2) for i in range(20))  # thresholds of the curve
 NOBODY = "0"  # entity of phrases that name nothing visible
 
+Array = NDArray[np.float64]
 Chain = str  # an entity of an image, as the data set names it
 
 
@@ -35,10 +37,8 @@ Chain = str  # an entity of an image, as the data set names it
 class JudgedBox:
     """A box of a label, compared with the truth. `right` is None where nobody drew the thing."""
 
-    confidence: float
-    score: float
+    placed: PlacedBox
     right: bool | None
-    several: bool
     image: str
     entity: Chain
 
@@ -84,7 +84,7 @@ class Tally:
     cubes: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, image: LabelledImage, example: Example) -> None:
-        """One image. Labels that were left out for lack of confidence count too: their confidence is known."""
+        """One image. Labels that were left out for doubt count too: their confidence is known."""
         self.images += 1
         truth = {one.entity: one.boxes for one in example.gold if one.boxes and one.entity != NOBODY}
         self.entities += len(truth)
@@ -93,7 +93,7 @@ class Tally:
         linked = [[_entity(mention, spans) for mention in label.mentions] for label in image.labels]
         self._chains(linked)
         for label, entities in zip(image.labels, linked, strict=True):
-            if label.left_out and not label.left_out.startswith("confidence"):
+            if not (label.kept or label.doubtful):
                 continue
             known = Counter(entity for entity in entities if entity is not None)
             if not known:
@@ -121,11 +121,15 @@ class Tally:
 
     def curve(self, confidence: Sequence[float] | None = None) -> list[Point]:
         """Precision and recall from each confidence on; of other confidences than the labels' own where given."""
-        sure = np.array([one.confidence for one in self.boxes] if confidence is None else confidence, float)
-        return [self._point(threshold, sure >= threshold) for threshold in STEPS]
+        sure = self._sure(confidence)
+        return [self.point(threshold, sure) for threshold in STEPS]
 
-    def _point(self, threshold: float, kept: Any) -> Point:
-        some = [one for one, keep in zip(self.boxes, kept, strict=True) if keep]
+    def _sure(self, confidence: Sequence[float] | None) -> Array:
+        return np.array([one.placed.confidence for one in self.boxes] if confidence is None else confidence, float)
+
+    def point(self, threshold: float, confidence: Sequence[float] | Array | None = None) -> Point:
+        sure = confidence if isinstance(confidence, np.ndarray) else self._sure(confidence)
+        some = [one for one, keep in zip(self.boxes, sure >= threshold, strict=True) if keep]
         drawn = [one for one in some if one.right is not None]
         right = [one for one in drawn if one.right]
         found = len({(one.image, one.entity) for one in right})
@@ -140,49 +144,52 @@ class Tally:
 
     def reliability(self, confidence: Sequence[float] | None = None) -> tuple[float, list[Bin]]:
         """The expected calibration error of boxes whose truth is known, and its bins."""
-        sure = [one.confidence for one in self.boxes] if confidence is None else confidence
+        sure = self._sure(confidence).tolist()
         pairs = [(p, float(one.right)) for p, one in zip(sure, self.boxes, strict=True) if one.right is not None]
         if not pairs:
             raise DataError("no label speaks of a phrase that people drew boxes for: nothing can be judged")
-        said, true = np.array(pairs).T
-        bins = reliability(said, true)
+        stated, true = np.array(pairs).T
+        bins = reliability(stated, true)
         return expected_calibration_error(bins), bins
 
     def judged(self) -> list[Judged]:
         """What a calibration is fitted on."""
-        return [Judged(one.score, one.right, one.several, one.image) for one in self.boxes if one.right is not None]
-
-    def crossed(self) -> list[float]:
-        """The confidence of each box by a calibration fitted on the other half of the images: honest on few images."""
-        judged = self.judged()
-        by = {half: fit([one for one in judged if _half(one.id) != half]) for half in (False, True)}
-        return [by[_half(one.image)].probability([one.score], one.several)[0] for one in self.boxes]
+        return [Judged(one.placed, one.right, one.image) for one in self.boxes if one.right is not None]
 
 
 def report(
     images: Iterable[LabelledImage], examples: Mapping[str, Example], digest: str = ""
 ) -> tuple[dict[str, Any], Calibration]:
-    """All that is known of these labels, as JSON; and a calibration fitted on all of them."""
-    tally = Tally()
+    """All that is known of these labels, as JSON; and a calibration, fitted on the first half of the images.
+
+    "as_labelled" is of all images; "calibrated" is what the calibration gives on the second half.
+    """
+    whole, first, second = Tally(), Tally(), Tally()
     for image in images:
         if image.id in examples:
-            tally.add(image, examples[image.id])
-    if not tally.boxes:
+            for tally in (whole, first if in_first_half(image.id) else second):
+                tally.add(image, examples[image.id])
+    if not whole.boxes:
         raise DataError("none of these labels is of an image and a phrase that people annotated")
-    sure = tally.crossed()
-    told: dict[str, Any] = {"images": tally.images, "entities": tally.entities, "true_boxes": tally.true_boxes}
-    told |= {"boxes": len(tally.boxes), "not_drawn": sum(one.right is None for one in tally.boxes)}
-    told |= {"unmatched": tally.unmatched}
-    raw, fitted = tally.reliability(), tally.reliability(sure)
-    told["chains"] = asdict(tally.chains()) | {"f1": tally.chains().f1}
-    told["as_labelled"] = {"ece": raw[0], "curve": [asdict(point) for point in tally.curve()]}
-    told["calibrated"] = {"ece": fitted[0], "curve": [asdict(point) for point in tally.curve(sure)]}
-    told["calibrated"]["reliability"] = [asdict(one) for one in fitted[1]]
-    return told, fit(tally.judged(), digest)
+    fitted = fit(first.judged(), digest)
+    told: dict[str, Any] = _counts(whole) | {"chains": asdict(whole.chains()) | {"f1": whole.chains().f1}}
+    told["as_labelled"] = _judgement(whole, None)
+    sure = fitted.confidence([one.placed for one in second.boxes])
+    told["calibrated"] = _counts(second) | _judgement(second, sure) | {"fitted_on": fitted.boxes}
+    told["calibrated"]["at_threshold"] = asdict(second.point(fitted.threshold, sure))
+    return told, fitted
 
 
-def _half(id: str) -> bool:
-    return blake2b(id.encode(), digest_size=1).digest()[0] % 2 == 0
+def _counts(tally: Tally) -> dict[str, Any]:
+    row = {"images": tally.images, "entities": tally.entities, "true_boxes": tally.true_boxes}
+    row |= {"boxes": len(tally.boxes), "not_drawn": sum(one.right is None for one in tally.boxes)}
+    return row | {"unmatched": tally.unmatched}
+
+
+def _judgement(tally: Tally, confidence: Sequence[float] | None) -> dict[str, Any]:
+    error, bins = tally.reliability(confidence)
+    curve = [asdict(point) for point in tally.curve(confidence)]
+    return {"ece": error, "curve": curve, "reliability": [asdict(one) for one in bins]}
 
 
 def _marked(example: Example) -> dict[int, list[tuple[Span, Chain]]]:
@@ -206,13 +213,11 @@ def _entity(mention: Mention, marked: Mapping[int, Sequence[tuple[Span, Chain]]]
 
 
 def _judged(label: Label, entity: Chain, truth: Sequence[Box], image: str) -> list[JudgedBox]:
-    several = len(label.boxes) > 1
     right = (
         _right([placed.box for placed in label.boxes], list(dict.fromkeys(truth))) if truth and label.boxes else None
     )
     return [
-        JudgedBox(placed.confidence, placed.score, None if right is None else right[i], several, image, entity)
-        for i, placed in enumerate(label.boxes)
+        JudgedBox(placed, None if right is None else right[i], image, entity) for i, placed in enumerate(label.boxes)
     ]
 
 

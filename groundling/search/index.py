@@ -19,9 +19,9 @@ from groundling.errors import DataError
 from groundling.files import filling
 from groundling.labels import grounder
 from groundling.labels.label import Label, LabelledImage, as_box
-from groundling.labels.phrases import parsed
 from groundling.search.vectors import EXACT_BELOW, GRAPH, Approximate, Exact, Neighbours, Vectors, recall
 from groundling.text import words
+from groundling.text.noun_phrases import noun_phrases
 from groundling.types import Box
 
 ABOUT, ENTRIES, VECTORS = "index.json", "entries.jsonl", "vectors.npy"
@@ -61,7 +61,7 @@ class Index:
 
     def search(self, query: str, images: int = 10) -> list[Hit]:
         """The images that show most of what the query names, the best first."""
-        asked = [one.tokens for one in parsed([[query]])[0]] or [words.caption(query).tokens]
+        asked = [one.tokens for one in noun_phrases([query])[0]] or [words.caption(query).tokens]
         if not asked[0]:
             raise DataError(f"no word in the query {query!r}: say what to look for")
         vectors = _side_by_side([self.model.embed_phrases(asked)] * self.halves)

@@ -44,6 +44,8 @@ class NounPhrase:
     span: Span  # its characters in the sentence
     tokens: tuple[str, ...]  # the words that models see
     head: str  # its last noun; a compound is one: "fire hydrant"
+    lemma: str = ""  # of the head; empty for a pronoun
+    plural: bool = False  # does the head name several things?
 
 
 def noun_phrases(sentences: Sequence[str]) -> list[list[NounPhrase]]:
@@ -88,7 +90,12 @@ def _phrase(caption: Caption, span: Span, known: Sequence[Span]) -> NounPhrase:
     compound = next((one for one in known if one[1] == end and one[0] >= start), (end - 1, end))
     tokens = tuple(token.removesuffix(POSSESSIVE) for token in caption.tokens[start:end] if _is_word(token))
     head = " ".join(caption.tokens[slice(*compound)]).removesuffix(POSSESSIVE)
-    return NounPhrase(caption.text[first:last], (first, last), tokens, head)
+    tag = caption.tags[end - 1]
+    lemma = " ".join((*caption.tokens[compound[0] : end - 1], caption.lemmas[end - 1].lower())).removesuffix(POSSESSIVE)
+    plural = tag in ("NNS", "NNPS")
+    return NounPhrase(
+        caption.text[first:last], (first, last), tokens, head, "" if tag.startswith("PRP") else lemma, plural
+    )
 
 
 def _simple(caption: Caption) -> Iterator[Span]:

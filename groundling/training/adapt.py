@@ -66,7 +66,7 @@ def adapt_grounder(start: Path, photos: Photos, out: Path, **settings: Any) -> C
     after = grounder_score(out / TRAINING, photos)
     _leave(start, out, model.recipe, helped := after.value > before.value)
     if not helped and (start / CALIBRATION).exists():
-        keep_calibration(out, (start / CALIBRATION).read_bytes())
+        keep_calibration(out / CALIBRATION, (start / CALIBRATION).read_bytes())
     else:
         calibrate_run(out, photos.held_out, photos.store, str(photos.device))
     return Change("grounder", before, after if helped else before, after.value, len(bigger.vocab) - len(model.vocab))

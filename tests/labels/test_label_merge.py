@@ -7,7 +7,7 @@ import pytest
 from labelled_photos import phrase
 
 from groundling.labels.merge import KIND, PEOPLE, SAME_NOUN, chains, closeness
-from groundling.labels.phrases import ALONE, SEVERAL, parsed
+from groundling.labels.phrases import ALONE, SEVERAL, caption_phrases
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,14 @@ def test_a_definite_phrase_speaks_again_of_what_was_named() -> None:
 
 
 def test_captions_are_read_for_heads_and_numbers() -> None:
-    found = parsed([["Two brown dogs chase a red ball.", "It is a group of people."], []])
+    found = caption_phrases([["Two brown dogs chase a red ball.", "It is a group of people."], []])
     assert found[1] == []
-    told = {one.text: (one.caption, one.head, one.count) for one in found[0]}
+    told = {one.phrase.text: (one.caption, one.head, one.count) for one in found[0]}
     assert told["Two brown dogs"] == (0, "dog", 2)
     assert told["a red ball"] == (0, "ball", ALONE)
+    assert caption_phrases([["A hot dog."]])[0][0].head == "hot dog"  # and no dog
     assert "It" not in told  # a pronoun names nothing that can be looked for
     assert told["a group of people"][2] == SEVERAL
     for one in found[0]:
-        assert (
-            one.text == ["Two brown dogs chase a red ball.", "It is a group of people."][one.caption][slice(*one.span)]
-        )
+        text = ["Two brown dogs chase a red ball.", "It is a group of people."][one.caption]
+        assert one.phrase.text == text[slice(*one.phrase.span)]

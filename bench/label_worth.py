@@ -1,0 +1,212 @@
+"""Worth of labels: a detector taught by labels that captions gave, against the same one taught by true boxes.
+
+    groundling label flickr8k --split val --regions STORE --out LABELS
+    python bench/label_worth.py LABELS flickr8k --split val --regions STORE
+
+The detector names stored regions: one hidden layer on the features of a region, a probability for each of the most
+frequent nouns of the captions. A region shows a noun when its IoU with a box of it is at least 0.5; nouns that the
+captions of an image name and nobody gave a box to are left out of its loss. Both detectors learn on one half of the
+images (a hash of their ids decides), with the same schedule; only the boxes differ. Both are judged on the true boxes
+of the other half: average precision at IoU 0.5 after non-maximum suppression, mean over the nouns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from groundling.boxes import iou
+from groundling.data.dataset import load
+from groundling.inference.calibration import in_first_half
+from groundling.labels import LabelledImage, Mention, engine
+from groundling.labels.phrases import CaptionPhrase, caption_phrases
+from groundling.regions.store import Store
+from groundling.types import Box, Example
+
+RIGHT, SAME = 0.5, 0.5  # IoU of a right box; of two detections that are one
+NamedBoxes = dict[str, list[Box]]  # noun -> boxes
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image with its regions; boxes of the nouns of its captions, as labels and as people have them."""
+
+    feats: Tensor  # (R, D)
+    boxes: Tensor  # (R, 4)
+    named: frozenset[str]
+    labelled: NamedBoxes
+    drawn: NamedBoxes
+
+
+def read(args: argparse.Namespace) -> tuple[list[Image], list[Image]]:
+    """The images to learn on, and those to be judged on."""
+    store, examples = Store.open(args.regions), load(args.data, args.split, annotated=False).by_id
+    least = engine.threshold(args.labels) if args.min_confidence is None else args.min_confidence
+    images = list(engine.Labelled(args.labels, change=lambda image: image.above(least)))
+    halves: tuple[list[Image], list[Image]] = ([], [])
+    for image, phrases in zip(images, caption_phrases([one.captions for one in images]), strict=True):
+        regions = store[image.id]
+        heads = {one.head for one in phrases if one.head}
+        labelled, drawn = by_noun(image, phrases), true_boxes(examples[image.id], phrases)
+        one = Image(regions.feats[0].float(), regions.boxes[0], frozenset(heads), labelled, drawn)
+        halves[0 if in_first_half(image.id) else 1].append(one)
+    return halves
+
+
+def by_noun(image: LabelledImage, phrases: Sequence[CaptionPhrase]) -> NamedBoxes:
+    """The boxes of each noun that a label is named by."""
+    head = {Mention(one.caption, one.phrase.span): one.head for one in phrases}
+    out: NamedBoxes = {}
+    for label in image.kept:
+        for noun in {head[mention] for mention in label.mentions if head.get(mention)}:
+            out.setdefault(noun, []).extend(placed.box for placed in label.boxes)
+    return out
+
+
+def true_boxes(example: Example, phrases: Sequence[CaptionPhrase]) -> NamedBoxes:
+    """The boxes that people drew of each noun: of annotated phrases that hold the end of a phrase with that noun."""
+    out: NamedBoxes = {}
+    for gold in example.gold:
+        spans = example.captions[gold.caption].spans[slice(*gold.span)]
+        for one in phrases:
+            if one.head and one.caption == gold.caption and spans[0][0] < one.phrase.span[1] <= spans[-1][1]:
+                known = out.setdefault(one.head, [])
+                known += [box for box in gold.boxes if box not in known]
+    return out
+
+
+# ---------------------------------------------------------------- learning
+
+
+def targets(image: Image, boxes: NamedBoxes, nouns: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """(R, K) whether a region shows a noun; (K,) whether that is known."""
+    shown = torch.zeros(len(image.boxes), len(nouns))
+    known = torch.ones(len(nouns))
+    for k, noun in enumerate(nouns):
+        if boxes.get(noun):
+            shown[:, k] = (iou(image.boxes, torch.tensor(boxes[noun])) >= RIGHT).any(1).float()
+        elif noun in image.named:
+            known[k] = 0
+    return shown, known
+
+
+def taught(
+    images: Sequence[Image], boxes: Callable[[Image], NamedBoxes], nouns: Sequence[str], seed: int, epochs: int
+) -> nn.Module:
+    """A detector that learned from these boxes."""
+    torch.manual_seed(seed)
+    rows = [(image.feats, *targets(image, boxes(image), nouns)) for image in images]
+    every = torch.cat([feats for feats, _, _ in rows])
+    detector = Detector(every.mean(0), every.std(0) + 1e-3, len(nouns))
+    optimizer = torch.optim.AdamW(detector.parameters(), 1e-3, weight_decay=0.05)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, epochs=epochs, steps_per_epoch=-(-len(rows) // 16))
+    order = np.random.default_rng(seed)
+    for _ in range(epochs):
+        mixed = order.permutation(len(rows))
+        for start in range(0, len(rows), 16):
+            some = [rows[i] for i in mixed[start : start + 16]]
+            feats, shown = torch.cat([row[0] for row in some]), torch.cat([row[1] for row in some])
+            known = torch.cat([row[2].expand_as(row[1]) for row in some])
+            loss = nn.functional.binary_cross_entropy_with_logits(detector(feats), shown, known, reduction="sum")
+            optimizer.zero_grad()
+            (loss / len(some)).backward()
+            optimizer.step()
+            schedule.step()
+    return detector.eval()
+
+
+class Detector(nn.Module):
+    """(N, D) features of regions -> (N, K) log-odds of nouns."""
+
+    def __init__(self, mean: Tensor, deviation: Tensor, nouns: int) -> None:
+        super().__init__()
+        self.mean, self.deviation = mean, deviation
+        self.layers = nn.Sequential(nn.Linear(len(mean), 128), nn.ReLU(), nn.Dropout(0.3), nn.Linear(128, nouns))
+        nn.init.constant_(self.layers[-1].bias, -4.0)
+
+    def forward(self, feats: Tensor) -> Tensor:
+        found: Tensor = self.layers((feats - self.mean) / self.deviation)
+        return found
+
+
+# ---------------------------------------------------------------- judging
+
+
+@torch.inference_mode()
+def mean_ap(detector: nn.Module, images: Sequence[Image], nouns: Sequence[str]) -> float:
+    found: list[list[tuple[float, bool]]] = [[] for _ in nouns]
+    total = Counter[str]()
+    for image in images:
+        scores, same = detector(image.feats).sigmoid().numpy(), (iou(image.boxes, image.boxes) >= SAME).numpy()
+        for k, noun in enumerate(nouns):
+            truth = image.drawn.get(noun, [])
+            total[noun] += len(truth)
+            if truth or noun not in image.named:  # named and not drawn: nobody knows
+                found[k] += detections(scores[:, k], same, image.boxes, truth)
+    return float(np.mean([average_precision(found[k], total[noun]) for k, noun in enumerate(nouns) if total[noun]]))
+
+
+def detections(scores: np.ndarray, same: np.ndarray, boxes: Tensor, truth: Sequence[Box]) -> list[tuple[float, bool]]:
+    """Score of each detection after non-maximum suppression, and whether it is right: each true box is found once."""
+    overlap = iou(boxes, torch.tensor(truth)).numpy() if truth else np.zeros((len(boxes), 0))
+    free, left, out = np.ones(len(scores), bool), np.ones(len(truth), bool), []
+    for at in np.argsort(-scores):
+        if not free[at] or scores[at] < 1e-3:
+            continue
+        free &= ~same[at]
+        best = int(np.where(left, overlap[at], -1).argmax()) if truth else -1
+        right = best >= 0 and bool(left[best]) and overlap[at, best] >= RIGHT
+        if right:
+            left[best] = False
+        out.append((float(scores[at]), right))
+    return out
+
+
+def average_precision(found: Sequence[tuple[float, bool]], total: int) -> float:
+    """Area under precision over recall, precision made to fall."""
+    if not found:
+        return 0.0
+    right = np.array([ok for _, ok in sorted(found, key=lambda one: -one[0])], float).cumsum()
+    precision = np.maximum.accumulate((right / np.arange(1, len(right) + 1))[::-1])[::-1]
+    return float((np.diff(right / total, prepend=0.0) * precision).sum())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("labels", help="folder that `groundling label` wrote")
+    parser.add_argument("data", help="the data set, with boxes of phrases")
+    parser.add_argument("--split", default="val")
+    parser.add_argument("--regions", required=True)
+    parser.add_argument("--min-confidence", type=float, help="of the labels (default: that of their calibration)")
+    parser.add_argument("--nouns", type=int, default=30)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=12)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    learned, judged = read(args)
+    counts = Counter(noun for image in learned for noun in image.named if noun)
+    drawn = Counter(noun for image in learned for noun in image.drawn)
+    nouns = [noun for noun, _ in counts.most_common() if drawn[noun] >= 5][: args.nouns]
+    taught_by = {"labels": lambda image: image.labelled, "true boxes": lambda image: image.drawn}
+    rows: dict[str, list[float]] = {name: [] for name in taught_by}
+    start = time.process_time()
+    for name, boxes in taught_by.items():
+        shown = sum(len(boxes(image).get(noun, ())) for image in learned for noun in nouns)
+        for seed in range(args.seeds):
+            rows[name].append(mean_ap(taught(learned, boxes, nouns, seed, args.epochs), judged, nouns))
+        print(f"{name}: {shown} boxes, mAP {np.mean(rows[name]):.4f} ± {np.std(rows[name], ddof=1):.4f}")
+    ratio = np.mean(rows["labels"]) / np.mean(rows["true boxes"])
+    print(json.dumps({"learned": len(learned), "judged": len(judged), "nouns": nouns, "map": rows, "ratio": ratio}))
+    print(f"ratio {ratio:.3f}; {time.process_time() - start:.0f} CPU-seconds")
+
+
+if __name__ == "__main__":
+    main()

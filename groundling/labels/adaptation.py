@@ -1,0 +1,45 @@
+"""A grounder that learns from the very photos that it is to label: from pairs of image and caption alone.
+
+A tenth of the images, which a hash of their ids chooses, is held out. On them it is judged whether training helped, by
+what captions tell (`self_calibration.separation`) and never by boxes, even where the data set has some; where training
+did not help, the grounder is left as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+
+import torch
+
+from groundling.data.dataset import Dataset
+from groundling.errors import DataError
+from groundling.recipes import WEIGHTS
+from groundling.regions.store import Store
+from groundling.training.adapt import Photos, adapt_grounder
+
+HELD_OUT = 10  # one image in so many
+FEWEST = 50  # images
+
+
+def adapt(start: Path, examples: Dataset, store: Store, out: Path, device: torch.device) -> str:
+    """Adapt the grounder in `start` to these images, leave it in `out`; what is told of it. Done before: kept."""
+    if (out / WEIGHTS).exists():
+        return f"{out}: adapted before, and kept"
+    if len(examples) < FEWEST:
+        raise DataError(f"{len(examples)} images are too few to learn from: {FEWEST} are needed; label without --adapt")
+    learned, held_out = _parted(examples)
+    change = adapt_grounder(start, Photos(learned, held_out, store, device=device), out)
+    name, before, after = change.before.name, change.before.value, change.after.value
+    told = f"{out}: {name} {before:.4f} -> {after:.4f} on {len(held_out)} held-out images"
+    return told if change.helped else f"{told}; training gave {change.tried:.4f}, so it was left as it was"
+
+
+def _parted(examples: Dataset) -> tuple[Dataset, Dataset]:
+    """Without boxes: what is learned from, and what is held out."""
+    plain = [replace(example, gold=()) for example in examples]
+    held = [blake2b(example.id.encode(), digest_size=2).digest()[0] % HELD_OUT == 0 for example in plain]
+    parts = (tuple(one for one, h in zip(plain, held, strict=True) if h is wanted) for wanted in (False, True))
+    learned, held_out = (replace(examples, examples=part) for part in parts)
+    return learned, held_out
