@@ -8,6 +8,7 @@ the file, in one step, and both would write the same.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from groundling.labels.engine import Done, Job, label_shard, one_thread
 from groundling.labels.inputs import Shard
 
 CPUS = 0.5  # of an actor
+PATIENCE = {"RAY_agent_register_timeout_ms": "300000", "RAY_worker_register_timeout_seconds": "300"}  # on busy machines
 
 
 class Worker:
@@ -70,12 +72,17 @@ def _labelled(ray: Any, job: Job, shards: Sequence[Shard], workers: int) -> Iter
 
 
 def _connect(ray: Any, address: str, workers: int) -> None:
+    if not address:
+        for name, value in PATIENCE.items():
+            os.environ.setdefault(name, value)
     alone: dict[str, Any] = {"num_cpus": max(2, workers), "include_dashboard": False}
     about = {"address": address} if address else alone
     try:
         ray.init(**about, log_to_driver=False, logging_level=logging.WARNING)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise GroundlingError(f"no Ray cluster at {address or 'this machine'}: {error}") from error
+    except Exception as error:  # where its processes start too slowly, Ray raises no class of its own
+        ray.shutdown()
+        place = f"at {address}" if address else "of this machine (it gives itself 30 seconds to start)"
+        raise GroundlingError(f"no Ray cluster {place}: {error}; --engine local does the same work") from error
 
 
 def _ray() -> Any:

@@ -59,11 +59,7 @@ def test_a_review_judges_boxes(images: list[LabelledImage]) -> None:
         ("b", 0): Decision("b", 0, "relabel", phrase="a dog"),
     }
     found = review.judged(images, decisions)
-    assert [(one.score, one.right, one.several) for one in found] == [
-        (0.7, True, False),
-        (0.6, True, True),
-        (0.5, False, True),
-    ]
+    assert [(one.placed.score, one.right) for one in found] == [(0.7, True), (0.6, True), (0.5, False)]
     with pytest.raises(DataError, match="too few"):
         review.recalibrated(images, decisions, "")
 
