@@ -252,10 +252,10 @@ class _Beams:
         attn, guess, picks = [], [], []
         for i in range(t):
             source, spoken = self.best_path[:, i], tokens[:, i] != PAD
-            look = self.glimpses[i][source]
-            attn.append(look.attn * spoken[:, None])
+            glimpse = self.glimpses[i][source]
+            attn.append(glimpse.attn * spoken[:, None])
             guess.append(self.guesses[i][source].masked_fill(~spoken, PAD))
-            picks.append(look.picks(tokens[:, i], self.all.frame[self.all.row]) & spoken[:, None])
+            picks.append(glimpse.picks(tokens[:, i], self.all.frame[self.all.row]) & spoken[:, None])
         return Decoding(
             tokens, self.best_logps[:, :t], torch.stack(attn, 1), torch.stack(guess, 1), torch.stack(picks, 1)
         )

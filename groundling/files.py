@@ -230,12 +230,12 @@ def _manifest(folder: Path) -> dict[str, list[str]] | None:
     path = folder / MANIFEST
     if not path.exists():
         return None
-    place = Place(path)
-    rows = place.get(parse_json(read_text(path, 1 << 20), str(path)), "sha256", dict)
+    location = Location(path)
+    rows = location.get(parse_json(read_text(path, 1 << 20), str(path)), "sha256", dict)
     for name in rows:
         if Path(name).name != name or name in ("", ".", ".."):
-            raise place.error(f"{name!r} is not the name of a file of this folder")
-        place.at(name).items(rows[name], str)
+            raise location.error(f"{name!r} is not the name of a file of this folder")
+        location.at(name).items(rows[name], str)
     return rows
 
 
@@ -337,7 +337,7 @@ def parse_json(text: str, name: str) -> Any:
         raise DataError(f"{name}: not JSON that can be read: {error}") from error
 
 
-class Place:
+class Location:
     """Where in a file we are; knows how to ask for a value and how to complain. Built lazily: only errors print it."""
 
     __slots__ = ("steps",)
@@ -345,8 +345,8 @@ class Place:
     def __init__(self, *steps: object) -> None:
         self.steps = steps
 
-    def at(self, *steps: object) -> Place:
-        return Place(*self.steps, *steps)
+    def at(self, *steps: object) -> Location:
+        return Location(*self.steps, *steps)
 
     def error(self, message: str) -> DataError:
         name, *inside = (str(step) for step in self.steps)
@@ -366,10 +366,10 @@ class Place:
 
     def id(self, value: Any, key: str) -> str:
         """`value[key]`, the id of an image: an integer or a string, and 7 and "7" are the same."""
-        found = self.get(value, key, object)
-        if isinstance(found, bool) or not isinstance(found, int | str):
-            raise self.at(key).error(f"expected an integer or a string, got {found!r:.80}")
-        return str(found)
+        identity = self.get(value, key, object)
+        if isinstance(identity, bool) or not isinstance(identity, int | str):
+            raise self.at(key).error(f"expected an integer or a string, got {identity!r:.80}")
+        return str(identity)
 
     def items(self, value: Any, kind: type[T]) -> list[T]:
         """The members of a list, each checked."""

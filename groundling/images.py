@@ -75,8 +75,8 @@ def as_shown(image: Image.Image) -> Image.Image:
     turn = None if image.format == "TIFF" else _TURNS.get(_orientation(image))  # Pillow turns a TIFF by itself
     image.load()
     shown = _rgb(image if turn is None else image.transpose(turn))
-    for told in ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp"):  # may say that it is not turned yet
-        shown.info.pop(told, None)
+    for key in ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp"):  # may say that it is not turned yet
+        shown.info.pop(key, None)
     return shown
 
 

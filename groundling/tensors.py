@@ -151,9 +151,9 @@ class EncodedImage:
 
     def only(self, images: Tensor) -> EncodedImage:
         """The same rows, with a copy of these images and no others, in this order."""
-        place = torch.empty(len(self.memory), dtype=torch.int64, device=images.device)
-        place[images] = torch.arange(len(images), device=images.device)
-        row = place[self.row]
+        position = torch.empty(len(self.memory), dtype=torch.int64, device=images.device)
+        position[images] = torch.arange(len(images), device=images.device)
+        row = position[self.row]
         return replace(_map(self, lambda x: x if x is self.row else x.index_select(0, images)), row=row)
 
     def of_grid(self) -> EncodedImage:

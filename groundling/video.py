@@ -58,10 +58,10 @@ def frames(path: Path | str, count: int = FRAMES, segment: Segment | None = None
     """
     path = Path(path)
     if path.is_dir():
-        found = _pictures(path)
-        if not 0 < len(found) <= MOST:
-            raise DataError(f"{path}: {len(found)} pictures; a folder that is a clip has 1 to {MOST}")
-        return map(images.open_image, found)
+        pictures = _pictures(path)
+        if not 0 < len(pictures) <= MOST:
+            raise DataError(f"{path}: {len(pictures)} pictures; a folder that is a clip has 1 to {MOST}")
+        return map(images.open_image, pictures)
     if not 1 <= count <= MOST:
         raise DataError(f"{count} frames of a clip were asked for; ask for 1 to {MOST}")
     return _decoded(path, count, segment)
@@ -206,9 +206,9 @@ def _stamps(path: Path, container: Any, stream: Any) -> list[int]:
         raise DataError(f"{path}: not a single frame in it; fetch it again")
     stamps = sorted(set(stamps))
     tick = float(stream.time_base)
-    there, said = (stamps[-1] - stamps[0]) * tick, float(stream.duration or 0) * tick
-    if said - there - _step(stamps, tick) > LATE or len(stamps) < stream.frames * 0.9:
-        raise DataError(f"{path}: cut off, {there:.1f} of {said:.1f} seconds are there; fetch it again")
+    there, declared = (stamps[-1] - stamps[0]) * tick, float(stream.duration or 0) * tick
+    if declared - there - _step(stamps, tick) > LATE or len(stamps) < stream.frames * 0.9:
+        raise DataError(f"{path}: cut off, {there:.1f} of {declared:.1f} seconds are there; fetch it again")
     return stamps
 
 

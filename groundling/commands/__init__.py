@@ -146,15 +146,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _refuse(root: argparse.ArgumentParser, parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    told = _told(root, message)
-    stop = "" if told.endswith("?") else "."
-    print(f"groundling: {told}{stop} `{parser.prog} --help` shows examples", file=sys.stderr)
+    cure = _told(root, message)
+    stop = "" if cure.endswith("?") else "."
+    print(f"groundling: {cure}{stop} `{parser.prog} --help` shows examples", file=sys.stderr)
     raise SystemExit(2)
 
 
 def _told(root: argparse.ArgumentParser, message: str) -> str:
-    if found := CHOICE.fullmatch(message):
-        what, word, choices = found.groups()
+    if match := CHOICE.fullmatch(message):
+        what, word, choices = match.groups()
         known = re.findall(r"[\w-]+", choices)
         near = did_you_mean(word, known) or f"; there are {', '.join(known)}"
         return f"unknown {what.lower()} {word!r}{near}"

@@ -326,21 +326,21 @@ def _before(
 
     So the captions are the same as without the stop, sampled ones too.
     """
-    from groundling.files import Place
+    from groundling.files import Location
     from groundling.inference.captioner import STORED_WINDOW, WINDOW
     from groundling.types import GroundedCaption
 
-    rows, damaged = lines.rows(), Place(lines.kept)
+    rows, damaged = lines.rows(), Location(lines.kept)
     if not rows:
         return [], 0
-    place = {example.id: i for i, example in enumerate(examples)}
+    index = {example.id: i for i, example in enumerate(examples)}
     window = STORED_WINDOW if args.regions else WINDOW
-    last = 1 + max(place.get(str(row.get("id")), 0) for row in rows)
+    last = 1 + max(index.get(str(row.get("id")), 0) for row in rows)
     start = len(examples) if last == len(examples) else last // window * window
-    whole = [row for row in rows if place.get(str(row.get("id")), start) < start]
-    lines.keep(whole)
-    print(f"groundling: {lines.path}: going on after {len(whole)} of {len(examples)} captions", file=sys.stderr)
-    return [damaged.call(GroundedCaption.from_dict, row) for row in whole], start
+    complete = [row for row in rows if index.get(str(row.get("id")), start) < start]
+    lines.keep(complete)
+    print(f"groundling: {lines.path}: going on after {len(complete)} of {len(examples)} captions", file=sys.stderr)
+    return [damaged.call(GroundedCaption.from_dict, row) for row in complete], start
 
 
 def _call(

@@ -97,8 +97,8 @@ def lay_out(folder: Path) -> str:
     from groundling import inference
     from groundling.errors import GroundlingError
 
-    found = {photo: path for photo in PHOTOS if (path := _path(photo))}
-    if not found:
+    paths = {photo: path for photo in PHOTOS if (path := _path(photo))}
+    if not paths:
         return "scikit-image is not installed; run: pip install 'groundling[demo]'"
     try:
         _ = inference.load().source
@@ -106,10 +106,10 @@ def lay_out(folder: Path) -> str:
         return str(error)
     photos = folder / "photos"
     photos.mkdir(parents=True, exist_ok=True)
-    for path in found.values():
+    for path in paths.values():
         shutil.copyfile(path, photos / path.name)
-    (photos / "CREDITS.txt").write_text(_credits(found), encoding="utf-8")
-    rows = [f"{path.name}\t{photo.sentence}\n" for photo, path in found.items()]
+    (photos / "CREDITS.txt").write_text(_credits(paths), encoding="utf-8")
+    rows = [f"{path.name}\t{photo.sentence}\n" for photo, path in paths.items()]
     (folder / "captions.tsv").write_text("".join(rows), encoding="utf-8")
     return ""
 
@@ -118,8 +118,8 @@ def _path(photo: Photo) -> Path | None:
     """The file in its package, which is not imported; None where that is not installed."""
     package, _, rest = photo.file.partition("/")
     spec = find_spec(package)
-    places = [Path(folder) / rest for folder in (spec and spec.submodule_search_locations) or ()]
-    return next((place for place in places if place.exists()), None)
+    paths = [Path(folder) / rest for folder in (spec and spec.submodule_search_locations) or ()]
+    return next((path for path in paths if path.exists()), None)
 
 
 def _credits(photos: Iterable[Photo]) -> str:
@@ -170,7 +170,7 @@ def _drawn(scenes: Path, images: int) -> bool:
         if (scenes / "Sentences").is_dir():
             shutil.rmtree(scenes)
         return False
-    found = sum(len(path.read_text(encoding="utf-8").split()) for path in lists)
-    if found != images:
-        raise GroundlingError(f"{scenes} holds {found} scenes, not {images}: choose another folder, or delete it")
+    count = sum(len(path.read_text(encoding="utf-8").split()) for path in lists)
+    if count != images:
+        raise GroundlingError(f"{scenes} holds {count} scenes, not {images}: choose another folder, or delete it")
     return True

@@ -151,8 +151,8 @@ def _bad_files(dataset: Dataset) -> Iterator[str]:
             yield str(error)
         else:
             if example.size not in ((0, 0), (width, height)):
-                said = f"{example.size[0]} x {example.size[1]}"
-                yield f"{example.media}: {width} x {height} pixels, the data set says {said}; boxes would be misplaced"
+                declared = f"{example.size[0]} x {example.size[1]}"
+                yield f"{example.media}: {width} x {height} pixels, {declared} in the data set: boxes would be wrong"
 
 
 def _split_row(name: str, examples: Sequence[Example]) -> dict[str, Any]:
@@ -198,8 +198,8 @@ def check_regions(dataset: Dataset, path: Path) -> Section:
     for example, regions in track(_read(store, there, section.problems), "regions", len(there), quiet=len(there) < 500):
         section.problems.extend(_wrong(example, regions))
         hits = right.setdefault(example.split, [0, 0])
-        for found in _reachable(example, regions):
-            hits[0] += found
+        for reachable in _reachable(example, regions):
+            hits[0] += reachable
             hits[1] += 1
     section.rows = [
         {"split": split, "phrases with boxes": n, "upper bound %": round(100 * hit / n, 2)}
@@ -315,7 +315,7 @@ def _java() -> str:
     if java is None:
         return ""
     try:
-        said = subprocess.run(
+        answer = subprocess.run(
             [java, "-version"],
             capture_output=True,
             text=True,
@@ -326,7 +326,7 @@ def _java() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return (said.stderr or said.stdout).split("\n")[0].strip()
+    return (answer.stderr or answer.stdout).split("\n")[0].strip()
 
 
 # ---------------------------------------------------------------- output
@@ -348,12 +348,12 @@ def show(sections: dict[str, Section], ok: bool) -> None:
                 f"  {key:<{width}}  {escape(f'{value:,}' if isinstance(value, int) else printable(str(value)))}"
             )
         if section.rows:
-            told = [column for column in section.rows[0] if any(row[column] for row in section.rows)]
+            columns = [column for column in section.rows[0] if any(row[column] for row in section.rows)]
             table = Table(box=None, padding=(0, 0, 0, 2))
-            for column in told:
+            for column in columns:
                 table.add_column(column, justify="left" if column == "split" else "right", no_wrap=True)
             for row in section.rows:
-                table.add_row(*(f"{row[c]:,}" if isinstance(row[c], int) else str(row[c]) for c in told))
+                table.add_row(*(f"{row[c]:,}" if isinstance(row[c], int) else str(row[c]) for c in columns))
             console.print(table)
         for problem in section.problems[:SHOWN]:
             console.print(f"  [red]problem[/red]  {escape(printable(problem))}")

@@ -20,8 +20,8 @@ def leaks(dataset: Dataset) -> Iterator[str]:
     for group in _equal(dataset):
         splits = {example.split: example for example in group}
         if len(splits) > 1:
-            told = ", ".join(f"{example.id} in {name}" for name, example in splits.items())
-            yield f"the same picture is in {len(splits)} splits ({told}): keep one, or scores are too good"
+            listed = ", ".join(f"{example.id} in {name}" for name, example in splits.items())
+            yield f"the same picture is in {len(splits)} splits ({listed}): keep one, or scores are too good"
 
 
 def advice(dataset: Dataset) -> dict[str, int | str]:

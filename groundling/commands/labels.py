@@ -46,13 +46,13 @@ def run(args: argparse.Namespace) -> None:
         raise DataError(f"the regions of {args.regions} have no classes: name some with --labels FILE")
     examples = load(args.data, args.split)
     spans = ((caption, span) for example in examples for caption in example.captions for span in joined(caption))
-    found = coverage(spans, Labels(names))
+    counted = coverage(spans, Labels(names))
     if args.json:
-        print(json.dumps(asdict(found) | {"covered": found.covered}))
+        print(json.dumps(asdict(counted) | {"covered": counted.covered}))
         return
-    print(f"{found.covered:,} of {found.phrases:,} different phrases have one of {len(names)} classes:")
-    for way, n in found.by_way.items():
+    print(f"{counted.covered:,} of {counted.phrases:,} different phrases have one of {len(names)} classes:")
+    for way, n in counted.by_way.items():
         print(f"  {n:7,} by {way}")
-    print(f"{found.covered_mentions:,} of {found.mentions:,} mentions of phrases do")
-    for name, n in list(found.by_label.items())[:SHOWN]:
+    print(f"{counted.covered_mentions:,} of {counted.mentions:,} mentions of phrases do")
+    for name, n in list(counted.by_label.items())[:SHOWN]:
         print(f"  {n:7,} {name}")

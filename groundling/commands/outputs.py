@@ -29,10 +29,10 @@ def new_file(name: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise GroundlingError(f"{path} is a folder: give the name of a file")
-        place = path if path.exists() else path.parent
+        existing = path if path.exists() else path.parent
     except OSError as error:
         raise GroundlingError(f"{path} cannot be written ({error.strerror}): choose another place") from error
-    return _allowed(path, place)
+    return _allowed(path, existing)
 
 
 def new_folder(name: str) -> Path:
@@ -65,8 +65,8 @@ def add_stored_boxes(media: str, rows: Sequence[Row]) -> None:
             row["stored_box"] = [round(x, 1) for x in box]
 
 
-def _allowed(path: Path, place: Path) -> Path:
-    if not os.access(place, os.W_OK):
+def _allowed(path: Path, existing: Path) -> Path:
+    if not os.access(existing, os.W_OK):
         raise GroundlingError(f"{path} cannot be written (no permission): choose another place")
     return path
 

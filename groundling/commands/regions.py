@@ -192,7 +192,7 @@ def _info(args: argparse.Namespace) -> int:
     from groundling.regions.store import Store
 
     store = Store.open(args.store)
-    told: dict[str, Any] = {
+    about: dict[str, Any] = {
         "images": len(store),
         "regions": store.regions,
         "regions per image": round(store.regions / max(len(store), 1), 1),
@@ -204,11 +204,11 @@ def _info(args: argparse.Namespace) -> int:
         "first ids": store.ids[:5],
     }
     if args.json:
-        print(json.dumps(told, indent=2, ensure_ascii=False))
+        print(json.dumps(about, indent=2, ensure_ascii=False))
         return 0
-    made = told.pop("fingerprint")
+    made = about.pop("fingerprint")
     made["labels"] = f"{len(made['labels'])} classes"
-    for key, value in {**told, **{f"made by: {key}": value for key, value in made.items()}}.items():
+    for key, value in {**about, **{f"made by: {key}": value for key, value in made.items()}}.items():
         print(f"{key:24} {value:,}" if isinstance(value, int) else f"{key:24} {value}")
     return 0
 

@@ -51,11 +51,11 @@ def run(args: argparse.Namespace) -> int:
     from groundling.metrics.predictions import read_captions
 
     out = new_file(args.out)
-    systems = [{said.id: said for said in read_captions(name)} for name in args.captions]
+    systems = [{caption.id: caption for caption in read_captions(name)} for name in args.captions]
     names = [Path(name).stem for name in args.captions]
     judged = _judged(systems, args)
     if args.also:
-        systems[0] = {said.id: said for said in read_captions(args.also)} | systems[0]
+        systems[0] = {caption.id: caption for caption in read_captions(args.also)} | systems[0]
     options = {"title": args.title, "note": _note(args.note), "side": args.side, "limit": args.limit}
     left_out = page(out, names, systems, judged, **options)
     return 1 if left_out and not args.skip_bad else 0
@@ -88,20 +88,20 @@ def page(
     left_out: dict[str, str] = {}  # id -> why
 
     def item(id: str) -> Item | None:
-        said = tuple(system.get(id) for system in systems)
+        captions = tuple(system.get(id) for system in systems)
         example = judged.examples.get(id)
         try:
-            pictures = _pictures(id, example, [one for one in said if one])
+            pictures = _pictures(id, example, [one for one in captions if one])
         except DataError as error:
             left_out[id] = str(error)
             return None
         numbers = {
             (f"{name}: {key}" if len(names) > 1 else key): value
-            for name, one, scores in zip(names, said, judged.per_image, strict=True)
+            for name, one, scores in zip(names, captions, judged.per_image, strict=True)
             if one is not None
             for key, value in {**scores.get(id, {}), **_own_numbers(one)}.items()
         }
-        return Item(id, lambda: pictures, said, _truth(example) if example else Truth(), numbers)
+        return Item(id, lambda: pictures, captions, _truth(example) if example else Truth(), numbers)
 
     items = filter(None, map(item, track(order, "pictures", len(order), quiet=len(order) < 50)))
     write(out, items, names, title=title or " and ".join(names), note=note, side=side, evaluation=judged.first)
@@ -113,21 +113,21 @@ def page(
     return set(left_out)
 
 
-def _pictures(id: str, example: Example | None, said: Sequence[GroundedCaption]) -> list[Image.Image]:
+def _pictures(id: str, example: Example | None, captions: Sequence[GroundedCaption]) -> list[Image.Image]:
     """The image, or the frames of the clip, that the data set or else a caption names; DataError where it fails."""
     from groundling.errors import DataError
     from groundling.images import open_image
     from groundling.video import FRAMES, frames, is_clip
 
-    known = [place for place in (example.media if example else "", *(one.media for one in said)) if place]
+    known = [path for path in (example.media if example else "", *(one.media for one in captions)) if path]
     if not known:
         raise DataError(f"{id}: no picture is known; name the data set with --data")
-    place = next((place for place in known if Path(place).exists()), known[0])
-    if not is_clip(place):
-        return [open_image(place)]
-    count = next((one.frames for one in said if one.frames), FRAMES)
-    segment = example.segment if example else next((one.segment for one in said), None)
-    return list(frames(place, count, segment))
+    path = next((path for path in known if Path(path).exists()), known[0])
+    if not is_clip(path):
+        return [open_image(path)]
+    count = next((one.frames for one in captions if one.frames), FRAMES)
+    segment = example.segment if example else next((one.segment for one in captions), None)
+    return list(frames(path, count, segment))
 
 
 @dataclass(frozen=True)
@@ -154,15 +154,15 @@ def _judged(systems: Sequence[dict[str, GroundedCaption]], args: argparse.Namesp
         return Judged(per_image=({},) * len(systems))
     from groundling.evaluation.evaluator import CaptionEvaluator
 
-    pointing = any(said.links for system in systems for said in system.values())
+    pointing = any(caption.links for system in systems for caption in system.values())
     evaluator = CaptionEvaluator.of(args.data, args.split, links=pointing, skip_bad=args.skip_bad)
     return Judged.of(evaluator.examples, [evaluator(list(system.values())) for system in systems])
 
 
-def _own_numbers(said: GroundedCaption) -> dict[str, float]:
+def _own_numbers(caption: GroundedCaption) -> dict[str, float]:
     """What a caption says of itself: how likely it is, and how sure its weakest link is."""
-    weakest = {"weakest link": min(link.score for link in said.links)} if said.links else {}
-    return {"log p": said.logp, **weakest}
+    weakest = {"weakest link": min(link.score for link in caption.links)} if caption.links else {}
+    return {"log p": caption.logp, **weakest}
 
 
 def _truth(example: Example) -> Truth:

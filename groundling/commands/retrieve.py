@@ -93,8 +93,8 @@ def run(args: argparse.Namespace) -> None:
     intervals = resampled(statistics, args.bootstrap)
     scores = [each.score() for each in statistics] + more
     if args.json:
-        whole = {"scores": [asdict(score) for score in scores]} | ends(intervals)
-        print(json.dumps(finite(whole), allow_nan=False))
+        row = {"scores": [asdict(score) for score in scores]} | ends(intervals)
+        print(json.dumps(finite(row), allow_nan=False))
     else:
         print_scores(scores, intervals)
 
@@ -107,21 +107,21 @@ def _both_ways(one: GroundedCaptioner, store: Store, args: argparse.Namespace) -
 
     if args.matcher or args.shortlist or args.ks:
         raise GroundlingError("--matcher, --shortlist and --ks are for a captioner; this model is a matcher")
-    found = load(args.data, args.split, skip_bad=args.skip_bad)
-    found = replace(found, examples=found.examples[: args.limit or None])
-    statistics = both_ways(one.model, found, store, one.device, args.split or "", quiet=args.json)
+    data = load(args.data, args.split, skip_bad=args.skip_bad)
+    data = replace(data, examples=data.examples[: args.limit or None])
+    statistics = both_ways(one.model, data, store, one.device, args.split or "", quiet=args.json)
     return statistics, [rsum(statistics)]
 
 
 def _ids(args: argparse.Namespace, store: Store) -> list[str]:
     from groundling.data.dataset import load
 
-    found = [example.id for example in load(args.data, args.split, annotated=False, skip_bad=args.skip_bad)]
-    found = found[: args.limit or None]
-    if not found:
+    ids = [example.id for example in load(args.data, args.split, annotated=False, skip_bad=args.skip_bad)]
+    ids = ids[: args.limit or None]
+    if not ids:
         raise DataError(f"{args.data} has no images to search")
-    store.require(found)
-    return found
+    store.require(ids)
+    return ids
 
 
 def _self_retrieval(
@@ -139,5 +139,5 @@ def _self_retrieval(
     if not 0 < args.shortlist < len(ids):
         return self_retrieval(gallery.scores(), ids, ks), []
     shortlist = gallery.shortlist(args.shortlist)
-    found = self_retrieval(gallery.scores(shortlist), ids, ks, by=f"logp,shortlist={args.shortlist}")
-    return found, [gallery.recall(shortlist)]
+    statistics = self_retrieval(gallery.scores(shortlist), ids, ks, by=f"logp,shortlist={args.shortlist}")
+    return statistics, [gallery.recall(shortlist)]

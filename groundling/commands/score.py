@@ -218,6 +218,6 @@ def _page(
     from groundling.commands.outputs import new_file
 
     judged = report.Judged.of(evaluator.examples, evaluations)
-    shown = [{said.id: said for said in captions if said.id in judged.examples} for captions in systems]
+    shown = [{caption.id: caption for caption in captions if caption.id in judged.examples} for captions in systems]
     with redirect_stdout(sys.stderr):  # standard output has the scores, as JSON perhaps
         report.page(new_file(args.html or f"{files[0].stem}.html"), _short_names(files), shown, judged)

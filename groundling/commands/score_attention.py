@@ -59,18 +59,18 @@ def run(args: argparse.Namespace) -> None:
             one.model, data, store, args.split, iou=args.iou, device=one.device, localizer=args.localizer
         )
 
-    found = judged(args.model)
-    statistics = list(found.statistics().values())
+    judged_model = judged(args.model)
+    statistics = list(judged_model.statistics().values())
     scores, intervals = [each.score() for each in statistics], resampled(statistics, args.bootstrap)
     baseline = list(judged(args.baseline).statistics().values()) if args.baseline else None
     tests = compared(statistics, baseline, args.bootstrap)
     if args.json:
-        by_class = {name: {"hits": hits, "words": words} for name, (hits, words) in found.by_class().items()}
-        whole = {"scores": [asdict(score) for score in scores], "by_class": by_class} | ends(intervals, tests)
-        print(json.dumps(finite(whole), allow_nan=False))
+        by_class = {name: {"hits": hits, "words": words} for name, (hits, words) in judged_model.by_class().items()}
+        row = {"scores": [asdict(score) for score in scores], "by_class": by_class} | ends(intervals, tests)
+        print(json.dumps(finite(row), allow_nan=False))
         return
     print_scores(scores, intervals, tests)
-    _print_classes(found.by_class())
+    _print_classes(judged_model.by_class())
 
 
 def _print_classes(tally: Mapping[str, tuple[int, int]]) -> None:

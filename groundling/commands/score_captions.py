@@ -62,18 +62,18 @@ def run(args: argparse.Namespace) -> None:
 
     def judged(pred: Path) -> list[Statistics]:
         plain = [name for name in names if not name.startswith("grounding")]
-        found = score_captions(pred, args.refs, plain, args.df, args.java) if plain else []
-        return found + (_looked(pred, names, args) if len(plain) < len(names) else [])
+        results = score_captions(pred, args.refs, plain, args.df, args.java) if plain else []
+        return results + (_looked(pred, names, args) if len(plain) < len(names) else [])
 
-    found = judged(args.pred)
-    intervals = resampled(found, args.bootstrap)
-    tests = compared(found, judged(args.baseline) if args.baseline else None, args.bootstrap)
+    results = judged(args.pred)
+    intervals = resampled(results, args.bootstrap)
+    tests = compared(results, judged(args.baseline) if args.baseline else None, args.bootstrap)
     if args.json:
-        print(json.dumps(_as_json(found, args.per_image) | ends(intervals, tests)))
+        print(json.dumps(_as_json(results, args.per_image) | ends(intervals, tests)))
         return
-    print_scores([statistics.score() for statistics in found], intervals, tests)
+    print_scores([statistics.score() for statistics in results], intervals, tests)
     if args.per_image:
-        _print_images(found)
+        _print_images(results)
 
 
 def _looked(pred: Path, names: list[str], args: argparse.Namespace) -> list[Statistics]:
@@ -91,16 +91,16 @@ def _looked(pred: Path, names: list[str], args: argparse.Namespace) -> list[Stat
     return list(caption_score.scored(wanted, captions, read_references(args.refs), images, **options).values())
 
 
-def _as_json(found: list[Statistics], per_image: bool) -> dict[str, object]:
-    scores = [statistics.score() for statistics in found]
-    images = {s.name: dict(zip(s.ids, s.per_item().tolist(), strict=True)) for s in found} if per_image else {}
+def _as_json(results: list[Statistics], per_image: bool) -> dict[str, object]:
+    scores = [statistics.score() for statistics in results]
+    images = {s.name: dict(zip(s.ids, s.per_item().tolist(), strict=True)) for s in results} if per_image else {}
     rows = [{"name": s.name, "value": s.value, "n": s.n, "signature": s.signature} for s in scores]
     return {"scores": rows, "per_image": images}
 
 
-def _print_images(found: list[Statistics]) -> None:
+def _print_images(statistics: list[Statistics]) -> None:
     print()
-    width = max(5, *(len(image) for image in found[0].ids))
-    print(f"{'image':{width}}", *(f"{s.name:>8}" for s in found))
-    for row in zip(found[0].ids, *(s.per_item() for s in found), strict=True):
+    width = max(5, *(len(image) for image in statistics[0].ids))
+    print(f"{'image':{width}}", *(f"{s.name:>8}" for s in statistics))
+    for row in zip(statistics[0].ids, *(s.per_item() for s in statistics), strict=True):
         print(f"{row[0]:{width}}", *(f"{value:8.4f}" for value in row[1:]))

@@ -47,31 +47,31 @@ def run(args: argparse.Namespace) -> None:
     def judged(pred: Path) -> Chair:
         return score_chair(read_predictions(pred).items(), references, synonyms, instances, long_names=args.long_names)
 
-    found = judged(args.pred)
-    statistics = list(found.statistics().values())
+    result = judged(args.pred)
+    statistics = list(result.statistics().values())
     intervals = resampled(statistics, args.bootstrap)
     baseline = list(judged(args.baseline).statistics().values()) if args.baseline else None
     tests = compared(statistics, baseline, args.bootstrap)
     if args.json:
-        print(json.dumps(finite(found.to_dict() | signatures(statistics) | ends(intervals, tests)), allow_nan=False))
+        print(json.dumps(finite(result.to_dict() | signatures(statistics) | ends(intervals, tests)), allow_nan=False))
     else:
         print_scores([one.score() for one in statistics], intervals, tests)
 
 
 def _instances(path: Path) -> list[tuple[str, str]]:
     """(image, category) of every instance."""
-    from groundling.files import Place, read_json
+    from groundling.files import Location, read_json
 
     file, name = read_json(path, "instances")
-    place = Place(name)
+    location = Location(name)
     labels: dict[Any, str] = {}
-    for i, row in enumerate(place.get(file, "categories", list)):
-        labels[place.at("categories", i).get(row, "id", int)] = place.at("categories", i).get(row, "name", str)
-    found = []
-    for i, row in enumerate(place.get(file, "annotations", list)):
-        at = place.at("annotations", i)
+    for i, row in enumerate(location.get(file, "categories", list)):
+        labels[location.at("categories", i).get(row, "id", int)] = location.at("categories", i).get(row, "name", str)
+    instances = []
+    for i, row in enumerate(location.get(file, "annotations", list)):
+        at = location.at("annotations", i)
         category = at.get(row, "category_id", int)
         if category not in labels:
             raise at.error(f"category {category} is not among the categories of the file")
-        found.append((at.id(row, "image_id"), labels[category]))
-    return found
+        instances.append((at.id(row, "image_id"), labels[category]))
+    return instances

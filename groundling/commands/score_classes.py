@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
     intervals = resampled([statistics], args.bootstrap)
     tests = compared([statistics], [judged(args.baseline)] if args.baseline else None, args.bootstrap)
     if args.json:
-        whole = {"scores": [asdict(statistics.score())]} | ends(intervals, tests)
-        print(json.dumps(finite(whole), allow_nan=False))
+        row = {"scores": [asdict(statistics.score())]} | ends(intervals, tests)
+        print(json.dumps(finite(row), allow_nan=False))
     else:
         print_scores([statistics.score()], intervals, tests)

@@ -60,8 +60,10 @@ def run(args: argparse.Namespace) -> None:
             judge = grounding_image.ground_given_image if image else grounding_video.ground_given_video
             given = judge(*files, args.iou)
             return given.to_dict(), list(given.statistics().values())
-        found = (grounding_image.ground_image if image else grounding_video.ground_video)(*files, args.iou, args.lemmas)
-        return found.to_dict(), [one for group in found.statistics().values() for one in group.values()]
+        grounding = (grounding_image.ground_image if image else grounding_video.ground_video)(
+            *files, args.iou, args.lemmas
+        )
+        return grounding.to_dict(), [one for group in grounding.statistics().values() for one in group.values()]
 
     scores, statistics = judged(args.submission)
     intervals = resampled(statistics, args.bootstrap)

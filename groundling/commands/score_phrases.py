@@ -56,17 +56,17 @@ def run(args: argparse.Namespace) -> None:
     def judged(file: Path) -> Localisation:
         return localise(read_queries(file), args.truth, args.iou, continuous=args.continuous)
 
-    found = judged(args.file)
-    statistics = list(found.statistics().values())
+    result = judged(args.file)
+    statistics = list(result.statistics().values())
     intervals = resampled(statistics, args.bootstrap)
     baseline = list(judged(args.baseline).statistics().values()) if args.baseline else None
     tests = compared(statistics, baseline, args.bootstrap)
     if args.json:
-        whole = {"scores": found.to_dict(), "by_kind": found.by_kind(), "by_class": found.by_label()}
-        print(json.dumps(finite(whole | signatures(statistics) | ends(intervals, tests)), allow_nan=False))
+        row = {"scores": result.to_dict(), "by_kind": result.by_kind(), "by_class": result.by_label()}
+        print(json.dumps(finite(row | signatures(statistics) | ends(intervals, tests)), allow_nan=False))
         return
     print_scores([one.score() for one in statistics], intervals, tests)
-    for heading, groups in (("phrase type", found.by_kind()), ("class", found.by_label())):
+    for heading, groups in (("phrase type", result.by_kind()), ("class", result.by_label())):
         if groups:
             _print_groups(heading, groups)
 

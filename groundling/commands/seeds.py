@@ -58,12 +58,12 @@ def run(args: argparse.Namespace) -> int:
             if code := _repeat(args.words, train, folder, seed, args.split):
                 return code
             runs.append(_score(train, folder, args.split))
-    found = spread(runs)
+    spreads = spread(runs)
     if args.json:
-        rows = [asdict(one) | {"mean": one.mean, "deviation": one.deviation} for one in found]
+        rows = [asdict(one) | {"mean": one.mean, "deviation": one.deviation} for one in spreads]
         print(json.dumps({"seeds": seeds, "scores": finite(rows)}, allow_nan=False))
     else:
-        _print(found, seeds)
+        _print(spreads, seeds)
     return 0
 
 
@@ -109,7 +109,7 @@ def _score(train: argparse.Namespace, folder: Path, split: str) -> list[Score]:
     return evaluator(read_captions(folder / f"{split}.jsonl")).scores
 
 
-def _print(found: Sequence[Spread], seeds: Sequence[int]) -> None:
+def _print(spreads: Sequence[Spread], seeds: Sequence[int]) -> None:
     from rich.table import Table
 
     from groundling.commands.score_table import show
@@ -119,6 +119,6 @@ def _print(found: Sequence[Spread], seeds: Sequence[int]) -> None:
     for seed in seeds:
         table.add_column(f"seed {seed}", justify="right", style="dim")
     table.add_column("signature", style="dim", overflow="fold")
-    for one in found:
+    for one in spreads:
         table.add_row(one.name, str(one), *(f"{value:.4f}" for value in one.values), one.signature)
     show(table)

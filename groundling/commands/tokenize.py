@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from groundling.text.ptb import token_text, tokenize
 
-    for place, line in _lines(args.files):
-        text = json.dumps(tokenize(_parse(place, line))) if args.jsonl else token_text(line)
+    for location, line in _lines(args.files):
+        text = json.dumps(tokenize(_parse(location, line))) if args.jsonl else token_text(line)
         sys.stdout.buffer.write(f"{text}\n".encode())
     sys.stdout.buffer.flush()
 
@@ -58,11 +58,11 @@ def _decoded(name: str, file: BinaryIO) -> Iterator[tuple[str, str]]:
         yield f"{name}, line {number}", line.removesuffix(b"\n").decode("utf-8", "replace")
 
 
-def _parse(place: str, line: str) -> str:
+def _parse(location: str, line: str) -> str:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: not JSON: {error}; --jsonl expects one JSON string per line") from error
+        raise DataError(f"{location}: not JSON: {error}; --jsonl expects one JSON string per line") from error
     if not isinstance(value, str):
-        raise DataError(f"{place}: expected a JSON string, got {type(value).__name__}")
+        raise DataError(f"{location}: expected a JSON string, got {type(value).__name__}")
     return value

@@ -91,8 +91,8 @@ def parse_json(text: str, where: str) -> Any:
             whole_characters(value)
         return value
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise DataError(f"{where}, {place}: not JSON ({error.msg}); is the file complete?") from error
+        position = f"line {error.lineno}, column {error.colno}"
+        raise DataError(f"{where}, {position}: not JSON ({error.msg}); is the file complete?") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: not JSON that can be read ({error})") from error
 
@@ -172,10 +172,10 @@ def _float(value: int, where: str) -> float:
 
 def checked_caption(text: str, where: str) -> Caption:
     """The caption; DataError where there is no word in it."""
-    found = caption(text)
-    if not found.tokens:
+    parsed = caption(text)
+    if not parsed.tokens:
         raise DataError(f"{where}: " + (f"no word in the caption {text[:40]!r}" if text.strip() else "empty caption"))
-    return found
+    return parsed
 
 
 def checked_box(corners: Sequence[float], size: tuple[int, int], where: str) -> Box:

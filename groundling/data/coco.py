@@ -66,8 +66,8 @@ def _read(file: Path, pictures: Pictures, problems: Problems) -> list[Example]:
             if not captions[id]:
                 raise DataError(f"{file}: image {id} ({name}) has no caption")
             media, size = located(pictures, name, sizes[id])
-            said, seen = tuple(captions[id]), tuple(things.get(id, ()))
-            examples.append(Example(id, media, size, said, things=seen, split=from_file_name(file)))
+            spoken, seen = tuple(captions[id]), tuple(things.get(id, ()))
+            examples.append(Example(id, media, size, spoken, things=seen, split=from_file_name(file)))
     return examples
 
 
@@ -80,9 +80,9 @@ def image_rows(content: Any, where: str) -> tuple[dict[str, str], Sizes]:
         if id in names:
             raise DataError(f"{where}: two images have the id {id}; give each its own")
         names[id] = get(row, "file_name", str, f"{where}: image {id}")
-        place = f"{where}: image {id}"
+        location = f"{where}: image {id}"
         sides = [
-            within(get(row, side, int, place), MAX_SIDE, f"{place}: {side}") if side in row else 0
+            within(get(row, side, int, location), MAX_SIDE, f"{location}: {side}") if side in row else 0
             for side in ("width", "height")
         ]
         sizes[id] = (sides[0], sides[1]) if min(sides) > 0 else (0, 0)

@@ -82,17 +82,17 @@ def overlap(
     `captions` are those of each example that take part, in the order of the batch; `size` is that of the longest line,
     whose last token is EOS: the word that was cut there is not in it.
     """
-    found = torch.zeros(sum(map(len, captions)), size, regions.boxes.shape[1])
+    overlaps = torch.zeros(sum(map(len, captions)), size, regions.boxes.shape[1])
     row = 0
     for b, (example, chosen) in enumerate(zip(examples, captions, strict=True)):
         for caption in chosen:
             for phrase in example.gold:
                 if phrase.caption == caption and phrase.boxes:
                     words = [t + 1 for t in _carriers(phrase, example.captions[caption]) if t + 1 < size - 1]
-                    place = overlap_with(phrase, example, regions, b, merge)
-                    found[row, words] = torch.maximum(found[row, words], place)
+                    shares = overlap_with(phrase, example, regions, b, merge)
+                    overlaps[row, words] = torch.maximum(overlaps[row, words], shares)
             row += 1
-    return found
+    return overlaps
 
 
 def _carriers(phrase: Phrase, caption: Caption) -> list[int]:

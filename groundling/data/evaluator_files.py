@@ -32,16 +32,16 @@ def image_examples(reference: Any, split_of: Mapping[str, str], where: str, prob
     for row in get(reference, "annotations", list, where):
         with problems.item():
             id = identity(row, "image_id", where)
-            place = f"{where}: image {id}"
+            location = f"{where}: image {id}"
             captions: list[Caption] = []
             gold: list[Phrase] = []
-            for i, said in enumerate(get(row, "captions", list, place)):
+            for i, caption_row in enumerate(get(row, "captions", list, location)):
                 with problems.item():
-                    caption = of_tokens(get(said, "tokens", list, place), f"{place}, caption {i}")
-                    gold += _image_phrases(said, caption, len(captions), f"{place}, caption {i}", problems)
+                    caption = of_tokens(get(caption_row, "tokens", list, location), f"{location}, caption {i}")
+                    gold += _image_phrases(caption_row, caption, len(captions), f"{location}, caption {i}", problems)
                     captions.append(caption)
-            size = numbers(row["image_size"], 2, f"{place}: image_size") if "image_size" in row else (0, 0)
-            width, height = (within(side, MAX_SIDE, f"{place}: image_size") for side in size)
+            size = numbers(row["image_size"], 2, f"{location}: image_size") if "image_size" in row else (0, 0)
+            width, height = (within(side, MAX_SIDE, f"{location}: image_size") for side in size)
             examples.append(Example(id, "", (width, height), tuple(captions), tuple(gold), split=split_of.get(id, "")))
     return examples
 
@@ -50,18 +50,20 @@ def video_examples(reference: Any, split_of: Mapping[str, str], where: str, prob
     """Examples of `anet_entities_cleaned_class_*.json`, one for each segment."""
     examples = []
     for video, row in get(reference, "annotations", dict, where).items():
-        for number, said in get(row, "segments", dict, f"{where}: {video}").items():
+        for number, segment in get(row, "segments", dict, f"{where}: {video}").items():
             with problems.item():
-                place = f"{where}: {video}, segment {number}"
-                caption = of_tokens(get(said, "tokens", list, place), place)
-                times = numbers(said["timestamps"], 2, f"{place}: timestamps") if "timestamps" in said else None
+                location = f"{where}: {video}, segment {number}"
+                caption = of_tokens(get(segment, "tokens", list, location), location)
+                times = (
+                    numbers(segment["timestamps"], 2, f"{location}: timestamps") if "timestamps" in segment else None
+                )
                 examples.append(
                     Example(
                         segment_id(video, number),
                         "",
                         (0, 0),
                         (caption,),
-                        tuple(_video_phrases(said, caption, place, problems)),
+                        tuple(_video_phrases(segment, caption, location, problems)),
                         split=split_of.get(video, ""),
                         segment=(times[0], times[1]) if times else None,
                     )
@@ -95,8 +97,8 @@ def of_tokens(tokens: Sequence[Any], where: str) -> Caption:
     return Caption(" ".join(words), tuple(word.lower() for word in words), tuple(spans))
 
 
-def _image_phrases(said: Any, caption: Caption, index: int, where: str, problems: Problems) -> list[Phrase]:
-    columns = [get(said, key, list, where) for key in ("process_idx", "process_clss", "process_bnd_box")]
+def _image_phrases(row: Any, caption: Caption, index: int, where: str, problems: Problems) -> list[Phrase]:
+    columns = [get(row, key, list, where) for key in ("process_idx", "process_clss", "process_bnd_box")]
     if len({len(column) for column in columns}) > 1:
         raise DataError(f"{where}: process_idx, process_clss and process_bnd_box differ in length")
     phrases = []
@@ -109,18 +111,18 @@ def _image_phrases(said: Any, caption: Caption, index: int, where: str, problems
     return phrases
 
 
-def _video_phrases(said: Any, caption: Caption, where: str, problems: Problems) -> list[Phrase]:
+def _video_phrases(row: Any, caption: Caption, where: str, problems: Problems) -> list[Phrase]:
     """One phrase a word; its boxes are all that name it, its class that of the first."""
     labels: dict[int, str] = {}
     boxes: dict[int, list[tuple[Box, int]]] = {}
-    places, frames = get(said, "process_bnd_box", list, where), get(said, "frame_ind", list, where)
-    words, names = get(said, "process_idx", list, where), get(said, "process_clss", list, where)
-    if len(places) != len(frames) or (places and not len(places) == len(words) == len(names)):
+    box_rows, frames = get(row, "process_bnd_box", list, where), get(row, "frame_ind", list, where)
+    words, names = get(row, "process_idx", list, where), get(row, "process_clss", list, where)
+    if len(box_rows) != len(frames) or (box_rows and not len(box_rows) == len(words) == len(names)):
         raise DataError(f"{where}: process_bnd_box, frame_ind, process_idx and process_clss differ in length")
     for i, (tokens, classes) in enumerate(zip(words, names, strict=False)):
         with problems.item():
-            place = f"{where}, box {i}"
-            box = checked_box(from_inclusive(numbers(places[i], 4, place)), (0, 0), place) if places else None
+            location = f"{where}, box {i}"
+            box = checked_box(from_inclusive(numbers(box_rows[i], 4, location)), (0, 0), location) if box_rows else None
             for token, name in zip(expect(tokens, list, where), expect(classes, list, where), strict=False):
                 head = _token(token, caption, where)
                 labels.setdefault(head, expect(name, str, where))
@@ -129,9 +131,14 @@ def _video_phrases(said: Any, caption: Caption, where: str, problems: Problems) 
                     boxes[head].append((box, expect(frames[i], int, f"{where}: frame_ind")))
     return [
         Phrase(
-            0, (head, head + 1), tuple(b for b, _ in found), tuple(f for _, f in found), label=labels[head], head=head
+            0,
+            (head, head + 1),
+            tuple(b for b, _ in its_boxes),
+            tuple(f for _, f in its_boxes),
+            label=labels[head],
+            head=head,
         )
-        for head, found in boxes.items()
+        for head, its_boxes in boxes.items()
     ]
 
 
@@ -243,8 +250,8 @@ def _is_number(text: str) -> bool:
 
 
 def _video(id: str) -> tuple[str, str]:
-    video, found, number = id.rpartition("_segment_")
-    if not found:
+    video, separator, number = id.rpartition("_segment_")
+    if not separator:
         raise DataError(f"the id {id!r} is no segment of a video; expected VIDEO_segment_NN")
     return video, str(int(number)) if _is_number(number) else number
 
@@ -314,28 +321,28 @@ def video_captions(submission: Any, where: str) -> list[GroundedCaption]:
     captions = []
     for video, segments in get(submission, "results", dict, where).items():
         for number, row in expect(segments, dict, f"{where}: {video}").items():
-            place = f"{where}: {video}, segment {number}"
-            boxes = get(row, "bbox_for_all_frames", list, place)
-            captions.append(_grounded(segment_id(video, number), row, boxes, place))
+            location = f"{where}: {video}, segment {number}"
+            boxes = get(row, "bbox_for_all_frames", list, location)
+            captions.append(_grounded(segment_id(video, number), row, boxes, location))
     return captions
 
 
 def _grounded(id: str, row: Any, boxes: list[Any], where: str) -> GroundedCaption:
-    names, places = get(row, "clss", list, where), get(row, "idx_in_sent", list, where)
-    if not len(names) == len(places) == len(boxes):
+    names, positions = get(row, "clss", list, where), get(row, "idx_in_sent", list, where)
+    if not len(names) == len(positions) == len(boxes):
         raise DataError(f"{where}: clss, idx_in_sent and the boxes differ in length")
     tokens: dict[int, str] = {}
-    for place, name in zip(places, names, strict=True):
-        index = expect(place, int, f"{where}: idx_in_sent")
+    for position, name in zip(positions, names, strict=True):
+        index = expect(position, int, f"{where}: idx_in_sent")
         if not 0 <= index < MAX_TOKENS:
             raise DataError(f"{where}: idx_in_sent {index}; expected a word of a sentence, 0 to {MAX_TOKENS - 1}")
         if tokens.setdefault(index, expect(name, str, where)) != name:
             raise DataError(f"{where}: word {index} is {tokens[index]!r} and {name!r}; a word has one class here")
-    said = of_tokens([tokens.get(i, UNKNOWN) for i in range(max(tokens, default=0) + 1)], where)
+    caption = of_tokens([tokens.get(i, UNKNOWN) for i in range(max(tokens, default=0) + 1)], where)
     links = []
-    for place, row_of_boxes in zip(places, boxes, strict=True):
+    for position, row_of_boxes in zip(positions, boxes, strict=True):
         for frame, corners in enumerate(expect(row_of_boxes, list, where)):
             if corners != NOWHERE:
                 box = from_inclusive(numbers(corners, 4, where))
-                links.append(Link(place, said.spans[place], box, 1.0, frame))
-    return GroundedCaption(id, said.text, said.tokens, said.spans, tuple(links))
+                links.append(Link(position, caption.spans[position], box, 1.0, frame))
+    return GroundedCaption(id, caption.text, caption.tokens, caption.spans, tuple(links))

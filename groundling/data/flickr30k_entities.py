@@ -85,11 +85,11 @@ def _example(id: str, split: str, files: Files, pictures: Pictures, problems: Pr
 def unmark(line: str) -> tuple[str, list[tuple[Span, str, tuple[str, ...]]]]:
     """The text without mark-up, and (characters, entity, kinds) of each phrase in it."""
     text, marks, end = "", [], 0
-    for found in MARK.finditer(line):
-        text += line[end : found.start()]
-        marks.append(((len(text), len(text) + len(found[3])), found[1], tuple(found[2].split("/"))))
-        text += found[3]
-        end = found.end()
+    for mark in MARK.finditer(line):
+        text += line[end : mark.start()]
+        marks.append(((len(text), len(text) + len(mark[3])), mark[1], tuple(mark[2].split("/"))))
+        text += mark[3]
+        end = mark.end()
     return (text + line[end:]).rstrip(), marks
 
 
@@ -217,11 +217,11 @@ def _zipped(path: Path) -> Files | None:
 
 
 def _members(names: list[str]) -> dict[tuple[str, str], str]:
-    found = {}
+    members = {}
     for name in names:
         if match := MEMBER.search(name):
-            found[match[1] or match[3], match[2] or match[4]] = name
-    return found
+            members[match[1] or match[3], match[2] or match[4]] = name
+    return members
 
 
 def _splits(root: Path, files: Files, problems: Problems) -> dict[str, str]:

@@ -69,10 +69,10 @@ def read(path: Path, problems: Problems) -> list[Example]:
                 _collect(row, from_file_name(table), where, rows)
     pictures = Pictures(tables[0].parent)
     examples = []
-    for id, found in rows.items():
+    for id, rest in rows.items():
         with problems.item():
-            media, size = pictures.media(found.name)
-            examples.append(Example(id, media, size, tuple(found.captions), split=found.split))
+            media, size = pictures.media(rest.name)
+            examples.append(Example(id, media, size, tuple(rest.captions), split=rest.split))
     return examples
 
 
@@ -95,8 +95,8 @@ def _collect(row: dict[str, Any], split: str, where: str, rows: dict[str, Row]) 
         raise DataError(f"{where}: the images {known.name} and {name} share the id {id!r}; add a column id")
     if known is not None and known.split != split:
         raise DataError(f"{where}: image {id} is in the split {split!r} here, in {known.split!r} before")
-    said = row.get("caption")
-    texts = said if isinstance(said, list) else [said]
+    caption = row.get("caption")
+    texts = caption if isinstance(caption, list) else [caption]
     captions = [checked_caption(expect(text, str, f"{where}: caption"), where) for text in texts]
     rows.setdefault(id, Row(name or id, split)).captions.extend(captions)
 
@@ -144,7 +144,7 @@ def _separated(text: str, table: Path, problems: Problems) -> Iterator[tuple[str
 def _columns(names: list[str], where: str) -> dict[str, str]:
     """Our name -> their name of each column; DataError unless image (or id) and caption are there."""
     lower = {name.lower(): name for name in reversed(names)}
-    found = {ours: next((lower[n] for n in theirs if n in lower), None) for ours, theirs in NAMES.items()}
-    if found["caption"] is None or (found["image"] is None and found["id"] is None):
+    columns = {ours: next((lower[n] for n in theirs if n in lower), None) for ours, theirs in NAMES.items()}
+    if columns["caption"] is None or (columns["image"] is None and columns["id"] is None):
         raise DataError(f"{where}: expected columns image and caption, got {', '.join(names)[:100] or 'nothing'}")
-    return {ours: theirs for ours, theirs in found.items() if theirs is not None}
+    return {ours: theirs for ours, theirs in columns.items() if theirs is not None}

@@ -73,8 +73,8 @@ class Loader:
         draw = np.random.default_rng([seed])
         self.captions_per_image = captions_per_image
         self.lines = [[encode(caption, vocab, length) for caption in example.captions] for example in self.examples]
-        said = [[i for i, caption in enumerate(example.captions) if caption.tokens] for example in self.examples]
-        self.turns = [draw.permutation(captions).tolist() for captions in said]
+        usable = [[i for i, caption in enumerate(example.captions) if caption.tokens] for example in self.examples]
+        self.turns = [draw.permutation(captions).tolist() for captions in usable]
 
     def __len__(self) -> int:
         """Steps of an epoch."""

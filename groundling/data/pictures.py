@@ -67,11 +67,11 @@ class Pictures:
             return None
 
     def _only(self, known: dict[str, list[Path]], name: str) -> Path:
-        found = known.get(name, [])
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise DataError(f"image {name}: {len(found)} files have this name, {found[0]} and {found[1]}; keep one")
+        paths = known.get(name, [])
+        if len(paths) == 1:
+            return paths[0]
+        if paths:
+            raise DataError(f"image {name}: {len(paths)} files have this name, {paths[0]} and {paths[1]}; keep one")
         raise DataError(f"image {name}: no such file in {self.root} or its image folders; add it")
 
     def _index(self, folder: Path, depth: int) -> None:

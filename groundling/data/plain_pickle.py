@@ -61,8 +61,8 @@ def _check_steps(content: bytes) -> None:
     """ValueError where a step is none of plain data, or its memo would be larger than the data."""
     at = 0
     while at < len(content):
-        if found := _FIXED.match(content, at):
-            at = found.end()
+        if match := _FIXED.match(content, at):
+            at = match.end()
             continue
         step = content[at : at + 1]
         if step in _REFUSED:

@@ -37,59 +37,59 @@ def read(path: Path, problems: Problems) -> list[Example]:
     content = read_json(instances)
     names, sizes = image_rows(content, str(instances))
     labels = category_names(content, str(instances))
-    places = _places(content, sizes, str(instances), problems)
-    found: dict[tuple[str, str], list[tuple[Caption, Phrase]]] = defaultdict(list)
+    annotations = _places(content, sizes, str(instances), problems)
+    expressions: dict[tuple[str, str], list[tuple[Caption, Phrase]]] = defaultdict(list)
     for number, ref in enumerate(expect(read_plain_pickle(file), list, str(file))):
         with problems.item():
             where = f"{file}: reference {ref.get('ref_id', number) if isinstance(ref, dict) else number}"
             key = known_image(ref, names, where), get(ref, "split", str, where)
-            said = _expressions(ref, places, labels, where, problems)
-            found[key] += said
+            pairs = _expressions(ref, annotations, labels, where, problems)
+            expressions[key] += pairs
     pictures = Pictures(file.parent)
     splits_of: dict[str, set[str]] = defaultdict(set)
-    for id, split in found:
+    for id, split in expressions:
         splits_of[id].add(split)
     examples = []
-    for (id, split), said in found.items():
+    for (id, split), pairs in expressions.items():
         with problems.item():
-            if not said:
+            if not pairs:
                 raise DataError(f"{file}: image {id} has no expression")
             media, size = located(pictures, names[id], sizes[id])
-            captions = tuple(caption for caption, _ in said)
-            gold = tuple(Phrase(i, p.span, p.boxes, kinds=p.kinds, entity=p.entity) for i, (_, p) in enumerate(said))
+            captions = tuple(caption for caption, _ in pairs)
+            gold = tuple(Phrase(i, p.span, p.boxes, kinds=p.kinds, entity=p.entity) for i, (_, p) in enumerate(pairs))
             own = id if len(splits_of[id]) == 1 else f"{id}-{split}"
             examples.append(Example(own, media, size, captions, gold, split=split))
     return examples
 
 
 def _expressions(
-    ref: Any, places: dict[str, tuple[Box, str]], labels: dict[str, str], where: str, problems: Problems
+    ref: Any, annotations: dict[str, tuple[Box, str]], labels: dict[str, str], where: str, problems: Problems
 ) -> list[tuple[Caption, Phrase]]:
     ann = identity(ref, "ann_id", where)
-    if ann not in places:
+    if ann not in annotations:
         raise DataError(f"{where}: its object {ann} is not among the annotations of instances.json, or has no good box")
-    box, category = places[ann]
-    said = []
+    box, category = annotations[ann]
+    expressions = []
     for i, sentence in enumerate(get(ref, "sentences", list, where)):
         with problems.item():
             text = get(sentence, "sent" if "sent" in expect(sentence, dict, where) else "raw", str, where)
             caption = checked_caption(text, f"{where}, sentence {i}")
             kinds = (labels[category],) if category in labels else ()
-            whole = Phrase(0, (0, len(caption.tokens)), (box,), kinds=kinds, entity=identity(ref, "ref_id", where))
-            said.append((caption, whole))
-    return said
+            phrase = Phrase(0, (0, len(caption.tokens)), (box,), kinds=kinds, entity=identity(ref, "ref_id", where))
+            expressions.append((caption, phrase))
+    return expressions
 
 
 def _places(content: Any, sizes: Sizes, where: str, problems: Problems) -> dict[str, tuple[Box, str]]:
     """Box and category of each object."""
-    places = {}
+    boxes = {}
     for number, row in enumerate(get(content, "annotations", list, where)):
         with problems.item():
             id = identity(row, "id", f"{where}: annotation {number}")
-            place = f"{where}: annotation {id}"
-            image = identity(row, "image_id", place)
-            places[id] = corners(row, sizes.get(image, (0, 0)), place), identity(row, "category_id", place)
-    return places
+            location = f"{where}: annotation {id}"
+            image = identity(row, "image_id", location)
+            boxes[id] = corners(row, sizes.get(image, (0, 0)), location), identity(row, "category_id", location)
+    return boxes
 
 
 def _file(path: Path) -> Path | None:

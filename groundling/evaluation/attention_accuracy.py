@@ -55,9 +55,9 @@ def attention_accuracy(
     device = device or torch.device("cpu")
     model.parts.to(device).eval()
     reading = _localized if localizer else _decoding
-    places = dict(track(_places(model, reading, examples, store, device, batch), "attention", len(examples)))
+    boxes = dict(track(_places(model, reading, examples, store, device, batch), "attention", len(examples)))
     fields = {"data": data.name} | ({"split": split} if split else {}) | ({"of": "localizer"} if localizer else {})
-    return ground_given(places, examples, iou, fields)
+    return ground_given(boxes, examples, iou, fields)
 
 
 def labelled(data: Dataset, split: str | None) -> tuple[Example, ...]:
@@ -125,9 +125,9 @@ def _places(
         with torch.inference_mode():
             boxes = boxes_of(reading(model, read), read.regions[read.image_of])[0].double()  # (N, T, F, 4)
             boxes = boxes / _scale(spoken, read.regions.size)[read.image_of][:, None, None]
-        found = iter(boxes.cpu().numpy())
+        rows = iter(boxes.cpu().numpy())
         for example in spoken:
-            yield example.id, [next(found)[: len(caption.tokens)] for caption in example.captions]
+            yield example.id, [next(rows)[: len(caption.tokens)] for caption in example.captions]
 
 
 def _scale(examples: Sequence[Example], size: Tensor) -> Tensor:

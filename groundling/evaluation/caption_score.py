@@ -41,12 +41,12 @@ def grounding_scores(
     quiet: bool = True,
 ) -> Statistics:
     """g of captions by id; `image_of` names the image of each. Images that captions share are looked at once."""
-    look = regions_of(grounder, find, store)
+    find_regions = regions_of(grounder, find, store)
     parsed = dict(zip(captions, parse(list(captions.values())), strict=True))
     values: dict[str, float] = {}
     by_image = sorted(captions, key=lambda id: image_of[id])
     for id in track(by_image, "captions", total=len(captions), quiet=quiet):
-        values[id] = score(caption_evidence(grounder, look(image_of[id]), parsed[id]))
+        values[id] = score(caption_evidence(grounder, find_regions(image_of[id]), parsed[id]))
     about = signature(GROUNDING, form="mean-similarity", grounder=grounder.model.digest, n=len(captions))
     return mean_statistics(GROUNDING, about, tuple(captions), np.array([values[id] for id in captions]))
 
@@ -56,9 +56,9 @@ def with_references(
 ) -> Statistics:
     """The same captions, judged by their references as well."""
     [meteor] = score_captions(captions, references, ["meteor"])
-    heard = dict(zip(meteor.ids, meteor.per_item().tolist(), strict=True))
-    told = np.array([heard[id] for id in grounding.ids])
-    values = (grounding.per_item() + METEOR_WEIGHT * told) / (1 + METEOR_WEIGHT)
+    by_id = dict(zip(meteor.ids, meteor.per_item().tolist(), strict=True))
+    meteor_values = np.array([by_id[id] for id in grounding.ids])
+    values = (grounding.per_item() + METEOR_WEIGHT * meteor_values) / (1 + METEOR_WEIGHT)
     about = grounding.signature.replace(GROUNDING, WITH_REFERENCES, 1).replace("mean-similarity", "(g+2meteor)/3")
     return mean_statistics(WITH_REFERENCES, about, grounding.ids, values)
 
@@ -81,8 +81,8 @@ def scored(
         return {}
     find = ImageFolder(images).find if images else None
     store = Store.open(regions) if regions else None
-    found = grounding_scores(load_grounder(model), captions, image_of, find, store, quiet=quiet)
-    out = {GROUNDING: found}
+    statistics = grounding_scores(load_grounder(model), captions, image_of, find, store, quiet=quiet)
+    out = {GROUNDING: statistics}
     if WITH_REFERENCES in names:
-        out[WITH_REFERENCES] = with_references(found, captions, references)
+        out[WITH_REFERENCES] = with_references(statistics, captions, references)
     return {name: out[name] for name in names if name in out}

@@ -119,10 +119,10 @@ class CaptionEvaluator:
             frequency, said_before = _frequency(_training(data)), _said_before(data, split)
             return CaptionEvaluator(chosen.examples, fields, True, by_lemma(labels), frequency, said_before)
         data = load(path, skip_bad=skip_bad)
-        found = groundable_words(_training(data))
-        chosen, training = data.split(split) if split else data, classes.label(_training(data), found)
-        examples, said_before = tuple(classes.label(chosen, found)), _said_before(data, split)
-        return CaptionEvaluator(examples, fields, True, found.class_of.get, _frequency(training), said_before)
+        groundable = groundable_words(_training(data))
+        chosen, training = data.split(split) if split else data, classes.label(_training(data), groundable)
+        examples, said_before = tuple(classes.label(chosen, groundable)), _said_before(data, split)
+        return CaptionEvaluator(examples, fields, True, groundable.class_of.get, _frequency(training), said_before)
 
     def __call__(
         self,
@@ -136,10 +136,10 @@ class CaptionEvaluator:
         """Texts by `metrics` (none: the texts are not judged), links at `iou`; see `metrics.evaluation.evaluate`."""
         known = {example.id for example in self.examples}
         metrics = metrics if self.texts else ()
-        if metrics and (unknown := next((said.id for said in captions if said.id not in known), None)):
+        if metrics and (unknown := next((caption.id for caption in captions if caption.id not in known), None)):
             raise DataError(f"image {unknown!r} is not in {self._where()} that was captioned")
         return evaluate(
-            [said for said in captions if said.id in known],
+            [caption for caption in captions if caption.id in known],
             self.examples,
             metrics=metrics,
             links=self.links,

@@ -78,8 +78,8 @@ def parse(texts: Sequence[str]) -> list[Caption]:
 
 def phrases_of(caption: Caption) -> list[Asked]:
     """The noun phrases of a caption that have a noun: "it" and "the other" name nothing that can be looked for."""
-    found = [(start, end, head_noun(caption, (start, end))) for start, end in joined(caption)]
-    return [Asked(start, end, head) for start, end, head in found if head >= 0]
+    phrases = [(start, end, head_noun(caption, (start, end))) for start, end in joined(caption)]
+    return [Asked(start, end, head) for start, end, head in phrases if head >= 0]
 
 
 def caption_evidence(
@@ -92,15 +92,15 @@ def caption_evidence(
     asked = phrases_of(caption)
     if not asked:
         return ()
-    said = [_tokens(caption, one, substitute) for one in asked]
-    wanted = [tokens for tokens, _ in said] + [tokens[head : head + 1] for tokens, head in said]
+    phrases = [_tokens(caption, one, substitute) for one in asked]
+    wanted = [tokens for tokens, _ in phrases] + [tokens[head : head + 1] for tokens, head in phrases]
     ranking = grounder.rank(regions, wanted)
-    whole = Ranking(ranking.similarity[: len(said)], ranking.overlap[: len(said)])
+    of_phrases = Ranking(ranking.similarity[: len(phrases)], ranking.overlap[: len(phrases)])
     best = best_similarity(ranking.similarity).tolist()
-    likely, probable = _likely(regions, whole), grounder.evidence(whole.similarity)
+    likely, probable = _likely(regions, of_phrases), grounder.evidence(of_phrases.similarity)
     return tuple(
-        _evidence(caption, asked[i], said[i][0], (best[i], best[len(said) + i]), probable[i], likely[i])
-        for i in range(len(said))
+        _evidence(caption, asked[i], phrases[i][0], (best[i], best[len(phrases) + i]), probable[i], likely[i])
+        for i in range(len(phrases))
     )
 
 
@@ -131,15 +131,15 @@ def _likely(regions: Regions, ranking: Ranking) -> list[tuple[Likely, ...]]:
         return [()] * len(ranking.overlap)
     boxes = regions.boxes[0, :count]
     scores, order = ranking.overlap.cpu().topk(min(count, 4 * PLACES), dim=-1)
-    found = []
-    for row, places in zip(scores.tolist(), order.tolist(), strict=True):
-        same = (iou(boxes[places], boxes[places]) > HALF).tolist()
+    likely = []
+    for row, indices in zip(scores.tolist(), order.tolist(), strict=True):
+        same = (iou(boxes[indices], boxes[indices]) > HALF).tolist()
         kept: list[int] = []
         for i, score in enumerate(row):
             if len(kept) < PLACES and score >= HALF * row[0] and not any(same[i][j] for j in kept):
                 kept.append(i)
-        found.append(tuple(Likely(_box(boxes[places[i]].tolist()), row[i]) for i in kept))
-    return found
+        likely.append(tuple(Likely(_box(boxes[indices[i]].tolist()), row[i]) for i in kept))
+    return likely
 
 
 def _box(values: Sequence[float]) -> Box:

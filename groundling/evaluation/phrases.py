@@ -75,9 +75,9 @@ def localised(
     """How well a grounder finds annotated phrases: by `any` of their boxes, and by the `union`, the box around all."""
     each = track(queries(model, examples, store, argmax=argmax), "images", len(examples), quiet=quiet)
     asked = [query for some in each for query in some]
-    found = {
+    located = {
         "any": localise(asked, "any", iou, continuous=True),
         "union": localise(asked, "union", iou, continuous=True),
     }
     chosen = {"choice": "argmax" if argmax else "overlap"}
-    return {truth: replace(one, fields={**one.fields, **chosen}) for truth, one in found.items()}
+    return {truth: replace(one, fields={**one.fields, **chosen}) for truth, one in located.items()}

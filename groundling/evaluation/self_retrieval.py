@@ -73,12 +73,12 @@ class Gallery:
     @torch.inference_mode()
     def rows(self, captions: Tensor, shortlist: Tensor | None = None, *, quiet: bool = False) -> NDArray[np.float32]:
         """The scores (b, N) of these captions, numbers of images (b,), with the images of `shortlist` (b, K) or all."""
-        said, captioner = self.said[captions], self.model.captioner
+        tokens, captioner = self.said[captions], self.model.captioner
         n, most = len(self.ids), max(1, NUMBERS // len(self.model.vocab))
-        wanted = torch.ones(n, len(said), dtype=torch.bool, device=self.device)
+        wanted = torch.ones(n, len(tokens), dtype=torch.bool, device=self.device)
         if shortlist is not None:
             wanted = torch.zeros_like(wanted).scatter_(0, shortlist.t(), True)
-        found = torch.full((n, len(said)), -math.inf)
+        scores = torch.full((n, len(tokens)), -math.inf)
         blocks = track(
             _regions(self.model, self.store, self.ids, self.device), "images", _blocks(self.ids), quiet=quiet
         )
@@ -86,8 +86,10 @@ class Gallery:
             encoded = captioner.encode(regions)
             image, caption = wanted[block * IMAGES : (block + 1) * IMAGES].nonzero().unbind(1)
             for i, c in zip(torch.split(image, most), torch.split(caption, most), strict=True):
-                found[i.cpu() + block * IMAGES, c.cpu()] = logp_of_pairs(captioner, encoded, said, c, i).float().cpu()
-        return found.t().contiguous().numpy()
+                scores[i.cpu() + block * IMAGES, c.cpu()] = (
+                    logp_of_pairs(captioner, encoded, tokens, c, i).float().cpu()
+                )
+        return scores.t().contiguous().numpy()
 
     @torch.inference_mode()
     def matched(self, matcher_model: Model, *, quiet: bool = False) -> Iterator[NDArray[np.float32]]:
@@ -135,18 +137,20 @@ class Gallery:
         return Score("shortlist recall", float(hits.mean()), len(some), about)
 
 
-def logp_of_pairs(captioner: Captioner, encoded: EncodedImage, said: Tensor, caption: Tensor, image: Tensor) -> Tensor:
+def logp_of_pairs(
+    captioner: Captioner, encoded: EncodedImage, tokens: Tensor, caption: Tensor, image: Tensor
+) -> Tensor:
     """log p(said[caption_p] | image_p) of P pairs: (C, T) tokens, (P,) and (P,) numbers -> (P,).
 
     Pairs of one image share the steps of a common beginning.
     """
-    begins, c = _beginnings(said), len(said)
+    begins, c = _beginnings(tokens), len(tokens)
     rows = torch.arange(len(caption), device=caption.device)  # the pairs that have a t-th word
     total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
     state: Any = None  # of distinct pairs of an image and a beginning
     node = torch.zeros_like(rows)  # where in it each pair is
-    for t in range(said.shape[1]):
-        goes = (said[caption[rows], t] != PAD).nonzero().squeeze(1)
+    for t in range(tokens.shape[1]):
+        goes = (tokens[caption[rows], t] != PAD).nonzero().squeeze(1)
         if not len(goes):
             break
         rows, before = rows[goes], node[goes]
@@ -155,28 +159,28 @@ def logp_of_pairs(captioner: Captioner, encoded: EncodedImage, said: Tensor, cap
         one = torch.empty_like(keys).scatter_(0, node, torch.arange(len(rows), device=rows.device))  # a pair of each
         seen = encoded[keys // c]
         state = pick_rows(state, before[one]) if t else captioner.start(seen)
-        word = said[caption[rows[one]], t - 1] if t else torch.full_like(keys, BOS)
+        word = tokens[caption[rows[one]], t - 1] if t else torch.full_like(keys, BOS)
         logp, _, state = captioner.step(word, seen, state)
-        total[rows] += logp[node, said[caption[rows], t]]
+        total[rows] += logp[node, tokens[caption[rows], t]]
     return total
 
 
-def own_words(captioner: Captioner, encoded: EncodedImage, said: Tensor) -> Tensor:
-    """(B, V) the log of the mean distribution from which the words of `said` (B, T), one caption each, were chosen."""
-    state, word = captioner.start(encoded), torch.full_like(said[:, 0], BOS)
-    total, count = encoded.whole.new_zeros(()), (said != PAD).sum(1, keepdim=True).clamp(min=1)
+def own_words(captioner: Captioner, encoded: EncodedImage, tokens: Tensor) -> Tensor:
+    """(B, V): log of the mean distribution from which the words of `tokens` (B, T), one caption each, were chosen."""
+    state, word = captioner.start(encoded), torch.full_like(tokens[:, 0], BOS)
+    total, count = encoded.whole.new_zeros(()), (tokens != PAD).sum(1, keepdim=True).clamp(min=1)
     for t in range(int(count.max())):
         logp, _, state = captioner.step(word, encoded, state)
-        word = said[:, t]
+        word = tokens[:, t]
         total = total + logp.exp() * (word != PAD)[:, None]
     return (total / count).clamp(min=1e-9).log()
 
 
-def _beginnings(said: Tensor) -> Tensor:
+def _beginnings(tokens: Tensor) -> Tensor:
     """(C, T): the number of the first t words of each caption, equal where they are the same words."""
-    columns = [torch.zeros_like(said[:, 0])]
-    for t in range(said.shape[1] - 1):
-        longer = columns[-1] * (said.max() + 1) + said[:, t]
+    columns = [torch.zeros_like(tokens[:, 0])]
+    for t in range(tokens.shape[1] - 1):
+        longer = columns[-1] * (tokens.max() + 1) + tokens[:, t]
         columns.append(torch.unique(longer, return_inverse=True)[1])
     return torch.stack(columns, 1)
 

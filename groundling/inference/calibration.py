@@ -109,14 +109,14 @@ def similarities(
 
 def _phrases(example: Example) -> dict[Words, int]:
     """The different noun phrases of an image whose head WordNet knows, each with the synset of its head."""
-    found: dict[Words, int] = {}
+    phrases: dict[Words, int] = {}
     for caption in example.captions:
         for span in joined(caption):
             head = head_noun(caption, span)
             synset = wordnet().synset(caption.lemmas[head]) if head >= 0 else None
             if synset is not None:
-                found[caption.tokens[slice(*span)]] = synset
-    return found
+                phrases[caption.tokens[slice(*span)]] = synset
+    return phrases
 
 
 def _absent(
@@ -126,14 +126,14 @@ def _absent(
     net = wordnet()
     here = set(present.values())
     above = {kind for synset in here for kind in net.kinds(synset)}
-    found: dict[Words, None] = {}
+    absent: dict[Words, None] = {}
     for at in draw.integers(len(pool), size=tries * len(present)):
-        if len(found) == len(present):
+        if len(absent) == len(present):
             break
         words, synset = pool[at]
         if synset not in above and not here & set(net.kinds(synset)):
-            found[words] = None
-    return list(found)
+            absent[words] = None
+    return list(absent)
 
 
 def in_first_half(id: str) -> bool:

@@ -152,10 +152,10 @@ class GroundedCaptioner:
             if store is not None:
                 seen, regions = some, store.batch([item.id for item in some])
             else:
-                found = list(self._readable(some, frames, on_error))
-                if not found:
+                readable = list(self._readable(some, frames, on_error))
+                if not readable:
                     continue
-                seen, regions = [item for item, _ in found], Regions.stack([one for _, one in found])
+                seen, regions = [item for item, _ in readable], Regions.stack([one for _, one in readable])
             captions = self.generate(regions, [item.id for item in seen], [item.media for item in seen], decoding)
             yield from (_completed(one, item, frames) for one, item in zip(captions, seen, strict=True))
 

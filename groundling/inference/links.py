@@ -111,12 +111,12 @@ def link(
 
 
 def _look(
-    token: int, top: Sequence[int], weights: Sequence[float], places: Sequence[Sequence[float]], frames: Sequence[int]
+    token: int, top: Sequence[int], weights: Sequence[float], boxes: Sequence[Sequence[float]], frames: Sequence[int]
 ) -> Look:
     seen = [(r, w) for r, w in zip(top, weights, strict=True) if w > 0]
     return Look(
         token,
-        tuple(_box(places[r]) for r, _ in seen),
+        tuple(_box(boxes[r]) for r, _ in seen),
         tuple(w for _, w in seen),
         tuple(frames[r] for r, _ in seen),
     )

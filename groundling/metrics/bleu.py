@@ -28,18 +28,18 @@ def counts(corpus: Corpus) -> Floats:
 
 def bleu(counts: Floats, order: int) -> Floats:
     """BLEU-`order` of summed counts (..., 10) -> (...)."""
-    said, wanted = counts[..., 0], counts[..., 1]
+    length, wanted = counts[..., 0], counts[..., 1]
     guessed, correct = counts[..., 2 : 2 + order], counts[..., 2 + ORDERS : 2 + ORDERS + order]
     precision = np.prod((correct + TINY) / (guessed + SMALL), axis=-1) ** (1 / order)
-    ratio = (said + TINY) / (wanted + SMALL)
+    ratio = (length + TINY) / (wanted + SMALL)
     return np.asarray(precision * np.exp(np.minimum(1 - 1 / ratio, 0)))
 
 
 def _counts(corpus: Corpus) -> Ints:
-    said = corpus.hypotheses.lengths
-    guessed = np.maximum(said[:, None] - np.arange(ORDERS), 0)
-    closest = _closest(said, corpus.references.lengths, corpus.image)
-    return np.column_stack([said, closest, guessed, _correct(corpus)])
+    lengths = corpus.hypotheses.lengths
+    guessed = np.maximum(lengths[:, None] - np.arange(ORDERS), 0)
+    closest = _closest(lengths, corpus.references.lengths, corpus.image)
+    return np.column_stack([lengths, closest, guessed, _correct(corpus)])
 
 
 def _correct(corpus: Corpus) -> Ints:
@@ -50,18 +50,18 @@ def _correct(corpus: Corpus) -> Ints:
     entries = bag(list(grams(Sentences(words, lengths), [()] * ORDERS)))
     mine = np.searchsorted(entries.sentence, n)  # entries are sorted by sentence: the hypotheses come first
     key = (np.concatenate([np.arange(n), corpus.image])[entries.sentence] << SHIFT) + entries.gram
-    place = np.searchsorted(key[:mine], key[mine:])
-    shared = np.flatnonzero(place < mine)
-    shared = shared[key[place[shared]] == key[mine:][shared]]
+    index = np.searchsorted(key[:mine], key[mine:])
+    shared = np.flatnonzero(index < mine)
+    shared = shared[key[index[shared]] == key[mine:][shared]]
     most = np.zeros(mine, np.int64)  # times in the reference that has the n-gram most often
-    np.maximum.at(most, place[shared], entries.times[mine:][shared])
+    np.maximum.at(most, index[shared], entries.times[mine:][shared])
     row = (entries.sentence * ORDERS + entries.order)[:mine]
     return np.bincount(row, np.minimum(most, entries.times[:mine]), n * ORDERS).astype(np.int64).reshape(n, ORDERS)
 
 
-def _closest(said: Ints, wanted: Ints, image: Ints) -> Ints:
+def _closest(length: Ints, wanted: Ints, image: Ints) -> Ints:
     """The length of the reference that is closest to the hypothesis; of two, the shorter."""
-    distance = np.abs(wanted - said[image])
+    distance = np.abs(wanted - length[image])
     order = np.lexsort((wanted, distance, image))
     first = np.unique(image[order], return_index=True)[1]
     return wanted[order][first]

@@ -74,8 +74,8 @@ def isotonic(scores: Array, truth: Array) -> Isotonic:
 
 def reliability(probability: Array, truth: Array, bins: int = BINS) -> list[Bin]:
     """Bins of equal width that hold any answer."""
-    place = np.minimum((probability * bins).astype(int), bins - 1)
-    held = [(b, place == b) for b in range(bins) if (place == b).any()]
+    bin_of = np.minimum((probability * bins).astype(int), bins - 1)
+    held = [(b, bin_of == b) for b in range(bins) if (bin_of == b).any()]
     return [
         Bin(b / bins, (b + 1) / bins, int(m.sum()), float(probability[m].mean()), float(truth[m].mean()))
         for b, m in held

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from groundling.errors import DataError
-from groundling.files import Place, Source, parse_json, read_json, read_text
+from groundling.files import Location, Source, parse_json, read_json, read_text
 
 
 def read_predictions(source: Source) -> dict[str, str]:
@@ -20,12 +20,12 @@ def read_predictions(source: Source) -> dict[str, str]:
     rows, name = _rows(source)
     captions: dict[str, str] = {}
     for i, row in enumerate(rows):
-        place = Place(name, f"prediction {i}")
-        key = "image_id" if "image_id" in place.expect(row, dict) or "id" not in row else "id"
-        image = place.id(row, key)
+        location = Location(name, f"prediction {i}")
+        key = "image_id" if "image_id" in location.expect(row, dict) or "id" not in row else "id"
+        image = location.id(row, key)
         if image in captions:
-            raise place.error(f"image {image} is predicted a second time; keep one caption per image")
-        captions[image] = place.get(row, "caption", str)
+            raise location.error(f"image {image} is predicted a second time; keep one caption per image")
+        captions[image] = location.get(row, "caption", str)
     if not captions:
         raise DataError(f"{name}: holds no predictions")
     return captions
@@ -35,16 +35,16 @@ def read_references(source: Source) -> dict[str, list[str]]:
     """The captions of each image, from a COCO captions file: {"images": [{"id"}], "annotations": [{"image_id",
     "caption"}]}. Without "images" the images are those of the annotations. An image may have no captions."""
     file, name = read_json(source, "references")
-    place = Place(name)
+    location = Location(name)
     captions: dict[str, list[str]] = {}
-    listed = "images" in place.expect(file, dict)
-    for i, row in enumerate(place.get(file, "images", list) if listed else ()):
-        image = place.at("images", i).id(row, "id")
+    listed = "images" in location.expect(file, dict)
+    for i, row in enumerate(location.get(file, "images", list) if listed else ()):
+        image = location.at("images", i).id(row, "id")
         if image in captions:
-            raise place.at("images", i).error(f"image {image} is listed a second time; keep one")
+            raise location.at("images", i).error(f"image {image} is listed a second time; keep one")
         captions[image] = []
-    for i, row in enumerate(place.get(file, "annotations", list)):
-        at = place.at("annotations", i)
+    for i, row in enumerate(location.get(file, "annotations", list)):
+        at = location.at("annotations", i)
         image = at.id(row, "image_id")
         if listed and image not in captions:
             raise at.error(f"is of image {image}, which is not among the images")
@@ -55,20 +55,20 @@ def read_references(source: Source) -> dict[str, list[str]]:
 def read_file_names(source: Source) -> dict[str, str]:
     """image id -> its `file_name`, of the images of a COCO captions file that have one. Several may share a file."""
     file, name = read_json(source, "references")
-    rows = Place(name).expect(file, dict).get("images", [])
+    rows = Location(name).expect(file, dict).get("images", [])
     return {
-        Place(name, "images", i).id(row, "id"): Place(name, "images", i).get(row, "file_name", str)
-        for i, row in enumerate(Place(name, "images").expect(rows, list))
-        if "file_name" in Place(name, "images", i).expect(row, dict)
+        Location(name, "images", i).id(row, "id"): Location(name, "images", i).get(row, "file_name", str)
+        for i, row in enumerate(Location(name, "images").expect(rows, list))
+        if "file_name" in Location(name, "images", i).expect(row, dict)
     }
 
 
 def _rows(source: Source) -> tuple[list[Any], str]:
     """The members of a JSON list, or of JSON lines."""
     if not isinstance(source, str | Path):
-        return Place("predictions").expect(source, list), "predictions"
+        return Location("predictions").expect(source, list), "predictions"
     text = read_text(source)
     if not text.lstrip().startswith("{"):
-        return Place(source).expect(parse_json(text, str(source)), list), str(source)
+        return Location(source).expect(parse_json(text, str(source)), list), str(source)
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     return [parse_json(line, f"{source}, line {n}") for n, line in lines], str(source)

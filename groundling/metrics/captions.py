@@ -125,8 +125,8 @@ def _bleu(captions: Captions) -> Iterator[Statistics]:
 
 
 def _rouge(captions: Captions) -> Iterator[Statistics]:
-    said = (text.split(" ") for text in captions.hypotheses)
-    values = rouge_l(said, ([text.split(" ") for text in refs] for refs in captions.references))
+    hypotheses = (text.split(" ") for text in captions.hypotheses)
+    values = rouge_l(hypotheses, ([text.split(" ") for text in refs] for refs in captions.references))
     yield mean_statistics("ROUGE-L", captions.signature("rouge-l", beta="1.2"), captions.ids, values)
 
 
@@ -139,16 +139,16 @@ def _cider(captions: Captions, name: str, clipped: bool) -> Iterator[Statistics]
 def _meteor(captions: Captions) -> Iterator[Statistics]:
     from groundling.metrics.meteor import meteor
 
-    found = meteor(captions.hypotheses, captions.references, captions.ids, java=captions.java)
+    values = meteor(captions.hypotheses, captions.references, captions.ids, java=captions.java)
     about = captions.signature("meteor-1.5", norm="yes", by="jar" if captions.java else "groundling")
-    yield replace(found, signature=about)
+    yield replace(values, signature=about)
 
 
 def _spice(captions: Captions) -> Iterator[Statistics]:
     from groundling.metrics.spice import spice
 
-    found = spice(captions.hypotheses, captions.references, captions.ids)
-    yield replace(found, signature=captions.signature("spice-1.0", parser="corenlp-3.6.0"))
+    values = spice(captions.hypotheses, captions.references, captions.ids)
+    yield replace(values, signature=captions.signature("spice-1.0", parser="corenlp-3.6.0"))
 
 
 METRICS: dict[str, Callable[[Captions], Iterator[Statistics]]] = {

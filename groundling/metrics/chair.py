@@ -125,9 +125,9 @@ def score_chair(
             raise DataError(f"image {item} has a caption but neither references nor instances; are the ids the same?")
         judged[item] = Judged(item, text, tuple(mentions(text, synonyms, longest)), frozenset(truth[item]))
     digest = hashlib.sha256(json.dumps(sorted(synonyms.items())).encode()).hexdigest()[:12]
-    told = {"truth": "captions+instances" if instances else "captions", "synonyms": digest}
-    told |= {"names": "long"} if long_names else {}
-    return Chair(tuple(judged.values()), {"tok": "treebank", "singular": "pattern", **told})
+    settings = {"truth": "captions+instances" if instances else "captions", "synonyms": digest}
+    settings |= {"names": "long"} if long_names else {}
+    return Chair(tuple(judged.values()), {"tok": "treebank", "singular": "pattern", **settings})
 
 
 def long_names_of(synonyms: Mapping[str, str]) -> dict[str, str]:
@@ -141,13 +141,13 @@ def long_names_of(synonyms: Mapping[str, str]) -> dict[str, str]:
 def mentions(caption: str, synonyms: Mapping[str, str], names: Mapping[str, str] | None = None) -> list[Mention]:
     """The objects that a caption speaks of, in order. `names`: `long_names_of` the synonyms, the longest is taken."""
     words = [singular(token) for token in tokens(caption)]
-    whole = {**MERGED, **(names or {})}
+    merged_names = {**MERGED, **(names or {})}
     sizes = range(LONGEST, 1, -1) if names else (2,)
     merged: list[tuple[str, int]] = []
     i = 0
     while i < len(words):
-        size = next((n for n in sizes if " ".join(words[i : i + n]) in whole and i + n <= len(words)), 1)
-        merged.append((whole.get(" ".join(words[i : i + size]), words[i]), i))
+        size = next((n for n in sizes if " ".join(words[i : i + n]) in merged_names and i + n <= len(words)), 1)
+        merged.append((merged_names.get(" ".join(words[i : i + size]), words[i]), i))
         i += size
     about_toilet = any(word == "toilet" for word, _ in merged)  # its seat is no chair
     return [
@@ -169,10 +169,10 @@ def tokens(caption: str) -> list[str]:
     return re.sub(r"\bcannot\b", "can not", text).split()
 
 
-def _sentence_end(found: re.Match[str]) -> str:
-    word, text = found[1], found.string
-    inner = found.start() > 0 and text[found.start() - 1] == "."  # the last letter of "u.s."
-    return found[0] if inner or len(word) == 1 or word in ABBREVIATIONS else f"{word} . "
+def _sentence_end(match: re.Match[str]) -> str:
+    word, text = match[1], match.string
+    inner = match.start() > 0 and text[match.start() - 1] == "."  # the last letter of "u.s."
+    return match[0] if inner or len(word) == 1 or word in ABBREVIATIONS else f"{word} . "
 
 
 def read_synonyms(source: str | Path | Sequence[str]) -> dict[str, str]:

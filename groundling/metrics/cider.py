@@ -73,13 +73,13 @@ class DocumentFrequency:
         """In how many images this n-gram was seen; 0 if never."""
         if not 1 <= len(words) <= ORDERS:
             raise ValueError(f"an n-gram here has 1 to {ORDERS} words, got {len(words)}")
-        key = place = 0
+        key = index = 0
         for n, word in enumerate(words):
-            key = (place << SHIFT) + self.vocabulary.get(word, len(self.words))
-            place = int(np.searchsorted(self.tables[n], key))
-            if place == len(self.tables[n]) or self.tables[n][place] != key:
+            key = (index << SHIFT) + self.vocabulary.get(word, len(self.words))
+            index = int(np.searchsorted(self.tables[n], key))
+            if index == len(self.tables[n]) or self.tables[n][index] != key:
                 return 0
-        return int(self.counts[len(words) - 1][place])
+        return int(self.counts[len(words) - 1][index])
 
     @cached_property
     def vocabulary(self) -> dict[str, int]:
@@ -164,7 +164,8 @@ class References:
         self._begin = np.cumsum(self._sizes + 1) - self._sizes - 1  # of each order in the row of idf
         orders = list(ngrams.grams(sentences, [[table] for table in df.tables]))
         self._tables = [
-            [table, found.new] if len(found.new) else [table] for table, found in zip(df.tables, orders, strict=True)
+            [table, grams_of_order.new] if len(grams_of_order.new) else [table]
+            for table, grams_of_order in zip(df.tables, orders, strict=True)
         ]
         self._known = np.array([sum(map(len, tables)) for tables in self._tables])
         entries = ngrams.bag(orders)
@@ -190,8 +191,8 @@ class References:
         product = (np.minimum(ours, other) if clipped else ours) * other
         row = entries.sentence * ORDERS + entries.order
         cell = row + ORDERS * (pair_of - self._first[image] - np.arange(len(image)))[entries.sentence]
-        place = cell[mine] + ORDERS * self._sentence[theirs]  # of the pair and the order
-        dot = np.bincount(place, product, len(reference) * ORDERS).reshape(-1, ORDERS)
+        index = cell[mine] + ORDERS * self._sentence[theirs]  # of the pair and the order
+        dot = np.bincount(index, product, len(reference) * ORDERS).reshape(-1, ORDERS)
         scale = _norms(row, weight, len(image))[hypothesis] * self._norms[reference]
         similarity = dot / np.where(scale > 0, scale, 1) @ np.full(ORDERS, 1 / ORDERS)
         if clipped:
@@ -215,9 +216,9 @@ class References:
         keys = (np.repeat(np.arange(len(images)), length) << SHIFT) + (self._key[here] & LOW)
         mine = np.flatnonzero(entries.number < self._known[entries.order])
         wanted = (local.reshape(-1)[entries.sentence[mine]] << SHIFT) + entries.gram[mine]
-        place = np.searchsorted(keys, wanted)
-        met = np.flatnonzero(np.append(keys, -1)[place] == wanted)
-        there = here[place[met]]
+        index = np.searchsorted(keys, wanted)
+        met = np.flatnonzero(np.append(keys, -1)[index] == wanted)
+        there = here[index[met]]
         times = self._start[there + 1] - self._start[there]
         return np.repeat(mine[met], times), ngrams.ranges(self._start[there], times)
 

@@ -55,11 +55,11 @@ def region_classification(
 
 def _guesses(regions: Proposals, sentence: Sentence, rows: Sequence[int], threshold: float) -> list[str]:
     frames = np.zeros(len(regions.boxes), np.intp) if regions.frames is None else regions.frames
-    found = []
+    guesses = []
     for row in rows:
         meets = (iou(regions.boxes, sentence.boxes[row]) > np.float32(threshold)) & (frames == sentence.frames[row])
-        found += [regions.labels[i] for i in np.flatnonzero(meets).tolist()]
-    return found
+        guesses += [regions.labels[i] for i in np.flatnonzero(meets).tolist()]
+    return guesses
 
 
 def _accuracy(sums: Array) -> Array:

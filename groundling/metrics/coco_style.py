@@ -46,8 +46,8 @@ class Bleu:
 
     def compute_score(self, gts: Texts, res: Texts, verbose: int = 0) -> tuple[list[float], list[list[float]]]:
         """One score for each order, and for each order the scores of the images."""
-        found = _statistics("bleu", gts, res)[: self.n]
-        return [one.score().value for one in found], [one.per_item().tolist() for one in found]
+        statistics = _statistics("bleu", gts, res)[: self.n]
+        return [one.score().value for one in statistics], [one.per_item().tolist() for one in statistics]
 
     def method(self) -> str:
         return "Bleu"
@@ -138,8 +138,8 @@ class COCOEvalCap:
 
 
 def _mean(metric: str, gts: Texts, res: Texts) -> tuple[float, Floats]:
-    [found] = _statistics(metric, gts, res)
-    return found.score().value, np.asarray(found.per_item(), np.float64)
+    [statistics] = _statistics(metric, gts, res)
+    return statistics.score().value, np.asarray(statistics.per_item(), np.float64)
 
 
 def _statistics(metric: str, gts: Texts, res: Texts) -> list[Statistics]:
@@ -154,6 +154,6 @@ def _statistics(metric: str, gts: Texts, res: Texts) -> list[Statistics]:
             raise DataError(f"image {id!r}: gts holds a list of one or more references for each image")
     if not res:
         raise DataError("there are no captions to score")
-    said, references = tuple(res[id][0] for id in gts), tuple(tuple(gts[id]) for id in gts)
-    corpus = Captions(tuple(map(str, gts)), said, references, len(gts))
+    hypotheses, references = tuple(res[id][0] for id in gts), tuple(tuple(gts[id]) for id in gts)
+    corpus = Captions(tuple(map(str, gts)), hypotheses, references, len(gts))
     return list(METRICS[metric](corpus))

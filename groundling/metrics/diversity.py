@@ -31,14 +31,14 @@ def score_diversity(
     n = len(captions)
     rows = [(f"distinct-{k + 1}", share) for k, share in enumerate(distinct(captions)[:2])]
     rows.append(("vocabulary", float(len({word for caption in captions for word in caption}))))
-    found = [Score(name, value, n, signature(name, tok=tok, n=n)) for name, value in rows]
-    return found if training is None else [*found, novel(captions, training, tok=tok).score()]
+    scores = [Score(name, value, n, signature(name, tok=tok, n=n)) for name, value in rows]
+    return scores if training is None else [*scores, novel(captions, training, tok=tok).score()]
 
 
 def distinct(captions: Iterable[Words]) -> list[float]:
     """distinct-1 to distinct-4; NaN where there are no n-grams."""
-    found = grams(Numbers().read(captions), [()] * ORDERS)
-    return [len(order.new) / len(order.number) if len(order.number) else float("nan") for order in found]
+    orders = grams(Numbers().read(captions), [()] * ORDERS)
+    return [len(order.new) / len(order.number) if len(order.number) else float("nan") for order in orders]
 
 
 def novel(

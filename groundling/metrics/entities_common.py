@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from groundling.errors import DataError
-from groundling.files import Place, Source, read_json
+from groundling.files import Location, Source, read_json
 from groundling.text.morphology import lemma_of
 
 log = logging.getLogger(__name__)
@@ -18,13 +18,13 @@ Lemmas = Source | Callable[[str], str]
 def split_ids(split_file: Source, split: str | Sequence[str]) -> set[str]:
     """The ids of one or several splits; `split_file` maps each split to its list of ids."""
     splits, name = read_json(split_file, "split file")
-    place = Place(name)
-    known = place.expect(splits, dict)
+    location = Location(name)
+    known = location.expect(splits, dict)
     chosen: set[str] = set()
     for wanted in [split] if isinstance(split, str) else split:
         if wanted not in known:
-            raise place.error(f"no split {wanted!r}; there are {', '.join(map(str, known)) or 'none'}")
-        at = place.at(wanted)
+            raise location.error(f"no split {wanted!r}; there are {', '.join(map(str, known)) or 'none'}")
+        at = location.at(wanted)
         ids = [identity(at.at(i), value) for i, value in enumerate(at.expect(known[wanted], list))]
         if len(set(ids)) < len(ids):
             twice = next(x for x in ids if ids.count(x) > 1)
@@ -33,17 +33,17 @@ def split_ids(split_file: Source, split: str | Sequence[str]) -> set[str]:
     return chosen
 
 
-def results_of(submission: Source) -> tuple[dict[str, Any], Place]:
+def results_of(submission: Source) -> tuple[dict[str, Any], Location]:
     """The `results` of a submission, and where they are."""
     value, name = read_json(submission, "submission")
-    return Place(name).get(value, "results", dict), Place(name, "results")
+    return Location(name).get(value, "results", dict), Location(name, "results")
 
 
-def identity(place: Place, value: Any) -> str:
+def identity(location: Location, value: Any) -> str:
     """An id, which some files write as a number and others as a string."""
     if isinstance(value, str):
         return value
-    return str(place.expect(value, int))
+    return str(location.expect(value, int))
 
 
 def lemmatiser(lemmas: Lemmas | None) -> tuple[Callable[[str], str], str]:
@@ -53,15 +53,15 @@ def lemmatiser(lemmas: Lemmas | None) -> tuple[Callable[[str], str], str]:
     if callable(lemmas):
         return lemmas, "given"
     value, name = read_json(lemmas, "lemma table")
-    place = Place(name)
-    table: Mapping[str, Any] = place.expect(value, dict)
+    location = Location(name)
+    table: Mapping[str, Any] = location.expect(value, dict)
 
     def look_up(word: str) -> str:
         if word not in table:
             raise DataError(
                 f"{name}: no lemma for {word!r}; add it, or score without a table to use the built-in rules"
             )
-        return place.at(word).expect(table[word], str)
+        return location.at(word).expect(table[word], str)
 
     return look_up, "table"
 

@@ -97,9 +97,9 @@ def analyse(grounding: Grounding) -> Analysis:
     for entries, kind in _judged(grounding):
         known = kind >= 0
         np.add.at(counts, (grounding.item_of[entries.sentence[known]], kind[known]), 1)
-    said = grounding.precision
-    wrong = said.shared & ~said.hits(grounding.threshold)
-    named = [_shape(said, i) for i in np.flatnonzero(wrong).tolist()]
+    predicted = grounding.precision
+    wrong = predicted.shared & ~predicted.hits(grounding.threshold)
+    named = [_shape(predicted, i) for i in np.flatnonzero(wrong).tolist()]
     total = max(1, len(named))
     return Analysis(
         grounding=grounding,
@@ -146,9 +146,9 @@ def by_frequency(grounding: Grounding, frequency: Mapping[str, int], groups: int
 
 def _judged(grounding: Grounding) -> tuple[tuple[Entries, Any], tuple[Entries, Any]]:
     """Precision and recall entries with the kind of each, as its place in KINDS; -1: counted on the other side."""
-    said, asked = grounding.precision, grounding.recall
-    grounded = np.where(said.hits(grounding.threshold), 2, np.where(said.inside, 3, 4))
-    return (said, np.where(said.shared, grounded, 1)), (asked, np.where(asked.said < 0, 0, -1))
+    predicted, asked = grounding.precision, grounding.recall
+    grounded = np.where(predicted.hits(grounding.threshold), 2, np.where(predicted.inside, 3, 4))
+    return (predicted, np.where(predicted.shared, grounded, 1)), (asked, np.where(asked.said < 0, 0, -1))
 
 
 def _shape(entries: Entries, i: int) -> str:

@@ -62,16 +62,16 @@ class Evaluation:
 
     def to_dict(self, records: bool = True) -> dict[str, Any]:
         """Plain JSON; NaN is null. `records` are the judged words, one object each: see `errors.Record`."""
-        whole: dict[str, Any] = {"scores": [asdict(score) for score in self.scores]}
-        for score, interval in zip(whole["scores"], self.intervals, strict=False):
+        row: dict[str, Any] = {"scores": [asdict(score) for score in self.scores]}
+        for score, interval in zip(row["scores"], self.intervals, strict=False):
             score["interval"] = [interval.low, interval.high]
         if self.errors is not None:
-            whole["errors"] = self.errors.to_dict()
-            whole["per_class"] = dict(self.per_class or {})
-            whole["by_frequency"] = list(self.by_frequency or ())
+            row["errors"] = self.errors.to_dict()
+            row["per_class"] = dict(self.per_class or {})
+            row["by_frequency"] = list(self.by_frequency or ())
             if records:
-                whole["records"] = [asdict(record) for record in self.errors.records()]
-        plain: dict[str, Any] = finite(whole)
+                row["records"] = [asdict(record) for record in self.errors.records()]
+        plain: dict[str, Any] = finite(row)
         return plain
 
 
@@ -97,20 +97,20 @@ def evaluate(
     `training`: the words of each caption of the training set, for the share of novel captions.
     `bootstrap`: how many resamples the confidence intervals take. `fields`: data and split, for the signatures.
     """
-    said = by_id(captions, examples)
+    caption_of = by_id(captions, examples)
     fields = dict(fields or {})
-    statistics = _texts(said, examples, metrics, fields) if metrics else []
-    grounding = ground_examples(said, examples, class_of, iou, fields) if links else None
+    statistics = _texts(caption_of, examples, metrics, fields) if metrics else []
+    grounding = ground_examples(caption_of, examples, class_of, iou, fields) if links else None
     analysis = None
     if grounding is not None:
         statistics += [one for group in grounding.statistics().values() for one in group.values()]
         statistics += pooled_statistics(grounding).values()
         analysis = errors.analyse(grounding)
         statistics += analysis.statistics().values()
-    words = {image: caption.tokens for image, caption in said.items()}
+    words = {image: caption.tokens for image, caption in caption_of.items()}
     if metrics and training is not None:
-        found = novel(list(words.values()), training, list(words))
-        statistics.append(replace(found, signature=with_fields(found.signature, **fields)))
+        novelty = novel(list(words.values()), training, list(words))
+        statistics.append(replace(novelty, signature=with_fields(novelty.signature, **fields)))
     return Evaluation(
         statistics=tuple(statistics),
         intervals=tuple(intervals(statistics, bootstrap, seed=seed)) if bootstrap else (),
@@ -125,31 +125,34 @@ def evaluate(
 def by_id(captions: Sequence[GroundedCaption], examples: Sequence[Example]) -> dict[str, GroundedCaption]:
     """The caption of each image; DataError where an image has two, or is not one of the examples."""
     known = {example.id for example in examples}
-    said: dict[str, GroundedCaption] = {}
+    caption_of: dict[str, GroundedCaption] = {}
     for caption in captions:
-        if caption.id in said:
+        if caption.id in caption_of:
             raise DataError(f"image {caption.id!r} has two captions; keep one")
-        said[caption.id] = caption
-    if unknown := [image for image in said if image not in known]:
+        caption_of[caption.id] = caption
+    if unknown := [image for image in caption_of if image not in known]:
         raise DataError(
-            f"{len(unknown)} of {len(said)} captions are of images that are not in this data, such as {unknown[0]!r}; "
-            "choose their split, or leave them out"
+            f"{len(unknown)} of {len(caption_of)} captions are of images that are not in this data, "
+            f"such as {unknown[0]!r}; choose their split, or leave them out"
         )
-    return said
+    return caption_of
 
 
 def _texts(
-    said: Mapping[str, GroundedCaption], examples: Sequence[Example], metrics: Sequence[str], fields: Mapping[str, Any]
+    caption_of: Mapping[str, GroundedCaption],
+    examples: Sequence[Example],
+    metrics: Sequence[str],
+    fields: Mapping[str, Any],
 ) -> list[Statistics]:
     references = {example.id: [caption.text for caption in example.captions] for example in examples}
-    texts = {example.id: said[example.id].text for example in examples if example.id in said}
-    found = score_captions(texts, references, metrics)
-    return [replace(s, signature=with_fields(s.signature, **fields)) for s in found]
+    texts = {example.id: caption_of[example.id].text for example in examples if example.id in caption_of}
+    statistics = score_captions(texts, references, metrics)
+    return [replace(s, signature=with_fields(s.signature, **fields)) for s in statistics]
 
 
 def _diversity(captions: Sequence[Sequence[str]], fields: Mapping[str, Any]) -> tuple[Score, ...]:
-    found = score_diversity(captions)
-    return tuple(replace(score, signature=with_fields(score.signature, **fields)) for score in found)
+    scores = score_diversity(captions)
+    return tuple(replace(score, signature=with_fields(score.signature, **fields)) for score in scores)
 
 
 # ---------------------------------------------------------------- links
@@ -162,7 +165,7 @@ def by_lemma(labels: Iterable[str]) -> Callable[[str], str | None]:
 
 
 def ground_examples(
-    said: Mapping[str, GroundedCaption],
+    caption_of: Mapping[str, GroundedCaption],
     examples: Sequence[Example],
     class_of: Callable[[str], str | None] | None,
     iou: float,
@@ -179,7 +182,7 @@ def ground_examples(
     pointings: list[Pointing | None] = []
     handed_in: dict[str, int] = {}
     for example in examples:
-        pointing = _pointing(said[example.id], find, video, frames) if example.id in said else None
+        pointing = _pointing(caption_of[example.id], find, video, frames) if example.id in caption_of else None
         if pointing is not None:
             handed_in[example.id] = len(example.captions)
         for index in range(len(example.captions)):
@@ -192,7 +195,7 @@ def ground_examples(
 
 
 def ground_given(
-    places: Mapping[str, Sequence[NDArray[np.floating[Any]]]],
+    boxes_of: Mapping[str, Sequence[NDArray[np.floating[Any]]]],
     examples: Sequence[Example],
     iou: float = 0.5,
     fields: Mapping[str, Any] | None = None,
@@ -212,11 +215,11 @@ def ground_given(
             sentence = _sentence(example, index, video)
             if video and not sentence.words:
                 continue
-            boxes = places[example.id][index] if example.id in places else np.zeros((0, 1, 4))
-            said = [word for word in sentence.words if word.index < len(boxes)]
-            found = _inclusive(boxes[[word.index for word in said]]).reshape(len(said), boxes.shape[1], 4)
+            boxes = boxes_of[example.id][index] if example.id in boxes_of else np.zeros((0, 1, 4))
+            known = [word for word in sentence.words if word.index < len(boxes)]
+            chosen = _inclusive(boxes[[word.index for word in known]]).reshape(len(known), boxes.shape[1], 4)
             sentences.append(sentence)
-            pointings.append(Pointing(tuple(w.label for w in said), tuple(w.index for w in said), found))
+            pointings.append(Pointing(tuple(w.label for w in known), tuple(w.index for w in known), chosen))
     rules = "activitynet-entities" if video else "flickr30k-entities"
     return judge_given(sentences, pointings, iou, {**(fields or {}), "rules": rules})
 
@@ -239,8 +242,8 @@ def classify_examples(
         name: Proposals(_inclusive(boxes), labels, frames if video else None)
         for name, (boxes, labels, frames) in guesses.items()
     }
-    found = region_classification(proposals, sentences, iou)
-    return replace(found, signature=with_fields(found.signature, **(fields or {})))
+    statistics = region_classification(proposals, sentences, iou)
+    return replace(statistics, signature=with_fields(statistics.signature, **(fields or {})))
 
 
 def _sentence(example: Example, index: int, video: bool) -> Sentence:

@@ -98,17 +98,17 @@ class _Docket:
         self.words = array("q")  # five numbers each: sentence, label, shared, said, meant
         self.pairs = array("q")  # three: word, row of `predicted`, row of `truth`
 
-    def add(self, sentence: int, label: int, shared: bool, said: int, meant: int) -> None:
-        """A word to judge: by the box of the `said`-th word pointed at, if it also is an annotated word."""
-        if said >= 0 and meant >= 0:
+    def add(self, sentence: int, label: int, shared: bool, predicted: int, meant: int) -> None:
+        """A word to judge: by the box of the `predicted`-th word pointed at, if it also is an annotated word."""
+        if predicted >= 0 and meant >= 0:
             entry, offset = len(self.words) // 5, self.offsets[sentence]
-            k = self.start[id(self.pointings[sentence])] + said
+            k = self.start[id(self.pointings[sentence])] + predicted
             for row in self.sentences[sentence].words[meant].rows:
                 self.pairs.extend((entry, k, offset + row))
-        self.words.extend((sentence, label, shared, said, meant))
+        self.words.extend((sentence, label, shared, predicted, meant))
 
     def entries(self) -> Entries:
-        sentence, label, shared, said, meant = np.array(self.words, np.intp).reshape(-1, 5).T.copy()
+        sentence, label, shared, pointed, meant = np.array(self.words, np.intp).reshape(-1, 5).T.copy()
         entry, k, m = np.array(self.pairs, np.intp).reshape(-1, 3).T
         seen = (self.frames[m] >= 0) & (self.frames[m] < self.predicted.shape[1])
         entry, k, m = entry[seen], k[seen], m[seen]
@@ -118,7 +118,7 @@ class _Docket:
         inside, around = np.zeros((2, len(sentence)), bool)
         inside[entry[contains(truth, predicted)]] = True
         around[entry[contains(predicted, truth)]] = True
-        return Entries(sentence, label, shared.astype(bool), said, meant, overlap, inside, around)
+        return Entries(sentence, label, shared.astype(bool), pointed, meant, overlap, inside, around)
 
 
 @dataclass(frozen=True)
@@ -274,15 +274,15 @@ def judge_generated(
             for k, name in enumerate(pointing.labels):
                 first.setdefault(name, k)
                 if name in sentence.targets:
-                    precision.add(s, labels[name], True, said=k, meant=sentence.targets[name])
+                    precision.add(s, labels[name], True, predicted=k, meant=sentence.targets[name])
                     continue
                 if excused is None:
                     excused = _unannotated_lemmas(sentence, lemma)
                 if lemma(name) not in excused:
-                    precision.add(s, labels[name], False, said=k, meant=-1)
+                    precision.add(s, labels[name], False, predicted=k, meant=-1)
         for w, word in enumerate(sentence.words):
             k = first.get(word.label, -1)
-            recall.add(s, labels[word.label], pointing is None or k >= 0, said=k, meant=w)
+            recall.add(s, labels[word.label], pointing is None or k >= 0, predicted=k, meant=w)
     counted = np.array([handed_in.get(item, 0) for item in items], np.intp)
     return Grounding(
         sentences=tuple(sentences),
@@ -311,7 +311,7 @@ def judge_given(
         for w, word in enumerate(sentence.words):
             pointed = pointing is not None and word.index in pointing.indices
             k = pointing.indices.index(word.index) if pointing is not None and pointed else -1
-            docket.add(s, labels[word.label], True, said=k, meant=w)
+            docket.add(s, labels[word.label], True, predicted=k, meant=w)
     item_of = np.array([items[s.item] for s in sentences], np.intp)
     return GivenGrounding(tuple(items), tuple(labels), threshold, item_of, docket.entries(), fields)
 
@@ -355,8 +355,8 @@ def _accuracy(sums: Array) -> Array:
 def counted(row: Ints, column: Ints, shape: tuple[int, int]) -> Sparse:
     """How often each place occurs; a column of -1 is left out."""
     keep = column >= 0
-    place, count = np.unique(row[keep] * shape[1] + column[keep], return_counts=True)
-    return Sparse(place // max(1, shape[1]), place % max(1, shape[1]), count.astype(float), shape)
+    cell, count = np.unique(row[keep] * shape[1] + column[keep], return_counts=True)
+    return Sparse(cell // max(1, shape[1]), cell % max(1, shape[1]), count.astype(float), shape)
 
 
 class _Numbers(dict[str, int]):

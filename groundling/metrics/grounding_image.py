@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from groundling.files import Place, Source, read_json
+from groundling.files import Location, Source, read_json
 from groundling.metrics.entities_common import (
     Lemmas,
     identity,
@@ -76,15 +76,15 @@ def ground_image(
     """Score generated captions. An image without a prediction lowers recall; unknown ids lower per-sentence scores."""
     sentences, captions = _read(reference, split_ids(split_file, split))
     warn_if_empty(sentences, split)
-    results, place = results_of(submission)
+    results, location = results_of(submission)
     scored = dict.fromkeys((sentence.item for sentence in sentences), 1)
-    said = {item: _pointing(rows[0], at.at(0)) for item, rows, at in _rows(results, place, scored)}
+    pointings = {item: _pointing(rows[0], at.at(0)) for item, rows, at in _rows(results, location, scored)}
     for item in results.keys() - scored.keys():  # of other splits, or unknown: counted, so they must be rows
-        place.at(item).items(results[item], dict)
+        location.at(item).items(results[item], dict)
     lemma, name = lemmatiser(lemmas)
     return judge_generated(
         sentences,
-        [said.get(sentence.item) for sentence in sentences],
+        [pointings.get(sentence.item) for sentence in sentences],
         lemma,
         iou,
         handed_in={item: captions.get(item, CAPTIONS) for item in results},
@@ -99,12 +99,12 @@ def ground_given_image(
     """Score what is pointed at in the reference captions themselves, one row for each; a missing image is a miss."""
     sentences, _ = _read(reference, split_ids(split_file, split))
     warn_if_empty(sentences, split)
-    results, place = results_of(submission)
-    said = {
+    results, location = results_of(submission)
+    given = {
         item: [_pointing(row, at.at(i)) for i, row in enumerate(rows)]
-        for item, rows, at in _rows(results, place, Counter(sentence.item for sentence in sentences))
+        for item, rows, at in _rows(results, location, Counter(sentence.item for sentence in sentences))
     }
-    rows = {item: iter(pointings) for item, pointings in said.items()}
+    rows = {item: iter(pointings) for item, pointings in given.items()}
     pointings = [next(rows[sentence.item]) if sentence.item in rows else None for sentence in sentences]
     return judge_given(sentences, pointings, iou, {"data": "flickr30k-entities", "split": split_name(split)})
 
@@ -119,58 +119,60 @@ def _read(reference: Source, wanted: set[str]) -> tuple[list[Sentence], dict[str
     value, name = read_json(reference, "reference")
     sentences: list[Sentence] = []
     count: dict[str, int] = {}
-    annotations = Place(name).get(value, "annotations", list)
+    annotations = Location(name).get(value, "annotations", list)
     for i, image in enumerate(annotations):
-        place = Place(name, "annotations", i)
-        item = identity(place.at("image_id"), place.expect(image, dict).get("image_id"))
-        place = Place(name, f"image {item}")
+        location = Location(name, "annotations", i)
+        item = identity(location.at("image_id"), location.expect(image, dict).get("image_id"))
+        location = Location(name, f"image {item}")
         if item in count:
-            raise place.error("annotated twice; keep one")
-        captions = place.get(image, "captions", list)
+            raise location.error("annotated twice; keep one")
+        captions = location.get(image, "captions", list)
         count[item] = len(captions)
         if item in wanted:
-            sentences += [_sentence(item, caption, place.at("caption", j)) for j, caption in enumerate(captions)]
+            sentences += [_sentence(item, caption, location.at("caption", j)) for j, caption in enumerate(captions)]
         if isinstance(reference, str | Path):  # what was read here may go: its memory serves what comes
             annotations[i] = None
     return sentences, count
 
 
-def _sentence(item: str, caption: Any, place: Place) -> Sentence:
-    tokens = place.at("tokens").items(place.get(caption, "tokens", list), str)
-    indices = place.at("process_idx").items(place.get(caption, "process_idx", list), int)
-    labels = place.at("process_clss").items(place.get(caption, "process_clss", list), str)
-    boxes = place.at("process_bnd_box").call(as_boxes, place.get(caption, "process_bnd_box", list))
+def _sentence(item: str, caption: Any, location: Location) -> Sentence:
+    tokens = location.at("tokens").items(location.get(caption, "tokens", list), str)
+    indices = location.at("process_idx").items(location.get(caption, "process_idx", list), int)
+    labels = location.at("process_clss").items(location.get(caption, "process_clss", list), str)
+    boxes = location.at("process_bnd_box").call(as_boxes, location.get(caption, "process_bnd_box", list))
     if not len(indices) == len(labels) == len(boxes):
-        raise place.error(
+        raise location.error(
             f"process_idx, process_clss and process_bnd_box must go together, got {len(indices)}, {len(labels)} and "
             f"{len(boxes)} of them"
         )
     if len(set(indices)) < len(indices):
-        raise place.error(f"a word is annotated twice in process_idx {indices}; merge its boxes into one")
+        raise location.error(f"a word is annotated twice in process_idx {indices}; merge its boxes into one")
     words = tuple(Word(index, label, (row,)) for row, (index, label) in enumerate(zip(indices, labels, strict=True)))
     targets = {words[i].label: i for i in sorted(range(len(words)), key=lambda i: -words[i].index)}
     return Sentence(item, tuple(tokens), words, boxes, np.zeros(len(boxes), np.intp), targets)
 
 
-def _rows(results: Mapping[str, Any], place: Place, expected: Mapping[str, int]) -> list[tuple[str, list[Any], Place]]:
+def _rows(
+    results: Mapping[str, Any], location: Location, expected: Mapping[str, int]
+) -> list[tuple[str, list[Any], Location]]:
     """The rows of every image that is scored, as many as are expected of it."""
-    found = []
+    result = []
     for item, n in expected.items():
         if item in results:
-            at = place.at(item)
+            at = location.at(item)
             rows = at.expect(results[item], list)
             if len(rows) != n:
                 raise at.error(f"expected {n} row(s), one for each caption that is judged, got {len(rows)}")
-            found.append((item, rows, at))
-    return found
+            result.append((item, rows, at))
+    return result
 
 
-def _pointing(row: Any, place: Place) -> Pointing:
-    labels = place.at("clss").items(place.get(row, "clss", list), str)
-    indices = place.at("idx_in_sent").items(place.get(row, "idx_in_sent", list), int)
-    boxes = place.at("bbox").call(as_boxes, place.get(row, "bbox", list))
+def _pointing(row: Any, location: Location) -> Pointing:
+    labels = location.at("clss").items(location.get(row, "clss", list), str)
+    indices = location.at("idx_in_sent").items(location.get(row, "idx_in_sent", list), int)
+    boxes = location.at("bbox").call(as_boxes, location.get(row, "bbox", list))
     if not len(labels) == len(indices) == len(boxes):
-        raise place.error(
+        raise location.error(
             f"clss, idx_in_sent and bbox must go together, got {len(labels)}, {len(indices)} and {len(boxes)} of them"
         )
     return Pointing(tuple(labels), tuple(indices), boxes[:, None])

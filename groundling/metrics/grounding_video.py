@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from groundling.files import Place, Source, read_json
+from groundling.files import Location, Source, read_json
 from groundling.metrics.entities_common import Lemmas, lemmatiser, results_of, split_ids, split_name, warn_if_empty
 from groundling.metrics.grounding import (
     GivenGrounding,
@@ -89,14 +89,14 @@ def _paired(
 ) -> tuple[list[Sentence], list[Pointing | None], dict[str, int]]:
     sentences = references(reference, split_ids(split_file, split))
     warn_if_empty(list(sentences), split)
-    results, place = results_of(submission)
+    results, location = results_of(submission)
     handed_in: dict[str, int] = {}
     pointings: dict[tuple[str, str], Pointing] = {}
     for video, segments in results.items():
-        for number, row in place.at(video).expect(segments, dict).items():
+        for number, row in location.at(video).expect(segments, dict).items():
             handed_in[f"{video}/{number}"] = 1
             if (video, number) in sentences:
-                pointings[video, number] = _pointing(row, place.at(video, number))
+                pointings[video, number] = _pointing(row, location.at(video, number))
     return list(sentences.values()), [pointings.get(key) for key in sentences], handed_in
 
 
@@ -104,24 +104,24 @@ def references(reference: Source, wanted: set[str]) -> dict[tuple[str, str], Sen
     """(video, segment) -> its caption, for the annotated segments of the wanted videos."""
     value, name = read_json(reference, "reference")
     sentences: dict[tuple[str, str], Sentence] = {}
-    for video, about in Place(name).get(value, "annotations", dict).items():
+    for video, about in Location(name).get(value, "annotations", dict).items():
         if video in wanted:
-            place = Place(name, video)
-            for number, segment in place.get(about, "segments", dict).items():
-                at = place.at(number)
+            location = Location(name, video)
+            for number, segment in location.get(about, "segments", dict).items():
+                at = location.at(number)
                 if at.get(segment, "frame_ind", list):  # else nobody looked for boxes here
                     sentences[video, number] = _sentence(f"{video}/{number}", segment, at)
     return sentences
 
 
-def _sentence(item: str, segment: Any, place: Place) -> Sentence:
-    tokens = place.at("tokens").items(place.get(segment, "tokens", list), str)
-    frames = place.at("frame_ind").items(place.get(segment, "frame_ind", list), int)
-    boxes = place.at("process_bnd_box").call(as_boxes, place.get(segment, "process_bnd_box", list))
-    indices = place.at("process_idx").items(place.get(segment, "process_idx", list), list)
-    labels = place.at("process_clss").items(place.get(segment, "process_clss", list), list)
+def _sentence(item: str, segment: Any, location: Location) -> Sentence:
+    tokens = location.at("tokens").items(location.get(segment, "tokens", list), str)
+    frames = location.at("frame_ind").items(location.get(segment, "frame_ind", list), int)
+    boxes = location.at("process_bnd_box").call(as_boxes, location.get(segment, "process_bnd_box", list))
+    indices = location.at("process_idx").items(location.get(segment, "process_idx", list), list)
+    labels = location.at("process_clss").items(location.get(segment, "process_clss", list), list)
     if not len(frames) == len(boxes) == len(indices) == len(labels):
-        raise place.error(
+        raise location.error(
             f"frame_ind, process_bnd_box, process_idx and process_clss must go together, got {len(frames)}, "
             f"{len(boxes)}, {len(indices)} and {len(labels)} of them"
         )
@@ -129,7 +129,7 @@ def _sentence(item: str, segment: Any, place: Place) -> Sentence:
     rows: dict[int, list[int]] = {}
     first: dict[str, int] = {}  # class -> its first word
     for box, (its_indices, its_labels) in enumerate(zip(indices, labels, strict=True)):
-        at = place.at("box", box)
+        at = location.at("box", box)
         if len(its_indices) != len(its_labels):
             raise at.error(f"{len(its_indices)} words in process_idx but {len(its_labels)} classes in process_clss")
         for index, label in zip(at.items(its_indices, int), at.items(its_labels, str), strict=True):
@@ -145,18 +145,18 @@ def _sentence(item: str, segment: Any, place: Place) -> Sentence:
     return Sentence(item, tuple(tokens), words, boxes, number, targets)
 
 
-def _pointing(row: Any, place: Place) -> Pointing:
-    labels = place.at("clss").items(place.get(row, "clss", list), str)
-    indices = place.at("idx_in_sent").items(place.get(row, "idx_in_sent", list), int)
-    frames = place.get(row, "bbox_for_all_frames", list)
+def _pointing(row: Any, location: Location) -> Pointing:
+    labels = location.at("clss").items(location.get(row, "clss", list), str)
+    indices = location.at("idx_in_sent").items(location.get(row, "idx_in_sent", list), int)
+    frames = location.get(row, "bbox_for_all_frames", list)
     if not len(labels) == len(indices) == len(frames):
-        raise place.error(
+        raise location.error(
             f"clss, idx_in_sent and bbox_for_all_frames must go together, got {len(labels)}, {len(indices)} and "
             f"{len(frames)} of them"
         )
     boxes = np.zeros((len(labels), FRAMES, 4), np.float32)
     for k, value in enumerate(frames):
-        at = place.at("bbox_for_all_frames", k)
+        at = location.at("bbox_for_all_frames", k)
         of_word = at.call(as_boxes, value)
         if len(of_word) != FRAMES:
             raise at.error(f"expected one box in each of {FRAMES} frames, got {len(of_word)}")

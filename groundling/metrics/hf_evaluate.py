@@ -45,7 +45,7 @@ class CaptionScores(evaluate.Metric):  # type: ignore[misc]  # its package is no
 
     def _compute(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
         ids = [str(number) for number in range(len(predictions))]
-        found = score_captions(
+        statistics = score_captions(
             dict(zip(ids, predictions, strict=True)), dict(zip(ids, map(list, references), strict=True)), self.metrics
         )
-        return {one.name: one.score().value for one in found}
+        return {one.name: one.score().value for one in statistics}

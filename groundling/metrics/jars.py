@@ -42,27 +42,27 @@ def run_java(metric: str, arguments: Sequence[str], folder: Path, text: str = ""
     java = shutil.which("java")
     if java is None:
         raise MissingExtra(f"{metric}'s jar needs Java, and there is no `java` on the PATH")
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as asked, tempfile.TemporaryFile("w+") as told:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as asked, tempfile.TemporaryFile("w+") as output:
         asked.write(text)
         asked.seek(0)
         try:
             command = [java, *arguments]
             done = subprocess.run(
-                command, stdin=asked, stdout=told, stderr=subprocess.PIPE, cwd=folder, timeout=3600 * HOURS
+                command, stdin=asked, stdout=output, stderr=subprocess.PIPE, cwd=folder, timeout=3600 * HOURS
             )
         except subprocess.TimeoutExpired as error:
             raise GroundlingError(f"{metric}'s jar did not answer within {HOURS} hours") from error
         except OSError as error:
             raise GroundlingError(f"{java} cannot be run: {error.strerror}") from error
         if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip()
-            raise GroundlingError(f"{metric}'s jar stopped with code {done.returncode}: {_cause(said)}")
-        told.seek(0)
-        return told.read().splitlines()
+            message = done.stderr.decode("utf-8", "replace").strip()
+            raise GroundlingError(f"{metric}'s jar stopped with code {done.returncode}: {_cause(message)}")
+        output.seek(0)
+        return output.read().splitlines()
 
 
-def _cause(said: str) -> str:
+def _cause(message: str) -> str:
     """The line of a Java trace that says what happened."""
-    lines = [line.strip() for line in said.splitlines()]
+    lines = [line.strip() for line in message.splitlines()]
     causes = [line for line in lines if "Exception" in line or "Error" in line]
     return (causes or lines or ["no message"])[0][:500]

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from groundling.errors import DataError
-from groundling.files import Place, parse_json, read_lines, read_text
+from groundling.files import Location, parse_json, read_lines, read_text
 
 TOKENS = "Flickr8k.token.txt"
 EXPERT, CROWD, JSON, CSV = "flickr8k-expert", "flickr8k-cf", "json", "csv"
@@ -61,14 +61,14 @@ def read_judgements(
     path = Path(path)
     kind = kind or _kind(path)
     if kind in (EXPERT, CROWD):
-        found = _flickr8k(path, kind, Path(captions) if captions else path.with_name(TOKENS))
+        candidates = _flickr8k(path, kind, Path(captions) if captions else path.with_name(TOKENS))
     elif kind == JSON:
-        found = _json(path)
+        candidates = _json(path)
     elif kind == CSV:
-        found = _csv(path, references or {})
+        candidates = _csv(path, references or {})
     else:
         raise DataError(f"unknown kind {kind!r}; there are {EXPERT}, {CROWD}, {JSON}, {CSV}")
-    every = list(found)
+    every = list(candidates)
     kept = tuple(one for one in every if _plain(one.caption) not in {_plain(text) for text in one.references})
     if not kept:
         raise DataError(f"{path}: no judgement is left to compare with")
@@ -89,11 +89,11 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _rating(text: Any, place: Place) -> float:
+def _rating(text: Any, location: Location) -> float:
     try:
         value = float(text)
     except (TypeError, ValueError):
-        raise place.error(f"expected a rating, got {text!r:.80}") from None
+        raise location.error(f"expected a rating, got {text!r:.80}") from None
     return value
 
 
@@ -101,39 +101,39 @@ def _rating(text: Any, place: Place) -> float:
 
 
 def _flickr8k(path: Path, kind: str, tokens: Path) -> Iterator[Candidate]:
-    said, of_image = _token_file(tokens)
+    captions_by_name, of_image = _token_file(tokens)
     for number, line in read_lines(path):
-        place, cells = Place(f"{path}: line {number}"), line.split("\t")
+        location, cells = Location(f"{path}: line {number}"), line.split("\t")
         if len(cells) != 5:
-            raise place.error(f"expected 5 columns parted by tabs, got {len(cells)}")
+            raise location.error(f"expected 5 columns parted by tabs, got {len(cells)}")
         image, caption = cells[0].strip(), cells[1].strip()
-        if caption not in said:
-            raise place.error(f"{tokens} has no caption {caption!r}")
+        if caption not in captions_by_name:
+            raise location.error(f"{tokens} has no caption {caption!r}")
         values = cells[2:] if kind == EXPERT else cells[2:3]
-        ratings = tuple(_rating(value, place) for value in values)
-        yield Candidate(image, said[caption], tuple(of_image.get(image, ())), _known(ratings))
+        ratings = tuple(_rating(value, location) for value in values)
+        yield Candidate(image, captions_by_name[caption], tuple(of_image.get(image, ())), _known(ratings))
 
 
 def _token_file(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Caption id -> text; image -> its captions."""
     if not path.exists():
         raise DataError(f"{path}: no such file; the texts of the captions are in {TOKENS}: name it with --captions")
-    said: dict[str, str] = {}
+    captions: dict[str, str] = {}
     of_image: dict[str, list[str]] = {}
     for number, line in read_lines(path):
         id, tab, text = line.rstrip("\r").partition("\t")
         image, mark, _ = id.partition("#")
         if not (tab and mark):
             raise DataError(f"{path}: line {number}: expected image#number<TAB>caption")
-        said[id.strip()] = text.strip()
+        captions[id.strip()] = text.strip()
         of_image.setdefault(image, []).append(text.strip())
-    return said, of_image
+    return captions, of_image
 
 
 def _json(path: Path) -> Iterator[Candidate]:
-    place = Place(path)
-    for key, row in place.expect(parse_json(read_text(path), str(path)), dict).items():
-        at = place.at(key)
+    location = Location(path)
+    for key, row in location.expect(parse_json(read_text(path), str(path)), dict).items():
+        at = location.at(key)
         references = tuple(at.items(at.get(row, "ground_truth", list), str))
         image = str(row.get("image_path") or key)
         ratings: dict[str, list[float]] = {}
@@ -154,10 +154,10 @@ def _csv(path: Path, references: Mapping[str, Sequence[str]]) -> Iterator[Candid
             f"{path}: expected a header with image, caption and rating, got {', '.join(names) or 'nothing'}"
         )
     for row in rows:
-        place = Place(f"{path}: line {rows.line_num}")
+        location = Location(f"{path}: line {rows.line_num}")
         image, caption = row["image"] or "", row["caption"] or ""
         own = [row[name] for name in given if row[name]] or list(references.get(image, ()))
-        yield Candidate(image, caption, tuple(own), _known(_rating(row[name], place) for name in rated if row[name]))
+        yield Candidate(image, caption, tuple(own), _known(_rating(row[name], location) for name in rated if row[name]))
 
 
 def _known(ratings: Iterable[float]) -> tuple[float, ...]:

@@ -62,7 +62,7 @@ class Corpus:
 
     @staticmethod
     def of(hypotheses: Iterable[Words], references: Iterable[Iterable[Words]], numbers: Numbers) -> Corpus:
-        said, per_image = numbers.read(hypotheses), array("q")
+        sentences, per_image = numbers.read(hypotheses), array("q")
 
         def flat() -> Iterator[Words]:
             for refs in references:
@@ -72,11 +72,11 @@ class Corpus:
                     yield ref
 
         known = numbers.read(flat())
-        if len(said.lengths) != len(per_image):
-            raise ValueError(f"{len(said.lengths)} hypotheses for {len(per_image)} lists of references")
+        if len(sentences.lengths) != len(per_image):
+            raise ValueError(f"{len(sentences.lengths)} hypotheses for {len(per_image)} lists of references")
         if 0 in per_image:
             raise ValueError(f"image {per_image.index(0)} has no reference")
-        return Corpus(said, known, np.array(per_image, np.int64))
+        return Corpus(sentences, known, np.array(per_image, np.int64))
 
     def __len__(self) -> int:
         return len(self.per_image)
@@ -110,15 +110,15 @@ def grams(sentences: Sentences, tables: Sequence[Sequence[Ints]]) -> Iterator[Gr
     """
     lengths, words = sentences.lengths, sentences.words
     owner = np.repeat(np.arange(len(lengths)), lengths)
-    place = np.arange(len(words))  # where the n-grams begin
-    left = np.cumsum(lengths)[owner] - place  # words from there to the end of the sentence
+    begin = np.arange(len(words))  # where the n-grams begin
+    left = np.cumsum(lengths)[owner] - begin  # words from there to the end of the sentence
     number, new = rank(words, tables[0])
     yield Grams(owner, number, new)
     for n in range(2, len(tables) + 1):
-        goes_on = np.flatnonzero(left[place] >= n)
-        place = place[goes_on]
-        number, new = rank((number[goes_on] << SHIFT) + words[place + n - 1], tables[n - 1])
-        yield Grams(owner[place], number, new)
+        goes_on = np.flatnonzero(left[begin] >= n)
+        begin = begin[goes_on]
+        number, new = rank((number[goes_on] << SHIFT) + words[begin + n - 1], tables[n - 1])
+        yield Grams(owner[begin], number, new)
 
 
 def rank(keys: Ints, tables: Sequence[Ints]) -> tuple[Ints, Ints]:
@@ -132,9 +132,9 @@ def rank(keys: Ints, tables: Sequence[Ints]) -> tuple[Ints, Ints]:
     number, offset = np.full(len(unique), -1), 0
     for table in tables:
         stop = int(np.searchsorted(unique, table[-1:], "right").sum())  # what is greater than its last is not in it
-        place = np.searchsorted(table, unique[:stop])
-        found = np.flatnonzero(table[place] == unique[:stop])
-        number[found] = offset + place[found]
+        index = np.searchsorted(table, unique[:stop])
+        known = np.flatnonzero(table[index] == unique[:stop])
+        number[known] = offset + index[known]
         offset += len(table)
     new = np.flatnonzero(number < 0)
     number[new] = offset + np.arange(len(new))
@@ -167,8 +167,8 @@ class Bag(NamedTuple):
 
 def bag(orders: Sequence[Grams]) -> Bag:
     """The n-grams of all orders, counted."""
-    sentence = np.concatenate([found.sentence for found in orders])
-    gram = np.concatenate([found.number + (n << ORDER_SHIFT) for n, found in enumerate(orders)])
+    sentence = np.concatenate([order.sentence for order in orders])
+    gram = np.concatenate([order.number + (n << ORDER_SHIFT) for n, order in enumerate(orders)])
     keys, times = distinct((sentence << SHIFT) + gram)
     gram = keys & LOW
     return Bag(keys >> SHIFT, gram, gram >> ORDER_SHIFT, gram & ((1 << ORDER_SHIFT) - 1), times)

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.files import Place, Source, parse_json, read_json, read_lines
+from groundling.files import Location, Source, parse_json, read_json, read_lines
 from groundling.metrics.statistics import Array, Statistics, mean_statistics, signature
 
 KEPT = 10  # boxes of a ranking that are looked at, padding included
@@ -157,33 +157,33 @@ def read_queries(source: Source) -> list[Query]:
     """
     if isinstance(source, str | Path) and str(source).endswith(".jsonl"):
         lines = read_lines(source)
-        places = [Place(f"{source}: line {number}") for number, _ in lines]
+        locations = [Location(f"{source}: line {number}") for number, _ in lines]
         rows = [parse_json(line, f"{source}: line {number}") for number, line in lines]
     else:
         value, name = read_json(source, "phrases")
-        rows = Place(name).get(value, "phrases", list)
-        places = [Place(name, "phrase", i) for i in range(len(rows))]
-    return [_query(row, i, place) for i, (row, place) in enumerate(zip(rows, places, strict=True))]
+        rows = Location(name).get(value, "phrases", list)
+        locations = [Location(name, "phrase", i) for i in range(len(rows))]
+    return [_query(row, i, location) for i, (row, location) in enumerate(zip(rows, locations, strict=True))]
 
 
-def _query(row: Any, number: int, place: Place) -> Query:
-    boxes = _boxes(place.at("boxes"), place.get(row, "boxes", list))
-    truth = _boxes(place.at("gt_boxes"), row.get("gt_boxes") or [])
-    proposals = _boxes(place.at("proposals"), row["proposals"]) if row.get("proposals") is not None else None
+def _query(row: Any, number: int, location: Location) -> Query:
+    boxes = _boxes(location.at("boxes"), location.get(row, "boxes", list))
+    truth = _boxes(location.at("gt_boxes"), row.get("gt_boxes") or [])
+    proposals = _boxes(location.at("proposals"), row["proposals"]) if row.get("proposals") is not None else None
     if row.get("token_attention") is not None:
-        attention = place.at("token_attention").call(_matrix, row["token_attention"])
+        attention = location.at("token_attention").call(_matrix, row["token_attention"])
         if attention.shape[1] < len(boxes):
-            raise place.error(f"{len(boxes)} boxes but attention over {attention.shape[1]} slots")
+            raise location.error(f"{len(boxes)} boxes but attention over {attention.shape[1]} slots")
         proposals, boxes = boxes, rank(boxes, attention)
-    kinds = place.at("kinds").items(row.get("kinds", []), str)
-    label = place.at("label").expect(row.get("label", ""), str)
+    kinds = location.at("kinds").items(row.get("kinds", []), str)
+    label = location.at("label").expect(row.get("label", ""), str)
     return Query(str(row.get("id", number)), boxes, truth, proposals, tuple(kinds), label)
 
 
-def _boxes(place: Place, value: Any) -> Array:
-    boxes = place.call(_matrix, value) if value else np.zeros((0, 4))
+def _boxes(location: Location, value: Any) -> Array:
+    boxes = location.call(_matrix, value) if value else np.zeros((0, 4))
     if boxes.shape[1] < 4:
-        raise place.error(f"expected boxes of 4 numbers, x1, y1, x2, y2, got {boxes.shape[1]}")
+        raise location.error(f"expected boxes of 4 numbers, x1, y1, x2, y2, got {boxes.shape[1]}")
     return boxes[:, :4]
 
 

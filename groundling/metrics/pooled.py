@@ -39,22 +39,22 @@ def pooled_statistics(grounding: Grounding) -> dict[str, Statistics]:
 def _rows(grounding: Grounding) -> Array:
     """(items, 4): F1 of its sentence and whether that counts, in "all" and then in "loc"."""
     pools: list[dict[str, list[tuple[int, int]]]] = [{} for _ in grounding.items]  # class -> (sentence, box) of each
-    said: list[Pointing | None] = [None] * len(grounding.items)
+    pointings: list[Pointing | None] = [None] * len(grounding.items)
     for s, sentence in enumerate(grounding.sentences):
         item = int(grounding.item_of[s])
-        said[item] = said[item] or grounding.pointings[s]
+        pointings[item] = pointings[item] or grounding.pointings[s]
         for word in sentence.words:
             pools[item].setdefault(word.label, []).extend((s, row) for row in word.rows)
-    right = _hits(grounding, pools, said)
-    return np.array([_f1(pool, words, right[i]) for i, (pool, words) in enumerate(zip(pools, said, strict=True))])
+    right = _hits(grounding, pools, pointings)
+    return np.array([_f1(pool, words, right[i]) for i, (pool, words) in enumerate(zip(pools, pointings, strict=True))])
 
 
 def _hits(
-    grounding: Grounding, pools: list[dict[str, list[tuple[int, int]]]], said: list[Pointing | None]
+    grounding: Grounding, pools: list[dict[str, list[tuple[int, int]]]], pointings: list[Pointing | None]
 ) -> list[set[int]]:
     """Of each item, the words of its sentence that are at a box of their class."""
     pairs, predicted, truth = [], [], []
-    for item, (pool, pointing) in enumerate(zip(pools, said, strict=True)):
+    for item, (pool, pointing) in enumerate(zip(pools, pointings, strict=True)):
         for k, label in enumerate(pointing.labels if pointing else ()):
             for s, row in pool.get(label, ()):
                 frame = int(grounding.sentences[s].frames[row])
@@ -72,11 +72,11 @@ def _hits(
 def _f1(pool: dict[str, list[tuple[int, int]]], pointing: Pointing | None, right: set[int]) -> list[float]:
     labels = pointing.labels if pointing else ()
     named = [label for label in labels if label in pool]  # C
-    found = len({labels[k] for k in right})  # E, by class
+    correct = len({labels[k] for k in right})  # E, by class
     asked = ((len(labels), len(pool)), (len(named), len(set(named))))
     row = []
     for of_said, of_pool in asked:
-        p, r = len(right) / max(1, of_said), found / max(1, of_pool)
+        p, r = len(right) / max(1, of_said), correct / max(1, of_pool)
         row += [2 * p * r / (p + r) if p + r else 0.0, float(of_pool > 0)]
     return row
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from groundling.errors import DataError
-from groundling.files import Place, parse_json, read_lines, read_text
+from groundling.files import Location, parse_json, read_lines, read_text
 from groundling.text.words import caption as as_caption
 from groundling.types import GroundedCaption
 
@@ -19,34 +19,34 @@ def read_captions(path: str | Path) -> list[GroundedCaption]:
     """
     start = read_text(path).lstrip()[:1]
     if start == "[":
-        rows = Place(path).expect(parse_json(read_text(path), str(path)), list)
-        found = [_result(row, Place(path, "caption", i)) for i, row in enumerate(rows)]
+        rows = Location(path).expect(parse_json(read_text(path), str(path)), list)
+        captions = [_result(row, Location(path, "caption", i)) for i, row in enumerate(rows)]
     else:
-        found = [
-            _line(parse_json(line, f"{path}: line {n}"), Place(f"{path}: line {n}")) for n, line in read_lines(path)
+        captions = [
+            _line(parse_json(line, f"{path}: line {n}"), Location(f"{path}: line {n}")) for n, line in read_lines(path)
         ]
     seen: set[str] = set()
-    for one in found:
+    for one in captions:
         if one.id in seen:
             raise DataError(f"{path}: image {one.id!r} has two captions; keep one")
         seen.add(one.id)
-    if not found:
+    if not captions:
         raise DataError(f"{path}: holds no captions")
-    return found
+    return captions
 
 
-def _result(row: Any, place: Place) -> GroundedCaption:
-    return _worded(GroundedCaption(place.id(row, "image_id"), place.get(row, "caption", str), (), ()))
+def _result(row: Any, location: Location) -> GroundedCaption:
+    return _worded(GroundedCaption(location.id(row, "image_id"), location.get(row, "caption", str), (), ()))
 
 
-def _line(row: Any, place: Place) -> GroundedCaption:
-    if "image_id" in place.expect(row, dict) and "id" not in row:
-        return _result(row, place)
-    place.get(row, "caption", str)
+def _line(row: Any, location: Location) -> GroundedCaption:
+    if "image_id" in location.expect(row, dict) and "id" not in row:
+        return _result(row, location)
+    location.get(row, "caption", str)
     try:
         return _worded(GroundedCaption.from_dict(row))
     except (DataError, AttributeError, OverflowError) as error:
-        raise place.error(str(error)) from error
+        raise location.error(str(error)) from error
 
 
 def _worded(caption: GroundedCaption) -> GroundedCaption:

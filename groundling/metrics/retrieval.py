@@ -48,9 +48,9 @@ def score_retrieval(
     ]
 
 
-def rsum(found: Sequence[Statistics]) -> Score:
+def rsum(recalls: Sequence[Statistics]) -> Score:
     """The sum of what `score_retrieval` found, in per cent."""
-    scores = [one.score() for one in found]
+    scores = [one.score() for one in recalls]
     about = scores[0].signature.replace(scores[0].signature.partition("|")[0], "rsum", 1)
     return Score("rsum", 100 * sum(score.value for score in scores), scores[0].n, about)
 
@@ -70,8 +70,8 @@ def own_ranks(blocks: Iterable[Block], image_of: NDArray[np.integer] | None = No
         if np.isnan(block).any():
             raise ValueError(f"a score of caption {done + int(np.isnan(block).any(1).argmax())} is NaN")
         here = slice(done, done + len(block))
-        place = np.arange(here.start, here.stop) if image_of is None else image_of[here]
-        own = block[np.arange(len(block)), place]
+        own_image = np.arange(here.start, here.stop) if image_of is None else image_of[here]
+        own = block[np.arange(len(block)), own_image]
         ranks.append(np.count_nonzero(block >= own[:, None], axis=1))
         done += len(block)
     if done != total:

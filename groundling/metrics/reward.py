@@ -54,8 +54,10 @@ class CiderReward:
             raise ValueError(f"samples must be (S, T) and image (S,), got {samples.shape} and {image.shape}")
         if len(image) and not 0 <= image.min() <= image.max() < self._images:
             raise ValueError(f"images are numbered 0 to {self._images - 1}, got {image.min()} to {image.max()}")
-        said = _spoken(samples, self.end)
-        return self._references.score(Sentences(self._numbered(said.words), said.lengths), image, clipped=True)
+        sentences = _spoken(samples, self.end)
+        return self._references.score(
+            Sentences(self._numbered(sentences.words), sentences.lengths), image, clipped=True
+        )
 
     def _numbered(self, ids: Ints) -> Ints:
         limit = LOW + 1 if self._numbers is None else len(self._numbers)

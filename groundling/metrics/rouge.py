@@ -26,10 +26,10 @@ def rouge_l(hypotheses: Iterable[Words], references: Iterable[Sequence[Words]]) 
     for index, (hypothesis, refs) in enumerate(zip(hypotheses, references, strict=True)):
         if not refs:
             raise ValueError(f"image {index} has no reference")
-        said = hypothesis or [""]
-        places = _places(said)
-        common = [(_lcs(places, len(said), ref or [""]), len(ref) or 1) for ref in refs]
-        precision = max(lcs for lcs, _ in common) / len(said)
+        words = hypothesis or [""]
+        bits = _places(words)
+        common = [(_lcs(bits, len(words), ref or [""]), len(ref) or 1) for ref in refs]
+        precision = max(lcs for lcs, _ in common) / len(words)
         recall = max(lcs / length for lcs, length in common)
         scores.append((1 + BETA2) * precision * recall / (recall + BETA2 * precision) if precision else 0.0)
     return np.array(scores, np.float64)
@@ -37,13 +37,13 @@ def rouge_l(hypotheses: Iterable[Words], references: Iterable[Sequence[Words]]) 
 
 def _places(words: Sequence[str]) -> dict[str, int]:
     """For each word a number whose bits are set where the word stands."""
-    places: dict[str, int] = {}
-    for place, word in enumerate(words):
-        places[word] = places.get(word, 0) | 1 << place
-    return places
+    bits: dict[str, int] = {}
+    for position, word in enumerate(words):
+        bits[word] = bits.get(word, 0) | 1 << position
+    return bits
 
 
-def _lcs(places: dict[str, int], length: int, other: Sequence[str]) -> int:
+def _lcs(bits: dict[str, int], length: int, other: Sequence[str]) -> int:
     """Length of the longest common subsequence, one row of the usual table per word, kept in the bits of a number.
 
     A zero bit marks a column where the row's value rises by one (Crochemore et al., 2001).
@@ -51,7 +51,7 @@ def _lcs(places: dict[str, int], length: int, other: Sequence[str]) -> int:
     every = (1 << length) - 1
     row = every
     for word in other:
-        if here := places.get(word):
+        if here := bits.get(word):
             step = row & here
             row = (row + step) | (row - step)
     return length - (row & every).bit_count()

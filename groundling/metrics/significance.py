@@ -149,11 +149,11 @@ def _aligned(metric: Statistics, like: Statistics, rows: dict[int, Array | Spars
     """The same statistics with their items in the order of `like`; `rows` remembers matrices already put in order."""
     if metric.ids == like.ids:
         return metric
-    place = {item: i for i, item in enumerate(like.ids)}
-    if len(place) != len(metric.ids) or any(item not in place for item in metric.ids):
+    index = {item: i for i, item in enumerate(like.ids)}
+    if len(index) != len(metric.ids) or any(item not in index for item in metric.ids):
         odd = min(set(metric.ids) ^ set(like.ids), default="")
         raise DataError(f"the systems were scored on different items: {odd!r} is in one of them only")
-    order = np.array([place[item] for item in metric.ids], np.intp)
+    order = np.array([index[item] for item in metric.ids], np.intp)
     if id(metric.values) not in rows:
         values = metric.values
         if isinstance(values, Sparse):

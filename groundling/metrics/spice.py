@@ -59,7 +59,7 @@ def spice(hypotheses: Sequence[str], references: Sequence[Sequence[str]], ids: S
     ids = tuple(ids) or tuple(str(i) for i in range(len(hypotheses)))
     jar = jar_folder("spice") / "spice-1.0.jar"
     kept = cache_folder() / f"spice-{_digest(jar)}.jsonl"
-    keys = [_key(said, true) for said, true in zip(hypotheses, references, strict=True)]
+    keys = [_key(caption, true) for caption, true in zip(hypotheses, references, strict=True)]
     known = _read(kept)
     missing = {key: i for i, key in enumerate(keys) if key not in known}  # each sentence once
     if missing:
@@ -100,7 +100,7 @@ def find_corenlp(folder: Path) -> list[Path]:
 
 def ask_the_jar(pairs: Sequence[tuple[str, Sequence[str]]], jar: Path, corenlp: Sequence[Path]) -> list[float]:
     """The score of each caption, by one run of the jar."""
-    rows = [{"image_id": i, "test": said, "refs": list(true)} for i, (said, true) in enumerate(pairs)]
+    rows = [{"image_id": i, "test": caption, "refs": list(true)} for i, (caption, true) in enumerate(pairs)]
     path = os.pathsep.join(map(str, (jar, *corenlp, jar.parent / "lib" / "*")))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -117,8 +117,8 @@ def ask_the_jar(pairs: Sequence[tuple[str, Sequence[str]]], jar: Path, corenlp: 
 def parse(text: str, n: int) -> list[float]:
     """`[{"image_id": 0, "scores": {"All": {"f": 0.5, …}}}, …]` -> the F of each image, in order of the ids."""
     try:
-        found = {int(row["image_id"]): float(row["scores"]["All"]["f"]) for row in json.loads(text)}
-        return [found[i] for i in range(n)]
+        scores = {int(row["image_id"]): float(row["scores"]["All"]["f"]) for row in json.loads(text)}
+        return [scores[i] for i in range(n)]
     except (ValueError, TypeError, KeyError) as error:
         raise GroundlingError(f"SPICE's jar answered what it should not ({error!r}): {text[:80]!r}") from error
 
@@ -126,8 +126,8 @@ def parse(text: str, n: int) -> list[float]:
 # ---------------------------------------------------------------- results kept on disk
 
 
-def _key(said: str, true: Sequence[str]) -> str:
-    return blake2b(json.dumps([said, *true]).encode(), digest_size=16).hexdigest()
+def _key(caption: str, true: Sequence[str]) -> str:
+    return blake2b(json.dumps([caption, *true]).encode(), digest_size=16).hexdigest()
 
 
 def _digest(jar: Path) -> str:

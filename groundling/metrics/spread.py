@@ -34,9 +34,9 @@ class Spread:
 
 def spread(runs: Sequence[Sequence[Score]]) -> list[Spread]:
     """The scores of one or more runs, each over all of them. ValueError where one lacks a score or means another."""
-    found = []
+    spreads = []
     for scores in zip(*runs, strict=True):
         if len({score.signature for score in scores}) > 1:
             raise ValueError(f"these are different scores: {' and '.join(sorted({s.signature for s in scores}))}")
-        found.append(Spread(scores[0].name, tuple(score.value for score in scores), scores[0].signature))
-    return found
+        spreads.append(Spread(scores[0].name, tuple(score.value for score in scores), scores[0].signature))
+    return spreads

@@ -68,5 +68,5 @@ class CaptionScores(Metric):  # type: ignore[misc]  # its package is not checked
         for number, count in enumerate(dim_zero_cat(self.counts).tolist()):
             pred[str(number)] = next(left)
             refs[str(number)] = [next(left) for _ in range(count - 1)]
-        found = score_captions(pred, refs, self.metrics)
-        return {one.name: torch.tensor(one.score().value, dtype=torch.float64) for one in found}
+        statistics = score_captions(pred, refs, self.metrics)
+        return {one.name: torch.tensor(one.score().value, dtype=torch.float64) for one in statistics}

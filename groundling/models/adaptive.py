@@ -127,14 +127,14 @@ class AdaptiveAttention(nn.Module):
         )
         gates = Unrolled(self.hidden_gates.weight, base, packing.counts)
         h, m = initial_state(base[: len(packing.rows[0])])
-        said, attns = [], []
+        hidden, attns = [], []
         for rows, stays in zip(packing.rows, packing.stays, strict=True):
             if len(stays) < len(h):
                 h, m = h[stays], m[stays]
             (h, m), adapted, alpha, _ = self.adapt(gates(h), m, encoded[rows])
-            said.append(adapted + h)
+            hidden.append(adapted + h)
             attns.append(alpha)
-        logits = scores(self.logits, self.dropout(torch.cat(said)), mask_special)
+        logits = scores(self.logits, self.dropout(torch.cat(hidden)), mask_special)
         logp, guess = log_likelihood(logits, packing.pack(targets))
         return Decoding(targets, packing.unpack(logp), packing.unpack(torch.cat(attns)), packing.unpack(guess))
 

@@ -44,8 +44,8 @@ def score(v: Tensor, e: Tensor, counts: Tensor, tau: float) -> Tensor:
     s = v @ e.mT
     alpha = _sharpened(s, tau).softmax(1)  # (P, R, T); what is no region has weight, but adds 0 to what follows
     length = torch.linalg.vector_norm(alpha.mT @ v, dim=-1).clamp(min=TINY)  # ‖a_t‖, (P, T)
-    found: Tensor = ((alpha * s).sum(1) / length * shares(counts, s.dtype)).sum(1)
-    return found
+    scores: Tensor = ((alpha * s).sum(1) / length * shares(counts, s.dtype)).sum(1)
+    return scores
 
 
 def score_pairs(v: Tensor, e: Tensor, counts: Tensor, tau: float, image: Tensor, caption: Tensor) -> Tensor:
@@ -54,8 +54,8 @@ def score_pairs(v: Tensor, e: Tensor, counts: Tensor, tau: float, image: Tensor,
     Differentiable in v and e, at the price of a second forward pass: a few pairs at a time are made anew in the
     backward pass, those only that have a gradient, so that memory does not grow with P.
     """
-    found: Tensor = _Pairs.apply(v, e, counts, tau, image, caption)  # type: ignore[no-untyped-call]
-    return found
+    scores: Tensor = _Pairs.apply(v, e, counts, tau, image, caption)  # type: ignore[no-untyped-call]
+    return scores
 
 
 class _Pairs(Function):
@@ -73,10 +73,10 @@ class _Pairs(Function):
         of_v, of_e = torch.zeros_like(v), torch.zeros_like(e)
         for p in torch.split(grad.nonzero().squeeze(1), PAIRS):
             i, c = image[p], caption[p]
-            seen, said = v[i].requires_grad_(), e[c].requires_grad_()
+            regions, words = v[i].requires_grad_(), e[c].requires_grad_()
             with torch.enable_grad():
-                found = score(seen, said, counts[c], ctx.tau)
-            towards = torch.autograd.grad(found, (seen, said), grad[p])
+                scores = score(regions, words, counts[c], ctx.tau)
+            towards = torch.autograd.grad(scores, (regions, words), grad[p])
             of_v.index_add_(0, i, towards[0])
             of_e.index_add_(0, c, towards[1])
         return of_v, of_e, None, None, None, None
@@ -85,7 +85,7 @@ class _Pairs(Function):
 @torch.no_grad()
 def score_all(v: Tensor, e: Tensor, counts: Tensor, tau: float) -> Tensor:
     """S of all pairs: (B, R, H), (N, T, H), (N, T) bool -> (B, N), in blocks of captions of about the same length."""
-    found = v.new_zeros(len(v), len(e))
+    scores = v.new_zeros(len(v), len(e))
     gram = v @ v.mT
     e, counts = compact(e, counts)
     lengths = e.any(-1).sum(1)
@@ -96,8 +96,8 @@ def score_all(v: Tensor, e: Tensor, counts: Tensor, tau: float) -> Tensor:
         share = weights[rows, :longest].T  # (T, n)
         for start in range(0, len(v), images):
             here = slice(start, start + images)
-            found[here, rows] = _block(v[here], gram[here], words, share, tau)
-    return found
+            scores[here, rows] = _block(v[here], gram[here], words, share, tau)
+    return scores
 
 
 def _block(v: Tensor, gram: Tensor, words: Tensor, share: Tensor, tau: float) -> Tensor:
@@ -128,9 +128,9 @@ def _alike(lengths: Tensor) -> list[tuple[Tensor, int]]:
 
 def compact(e: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     """The same without columns that are zero in all captions: in each caption words come first, in order."""
-    heard = e.any(-1)
-    most = int(heard.sum(1).max()) if len(heard) else 0
-    order = heard.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
+    nonzero = e.any(-1)
+    most = int(nonzero.sum(1).max()) if len(nonzero) else 0
+    order = nonzero.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
     return e.gather(1, order[..., None].expand(-1, -1, e.shape[2])), counts.gather(1, order)
 
 

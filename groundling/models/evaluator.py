@@ -24,7 +24,7 @@ class Evaluator(nn.Module):
         """Captions (N, T), words up to EOS or the limit, then PAD, of images (N,) -> (N,)."""
         states, _ = self.lstm(self.embed(words))
         last = (words != PAD).sum(1).clamp(min=1) - 1
-        said = states[torch.arange(len(words), device=words.device), last]
-        seen = self.image(whole_image(regions, self.sees_whole))[image_of]
-        score: Tensor = (seen * said).sum(1) / seen.shape[1] ** 0.5
+        caption = states[torch.arange(len(words), device=words.device), last]
+        image = self.image(whole_image(regions, self.sees_whole))[image_of]
+        score: Tensor = (image * caption).sum(1) / image.shape[1] ** 0.5
         return score

@@ -159,39 +159,39 @@ class Grounder(nn.Module):
         return self._at_nouns(regions, self.phrases_in(words), image_of, nouns, features)
 
     def _at_nouns(
-        self, regions: Regions, found: Phrases, image_of: Tensor, nouns: Tensor, features: Tensor | None = None
+        self, regions: Regions, phrases: Phrases, image_of: Tensor, nouns: Tensor, features: Tensor | None = None
     ) -> Tensor:
         """(N, T, R): at the `nouns` (N, T) of each phrase the softmax over the regions of s / τ, else 0."""
-        image = image_of[found.caption]
+        image = image_of[phrases.caption]
         features = self.see(regions) if features is None else features
-        scores = torch.einsum("prh,ph->pr", features[image], self.read(found.words))
+        scores = torch.einsum("prh,ph->pr", features[image], self.read(phrases.words))
         weights = (scores / self.temperature).masked_fill(~regions.valid[image], -torch.inf).softmax(-1).nan_to_num(0.0)
         at = torch.arange(nouns.shape[1], device=weights.device)
-        inside = (at >= found.start[:, None]) & (at < found.end[:, None]) & nouns[found.caption]  # (P, T)
+        inside = (at >= phrases.start[:, None]) & (at < phrases.end[:, None]) & nouns[phrases.caption]  # (P, T)
         phrase, token = inside.nonzero(as_tuple=True)
         out = weights.new_zeros(*nouns.shape, weights.shape[1])
-        out[found.caption[phrase], token] = weights[phrase]
+        out[phrases.caption[phrase], token] = weights[phrase]
         return out
 
     @torch.no_grad()
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
         """(N,): the mean of the best scores of a caption's phrases in its image; 0 where there is no phrase."""
-        found = self.phrases_in(words)
-        image = image_of[found.caption]
-        scores = torch.einsum("prh,ph->pr", self.see(regions)[image], self.read(found.words))
-        return _mean_of(self.best(scores, regions.valid[image]), found.caption, len(words))
+        phrases = self.phrases_in(words)
+        image = image_of[phrases.caption]
+        scores = torch.einsum("prh,ph->pr", self.see(regions)[image], self.read(phrases.words))
+        return _mean_of(self.best(scores, regions.valid[image]), phrases.caption, len(words))
 
     @torch.no_grad()
     def pairs(self, regions: Regions, words: Tensor, nouns: Tensor | None = None) -> Tensor:
         """(B, N): what `rate` says of every image and caption, IMAGES images at a time."""
-        found = self.phrases_in(words, nouns)
-        read = self.read(found.words)
+        phrases = self.phrases_in(words, nouns)
+        read = self.read(phrases.words)
         rows = []
         for start in range(0, len(regions), IMAGES):
             some = regions[slice(start, start + IMAGES)]
             scores = torch.einsum("brh,ph->bpr", self.see(some), read)
             best = self.best(scores, some.valid[:, None])  # (b, P)
-            rows.append(_mean_of(best.T, found.caption, len(words)).T)
+            rows.append(_mean_of(best.T, phrases.caption, len(words)).T)
         return torch.cat(rows)
 
 
@@ -240,8 +240,8 @@ def _branch(dim: int, joint: int, dropout: float) -> nn.Sequential:
 def _phrases(tokens: Tensor, caption: Tensor, start: Tensor, end: Tensor) -> Phrases:
     length = (end - start).clamp(max=LONGEST)
     at = torch.arange(int(length.max()) if len(length) else 1, device=tokens.device)
-    place = (end - length)[:, None] + at
-    words = tokens[caption[:, None], place.clamp(max=tokens.shape[1] - 1)]
+    position = (end - length)[:, None] + at
+    words = tokens[caption[:, None], position.clamp(max=tokens.shape[1] - 1)]
     return Phrases(words.masked_fill(at >= length[:, None], PAD), caption, start, end)
 
 

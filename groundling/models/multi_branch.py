@@ -99,8 +99,8 @@ class MultiBranch(TwoLayerLSTM):
         self, token: Tensor, encoded: EncodedImage, state: State, mask_special: bool = False
     ) -> tuple[Tensor, Glimpse, State]:
         cells, still = state
-        heard = self.embed_word(token) + still
-        cells = _attention_lstm(cells, lambda x: heard + self.attention_gates(x), self.coupled)
+        word = self.embed_word(token) + still
+        cells = _attention_lstm(cells, lambda x: word + self.attention_gates(x), self.coupled)
         context, weights = self.look(cells.h1, encoded)
         cells = _language_lstm(cells, context, self.language_gates)
         logp, words = majority_vote(log_softmax(scores(self.logits, self.dropout(cells.h2), mask_special)))
@@ -140,16 +140,16 @@ class MultiBranch(TwoLayerLSTM):
         bias = self.language_gates.bias.expand(k * len(base), -1)
         language = Unrolled(self.language_gates.weight, bias, [k * count for count in packing.counts])
         cells = _initial_state(base[: len(packing.rows[0])], k)
-        said, attns = [], []
+        hidden, attns = [], []
         for rows, stays in zip(packing.rows, packing.stays, strict=True):
             if len(stays) < len(cells.h1):
                 cells = Cells(*(x[stays] for x in cells))
             cells = _attention_lstm(cells, attention, self.coupled)
             context, weights = self.look(cells.h1, encoded[rows])
             cells = _language_lstm(cells, context, language)
-            said.append(cells.h2)
+            hidden.append(cells.h2)
             attns.append(weights)
-        logits = scores(self.logits, self.dropout(torch.cat(said)), mask_special)  # (M, K, V)
+        logits = scores(self.logits, self.dropout(torch.cat(hidden)), mask_special)  # (M, K, V)
         return _decoding(packing, targets, logits, torch.cat(attns))
 
 
@@ -171,8 +171,8 @@ def _initial_state(gates: Tensor, k: int) -> Cells:
 
 
 def _attention_lstm(cells: Cells, gates: Gates, coupled: bool) -> Cells:
-    heard = attention_lstm(cells._replace(h2=cells.h2.mean(1)), gates, coupled)
-    return cells._replace(h1=heard.h1, c1=heard.c1)
+    updated = attention_lstm(cells._replace(h2=cells.h2.mean(1)), gates, coupled)
+    return cells._replace(h1=updated.h1, c1=updated.c1)
 
 
 def _language_lstm(cells: Cells, context: Tensor, gates: Gates) -> Cells:
@@ -180,8 +180,8 @@ def _language_lstm(cells: Cells, context: Tensor, gates: Gates) -> Cells:
     n, k = context.shape[:2]
     h1 = cells.h1[:, None].expand(-1, k, -1)
     flat = Cells(*(x.flatten(0, 1) for x in (h1, h1, cells.h2, cells.c2)))
-    said = language_lstm(flat, context.flatten(0, 1), gates)
-    return cells._replace(h2=said.h2.view(n, k, -1), c2=said.c2.view(n, k, -1))
+    updated = language_lstm(flat, context.flatten(0, 1), gates)
+    return cells._replace(h2=updated.h2.view(n, k, -1), c2=updated.c2.view(n, k, -1))
 
 
 # ---------------------------------------------------------------- elimination
@@ -204,9 +204,9 @@ def _heaviest(z: Tensor, frame: Tensor) -> Tensor:
         return F.one_hot(z.max(-1).indices, r).bool() if r else torch.zeros_like(z, dtype=torch.bool)
     empty = (*z.shape[:-1], int(frame.max()) + 1)
     best = z.new_full(empty, -math.inf).scatter_reduce(-1, frame, z, "amax")
-    place = torch.arange(r, device=z.device).expand_as(z).masked_fill(z < best.gather(-1, frame), r)
-    first = place.new_full(empty, r).scatter_reduce(-1, frame, place, "amin")
-    return place == first.gather(-1, frame)
+    position = torch.arange(r, device=z.device).expand_as(z).masked_fill(z < best.gather(-1, frame), r)
+    first = position.new_full(empty, r).scatter_reduce(-1, frame, position, "amin")
+    return position == first.gather(-1, frame)
 
 
 # ---------------------------------------------------------------- voting

@@ -76,13 +76,13 @@ class Neuraltalk2(nn.Module):
         packing = Packing.of(targets != PAD, encoded.row, len(encoded.whole))
         gates = Unrolled(self.hidden_gates.weight, self.embed_word(packing.pack(inputs)), packing.counts)
         h, c = (x[packing.rows[0]] for x in self.start(encoded))
-        said = []
+        hidden = []
         for stays in packing.stays:
             if len(stays) < len(h):
                 h, c = h[stays], c[stays]
             h, c = cell(gates(h), c)
-            said.append(h)
-        logits = scores(self.logits, self.dropout(torch.cat(said)), mask_special)
+            hidden.append(h)
+        logits = scores(self.logits, self.dropout(torch.cat(hidden)), mask_special)
         logp, guess = log_likelihood(logits, packing.pack(targets))
         nowhere = logp.new_zeros(*targets.shape, encoded.valid.shape[1])
         return Decoding(targets, packing.unpack(logp), nowhere, packing.unpack(guess))

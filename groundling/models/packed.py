@@ -33,10 +33,10 @@ class Packing:
         lengths = real.sum(1)
         longest = lengths.new_zeros(images).scatter_reduce(0, image_of, lengths, "amax")
         order = longest.argsort(descending=True, stable=True)
-        place = torch.empty_like(order)
-        place[order] = torch.arange(images, device=order.device)
+        position = torch.empty_like(order)
+        position[order] = torch.arange(images, device=order.device)
         rows = lengths.argsort(descending=True, stable=True)
-        rows = rows[place[image_of[rows]].argsort(stable=True)]
+        rows = rows[position[image_of[rows]].argsort(stable=True)]
         every, stays = [], []
         for t in range(int(lengths.max())):
             stays.append((lengths[rows] > t).nonzero().squeeze(1))

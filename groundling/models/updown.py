@@ -115,8 +115,8 @@ class UpDown(TwoLayerLSTM):
         self, token: Tensor, encoded: EncodedImage, state: State, mask_special: bool = False
     ) -> tuple[Tensor, Glimpse, State]:
         cells, still = state
-        heard = self.embed_word(token) + still
-        cells = attention_lstm(cells, lambda x: heard + self.attention_gates(x), self.coupled)
+        word = self.embed_word(token) + still
+        cells = attention_lstm(cells, lambda x: word + self.attention_gates(x), self.coupled)
         context, weights = self.look(cells.h1, encoded)
         cells = language_lstm(cells, context, self.language_gates)
         logits = scores(self.logits, self.dropout(cells.h2), mask_special)
@@ -138,13 +138,13 @@ class UpDown(TwoLayerLSTM):
         targets: Tensor,
         sampling: float = 0.0,
         generator: torch.Generator | None = None,
-        look: Look | None = None,
+        attend_step: Look | None = None,
         mask_special: bool = False,
     ) -> Decoding:
         """Score `targets` (N, T), saying `inputs` (N, T) before them.
 
         Scheduled sampling: with probability `sampling`, a word after the first is drawn from the captioner itself
-        instead of `inputs`. `look` decides what is seen at each step instead of the captioner's own attention.
+        instead of `inputs`. `attend_step` decides what is seen at each step instead of the captioner's own attention.
         `mask_special`: log p among the words that are said, not among all.
         """
         packing = Packing.of(targets != PAD, encoded.row, len(encoded.memory))
@@ -155,25 +155,27 @@ class UpDown(TwoLayerLSTM):
         attention = Unrolled(self.attention_gates.weight, base, packing.counts)
         language = Unrolled(self.language_gates.weight, self.language_gates.bias.expand_as(base), packing.counts)
         cells = initial_state(base[: len(packing.rows[0])])
-        heard: Tensor | None = None  # when the words are not known beforehand
+        embedded: Tensor | None = None  # when the words are not known beforehand
 
         def gates(x: Tensor) -> Tensor:
-            return attention(x) if heard is None else attention(x) + heard
+            return attention(x) if embedded is None else attention(x) + embedded
 
-        said, attns = [], []
+        hidden, attns = [], []
         for t, (rows, stays) in enumerate(zip(packing.rows, packing.stays, strict=True)):
             if len(stays) < len(cells.h1):
                 cells = Cells(*(x[stays] for x in cells))
             if sampling:
                 word = self.scheduled_sampling(inputs[rows, t], cells.h2, sampling, generator) if t else inputs[rows, t]
-                heard = self.embed_word(word)
+                embedded = self.embed_word(word)
             cells = attention_lstm(cells, gates, self.coupled)
             here = encoded[rows]
-            context, weights = self.look(cells.h1, here) if look is None else look(t, rows, cells.h1, here)
+            context, weights = (
+                self.look(cells.h1, here) if attend_step is None else attend_step(t, rows, cells.h1, here)
+            )
             cells = language_lstm(cells, context, language)
-            said.append(cells.h2)
+            hidden.append(cells.h2)
             attns.append(weights)
-        logits = scores(self.logits, self.dropout(torch.cat(said)), mask_special)
+        logits = scores(self.logits, self.dropout(torch.cat(hidden)), mask_special)
         logp, guess = log_likelihood(logits, packing.pack(targets))
         return Decoding(
             tokens=targets,

@@ -83,18 +83,18 @@ def _class_of(made: type) -> _Source:
 def _bases(name: str, here: dict[str, _Source]) -> list[str]:
     """The class and those that it is made of, in the order in which Python looks fields up (none is reached twice)."""
     bases = [base.id for base in here[name][0].bases if isinstance(base, ast.Name) and base.id in here]
-    return [name, *(found for base in bases for found in _bases(base, here))]
+    return [name, *(above for base in bases for above in _bases(base, here))]
 
 
 def _fields(here: dict[str, _Source], order: list[str]) -> list[ConfigField]:
     """The first default of a field counts, and the first comment."""
-    found: dict[str, ConfigField] = {}
+    fields_by_name: dict[str, ConfigField] = {}
     for name in order:
         for field in _fields_of(*here[name]):
-            known = found.setdefault(field.name, field)
+            known = fields_by_name.setdefault(field.name, field)
             if not known.help:
-                found[field.name] = ConfigField(known.name, known.type, known.default, field.help)
-    return list(found.values())
+                fields_by_name[field.name] = ConfigField(known.name, known.type, known.default, field.help)
+    return list(fields_by_name.values())
 
 
 def _fields_of(node: ast.ClassDef, lines: list[str]) -> Iterator[ConfigField]:

@@ -37,8 +37,8 @@ def hardest_triplet(matcher: Scan, batch: Batch, margin: float) -> Tensor:
     image_of, own = batch.image_of, torch.arange(len(words), device=words.device)
     if world() > 1:
         images, captions = _before(len(v), v.device), _before(len(words), v.device)
-        heard = e.any(-1)
-        v, e, counts = _everyone(v, batch.regions.valid), _everyone(e, heard), _everyone(counts, heard)
+        nonzero = e.any(-1)
+        v, e, counts = _everyone(v, batch.regions.valid), _everyone(e, nonzero), _everyone(counts, nonzero)
         image_of = gather(image_of + images)
         own = own + captions
     tau, says = matcher.temperature, counts.any(1)
@@ -55,8 +55,8 @@ def retrieval_scores(
     matcher: ImageTextMatcher, batches: Iterable[Batch], device: torch.device, split: str
 ) -> list[Score]:
     """R@1, 5 and 10 of the images and captions of these batches, both ways, and their sum."""
-    found = retrieve(matcher, batches, device, split)
-    return [*(one.score() for one in found), rsum(found)]
+    ranks = retrieve(matcher, batches, device, split)
+    return [*(one.score() for one in ranks), rsum(ranks)]
 
 
 def retrieve(
@@ -75,8 +75,8 @@ def retrieve(
 
     def blocks() -> Iterator[NDArray[np.floating]]:
         some = list(zip(torch.split(words, CAPTIONS), torch.split(nouns, CAPTIONS), strict=True))
-        for said, tags in track(some, "captions, in thousands", len(some), quiet=quiet):
-            yield matcher.pairs(regions, said.to(device), tags.to(device)).cpu().numpy()
+        for captions, tags in track(some, "captions, in thousands", len(some), quiet=quiet):
+            yield matcher.pairs(regions, captions.to(device), tags.to(device)).cpu().numpy()
 
     return score_retrieval(blocks(), image_of, ids, split=split)
 

@@ -170,8 +170,8 @@ def _described(path: Path) -> Model:
     except GroundlingError as error:
         raise DataError(f"{path} does not describe a model: {error}. {CURE}") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
-        told = str(error).partition("\n")[0]  # of torch, about sizes that no module can have
-        raise DataError(f"{path} does not describe a model: {type(error).__name__}: {told}. {CURE}") from error
+        cause = str(error).partition("\n")[0]  # of torch, about sizes that no module can have
+        raise DataError(f"{path} does not describe a model: {type(error).__name__}: {cause}. {CURE}") from error
 
 
 def _fine_tune_recipe(name: str, stored: dict[str, Any]) -> Recipe:

@@ -77,8 +77,8 @@ class PseudoLabels:
         """`names`: the labels of the regions, classes of a detector and words."""
         detected = sum(not name.startswith(WORD) for name in names)
         labels = Labels(names[:detected])
-        found = labels.find("person")
-        person = found.label if found else NONE
+        match = labels.find("person")
+        person = match.label if match else NONE
         classes = [_class(word, labels, person) for word in words]
         return PseudoLabels(torch.tensor(classes), torch.tensor([word in GROUP for word in words]), person, detected)
 
@@ -89,20 +89,20 @@ class PseudoLabels:
 
         The last two are weights of what is no detection; 0 leaves it out.
         """
-        said = (regions.scores[image] * (regions.labels[image] == label[:, None, None])).sum(-1)
+        evidence = (regions.scores[image] * (regions.labels[image] == label[:, None, None])).sum(-1)
         many = group & (label >= 0)
-        said[many] = _together(regions.boxes[image[many]], said[many])
+        evidence[many] = _together(regions.boxes[image[many]], evidence[many])
         thing = torch.where(regions.labels < self.detected, regions.scores, 0.0).amax(-1)  # (B, R)
         ground = label == SURROUNDINGS
-        said[ground] = surroundings * _background(regions, thing)[image[ground]]
+        evidence[ground] = surroundings * _background(regions, thing)[image[ground]]
         below = label == BELOW
-        said[below] = surroundings * _lower(regions, thing)[image[below]]
+        evidence[below] = surroundings * _lower(regions, thing)[image[below]]
         human = (regions.scores * (regions.labels == self.person)).sum(-1)  # (B, R)
         for kind, (_, where) in PARTS.items():
             part = label == kind
             if self.person != NONE and part.any():
-                said[part] = worn * _worn(regions.boxes, human, where)[image[part]]
-        return said * regions.valid[image]
+                evidence[part] = worn * _worn(regions.boxes, human, where)[image[part]]
+        return evidence * regions.valid[image]
 
 
 def _class(word: str, labels: Labels, person: int) -> int:
@@ -119,8 +119,8 @@ def _class(word: str, labels: Labels, person: int) -> int:
     for kind, (nouns, _) in PARTS.items():
         if a_kind_of(nouns):
             return kind
-    if found := labels.find("ball" if singular(word) in BALLS else word):
-        return found.label
+    if match := labels.find("ball" if singular(word) in BALLS else word):
+        return match.label
     unknown_agent = synset is None and word.endswith(AGENT)
     if unknown_agent or {word, singular(word)} & {*GROUP, *SOMEONE} or a_kind_of(PEOPLE):
         return person
@@ -152,9 +152,9 @@ def _worn(boxes: Tensor, human: Tensor, where: Box) -> Tensor:
     return (iou(boxes, part) * torch.where(human > SURE, human, 0.0)[:, None]).amax(-1)
 
 
-def _together(boxes: Tensor, said: Tensor) -> Tensor:
+def _together(boxes: Tensor, evidence: Tensor) -> Tensor:
     """(P, R, 4), (P, R) -> (P, R): what was said of single regions where fewer than two are sure."""
-    sure = said > SURE
+    sure = evidence > SURE
     around = union(boxes, sure)[:, None]  # (P, 1, 4)
-    joint = iou(boxes, around).squeeze(-1) * said.amax(-1, keepdim=True)
-    return torch.where(sure.sum(-1, keepdim=True) > 1, joint, said)
+    joint = iou(boxes, around).squeeze(-1) * evidence.amax(-1, keepdim=True)
+    return torch.where(sure.sum(-1, keepdim=True) > 1, joint, evidence)

@@ -69,8 +69,8 @@ def recipe_class(name: str) -> type[Recipe]:
     """The recipe of this name; GroundlingError if there is none."""
     name = OLD_RECIPES.get(name, name)
     if name in RECIPES:
-        found: type[Recipe] = getattr(importlib.import_module(f"groundling.recipes.{name}"), RECIPES[name])
-        return found
+        recipe: type[Recipe] = getattr(importlib.import_module(f"groundling.recipes.{name}"), RECIPES[name])
+        return recipe
     for path in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
         if Path(path).stem == name and name not in _outside:
             from_file(Path(path), path)
@@ -86,8 +86,8 @@ def recipe_class(name: str) -> type[Recipe]:
 
 def recipe_name(recipe: Recipe) -> str:
     made = type(recipe)
-    for name, found in _outside.items():
-        if found is made:
+    for name, outside in _outside.items():
+        if outside is made:
             return name
     for name, target in installed().items():
         if target == f"{made.__module__}:{made.__qualname__}":
@@ -113,12 +113,12 @@ def installed() -> dict[str, str]:
 def _from_package(name: str) -> type[Recipe]:
     module, _, attribute = installed()[name].partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        recipe = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise GroundlingError(
             f"the recipe {name} of {module} cannot be used: {error}; reinstall its package"
         ) from error
-    return _recipe(found, f"{module}:{attribute}")
+    return _recipe(recipe, f"{module}:{attribute}")
 
 
 def from_file(path: Path, given: str) -> str:
@@ -146,7 +146,9 @@ def from_file(path: Path, given: str) -> str:
     return name
 
 
-def _recipe(found: Any, where: str) -> type[Recipe]:
-    if not (isinstance(found, type) and hasattr(found, "stages") and hasattr(found, "__dataclass_fields__")):
+def _recipe(candidate: Any, where: str) -> type[Recipe]:
+    if not (
+        isinstance(candidate, type) and hasattr(candidate, "stages") and hasattr(candidate, "__dataclass_fields__")
+    ):
         raise GroundlingError(f"{where} is no recipe: a frozen dataclass with `stages`; see docs/tutorial-recipe.md")
-    return found
+    return candidate

@@ -65,15 +65,15 @@ class Contrastive(Batches, PatientAdam, Recipe):
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         if context.start is None:
             raise GroundlingError("contrastive goes on with a trained captioner: name its run with --start")
-        found: dict[str, nn.Module] = {}
+        teachers: dict[str, nn.Module] = {}
         if self.replace_every or not self.reference:
-            found["earlier"] = deepcopy(captioner_of(context.start))
+            teachers["earlier"] = deepcopy(captioner_of(context.start))
         if self.reference:
             model = _stronger(self.reference, context)
-            found["reference"] = Narrowed(captioner_of(model), model.recipe.regions_per_image)
+            teachers["reference"] = Narrowed(captioner_of(model), model.recipe.regions_per_image)
         if self.guide:
-            found["guide"] = guide_of(self.guide, context)
-        return found
+            teachers["guide"] = guide_of(self.guide, context)
+        return teachers
 
     def stages(self, context: TrainingContext) -> list[Stage]:
         """One for each reference: that of another run, then what was learned so far."""
@@ -121,9 +121,9 @@ def log_ratio(
     tokens = torch.cat([F.pad(t, (0, size - t.shape[1]), value=PAD) for t in (batch.tokens, wrong)])
     with torch.no_grad():
         usual = logp(reference, batch, image_of, tokens)
-    said = told(target, batch, image_of, tokens)
-    first = said.branches[0] if said.branches else said
-    return said.logp.sum(1) - usual, first.attn[:n, : batch.targets.shape[1]]
+    own = told(target, batch, image_of, tokens)
+    first = own.branches[0] if own.branches else own
+    return own.logp.sum(1) - usual, first.attn[:n, : batch.targets.shape[1]]
 
 
 def logp(captioner: TrainableCaptioner, batch: Batch, image_of: Tensor, tokens: Tensor) -> Tensor:
@@ -148,8 +148,8 @@ class Narrowed(nn.Module):
         return encoded
 
     def forward(self, encoded: EncodedImage, inputs: Tensor, targets: Tensor) -> Decoding:
-        said: Decoding = self.captioner(encoded, inputs, targets)
-        return said
+        decoded: Decoding = self.captioner(encoded, inputs, targets)
+        return decoded
 
 
 def captioner_of(model: Model) -> nn.Module:

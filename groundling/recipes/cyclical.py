@@ -81,15 +81,15 @@ class Cyclical(AwareSize, PlateauTraining, ModelRecipe):
 
     def cycle(self, m: CycleParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         encoded = m.captioner.encode(batch.regions)[batch.image_of]
-        said: Decoding = m.captioner(encoded, batch.inputs, batch.targets)
-        again = self.reconstruct(m, encoded, batch, said.guess)
-        asked = torch.where(batch.visual[:, 1:], 1.0, self.others_loss).to(said.logp)  # (N, T)
+        decoded: Decoding = m.captioner(encoded, batch.inputs, batch.targets)
+        again = self.reconstruct(m, encoded, batch, decoded.guess)
+        asked = torch.where(batch.visual[:, 1:], 1.0, self.others_loss).to(decoded.logp)  # (N, T)
         terms = {
-            "decode": self.lam1 * cross_entropy(said.logp, batch.targets),
+            "decode": self.lam1 * cross_entropy(decoded.logp, batch.targets),
             "reconstruct": self.lam2 * cross_entropy(asked * again.logp, batch.targets),
         }
         if self.consistency:
-            terms["consistency"] = self.consistency * attention_kl(again.attn.detach(), said.attn, said.real)
+            terms["consistency"] = self.consistency * attention_kl(again.attn.detach(), decoded.attn, decoded.real)
         return terms
 
     def reconstruct(self, m: CycleParts, encoded: EncodedImage, batch: Batch, words: Tensor) -> Decoding:

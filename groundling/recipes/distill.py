@@ -39,8 +39,8 @@ class Distill(Batches, SteppedAdam, Recipe):
         return [self.stage("distill", self.xe)]
 
     def xe(self, m: GuidedParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        said = forced(m, batch)
-        branches = said.branches or (said,)
+        decoded = forced(m, batch)
+        branches = decoded.branches or (decoded,)
         return {
             "xe": torch.stack([cross_entropy(branch.logp, batch.targets) for branch in branches]).mean(),
             "look": self.lam1 * followed(m.guide, batch, branches[0].attn),

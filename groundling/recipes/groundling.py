@@ -75,10 +75,10 @@ class Groundling(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
 
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         names = ("guide", "reward_model") if self.scst_epochs else ("guide",)
-        found = {name: teacher(self.guide, context) for name in names}  # a checkpoint holds no tensor twice
+        teachers = {name: teacher(self.guide, context) for name in names}  # a checkpoint holds no tensor twice
         if self.contrast:  # room for what was learned before
-            found["earlier"] = self.parts(context.vocab, context.layout, context.classes).get_submodule("captioner")
-        return found
+            teachers["earlier"] = self.parts(context.vocab, context.layout, context.classes).get_submodule("captioner")
+        return teachers
 
     def stages(self, context: TrainingContext) -> list[Stage]:
         contrasted = self.contrasted().stages(context) if self.contrast else []

@@ -86,9 +86,9 @@ class MultiBranch(BranchTraining, ModelRecipe):
 
     def xe(self, branches: int, m: BranchParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         m.captioner.open(branches)
-        said = forced(m, batch)
-        terms = [cross_entropy(branch.logp, batch.targets) for branch in said.branches]
+        decoded = forced(m, batch)
+        terms = [cross_entropy(branch.logp, batch.targets) for branch in decoded.branches]
         losses = {"xe": torch.stack(terms).mean()}
         if self.guide:
-            losses["look"] = self.lam1 * followed(m.guide, batch, said.branches[0].attn)
+            losses["look"] = self.lam1 * followed(m.guide, batch, decoded.branches[0].attn)
         return losses

@@ -46,10 +46,10 @@ class PosScan(UpDownTraining, CrossEntropyRecipe):
         return {"guide": teacher(self.guide, context)}
 
     def xe(self, m: GuidedUpDownParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        said = sampled(m, batch, self.sampling, clock)
-        (alpha, nouns), beta = guidance(m.guide, batch), said.attn
+        decoded = sampled(m, batch, self.sampling, clock)
+        (alpha, nouns), beta = guidance(m.guide, batch), decoded.attn
         return {
-            "xe": cross_entropy(said.logp, batch.targets),
+            "xe": cross_entropy(decoded.logp, batch.targets),
             "look": self.lam1 * attention_kl(alpha, beta, nouns),
             "look reverse": self.lam1_reverse * attention_kl(beta, alpha, nouns),
         }

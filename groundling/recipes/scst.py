@@ -79,8 +79,8 @@ class Scst(PatientAdam, Recipe):
             raise GroundlingError("to compare a drawn caption with others, draw at least 2 of each image: --samples 2")
 
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
-        found = {"reward_model": teacher(self.reward_model, context)} if self.reward_model else {}
-        return found | ({"guide": guide_of(self.guide, context)} if self.guide else {})
+        teachers = {"reward_model": teacher(self.reward_model, context)} if self.reward_model else {}
+        return teachers | ({"guide": guide_of(self.guide, context)} if self.guide else {})
 
     def stages(self, context: TrainingContext) -> list[Stage]:
         return [self.stage("scst", self.losses(self.reward(context), context.length + 1))]
@@ -112,10 +112,10 @@ class Scst(PatientAdam, Recipe):
         cider, bleu = CiderReward(captions), BleuReward(captions) if self.bleu else None
 
         def reward(m: RewardedParts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
-            said, image = words.cpu().numpy(), np.array([number[name] for name in batch.ids])[image_of.cpu().numpy()]
-            worth = cider(said, image)
+            samples, image = words.cpu().numpy(), np.array([number[name] for name in batch.ids])[image_of.cpu().numpy()]
+            worth = cider(samples, image)
             if bleu is not None:
-                worth = worth + self.bleu * bleu(said, image)
+                worth = worth + self.bleu * bleu(samples, image)
             total = torch.from_numpy(worth).to(words.device, torch.float32)
             return (
                 total + self.lam2 * m.reward_model.rate(batch.regions, words, image_of) if self.reward_model else total

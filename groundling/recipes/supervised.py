@@ -46,8 +46,8 @@ class Supervised(BoxSupervision, UpDownTraining, CrossEntropyRecipe):
         return Parts(captioner=build_updown(self, vocab, layout))
 
     def xe(self, m: UpDownParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        said = sampled(m, batch, self.sampling, clock)
-        return {"xe": cross_entropy(said.logp, batch.targets), **supervision(self, batch, said.attn)}
+        decoded = sampled(m, batch, self.sampling, clock)
+        return {"xe": cross_entropy(decoded.logp, batch.targets), **supervision(self, batch, decoded.attn)}
 
 
 def supervision(weights: BoxSupervision, batch: Batch, beta: Tensor) -> dict[str, Tensor]:

@@ -43,8 +43,8 @@ class SupervisedAware(BoxSupervision, AwareSize, PlateauTraining, ModelRecipe):
         """`class_of` (V,): the class of each word of the vocabulary, -1 where it has none."""
 
         def xe(m: UpDownParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-            said = forced(m, batch)
-            terms = {"xe": cross_entropy(said.logp, batch.targets), **supervision(self, batch, said.attn)}
+            decoded = forced(m, batch)
+            terms = {"xe": cross_entropy(decoded.logp, batch.targets), **supervision(self, batch, decoded.attn)}
             if self.classes:
                 assert batch.gold is not None and isinstance(m.captioner.encoder, GroundingAware)
                 logits = m.captioner.encoder.classify(batch.regions.feats)[batch.image_of]  # (N, R, C)

@@ -140,11 +140,11 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
         pseudo = PseudoLabels.of(context.vocab.words, labels) if self.distill else None
 
         def terms(m: GrounderParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-            found = m.matcher.phrases_of(batch)
-            v, y = m.matcher.see(batch.regions), m.matcher.read(found.words)
+            phrases = m.matcher.phrases_of(batch)
+            v, y = m.matcher.see(batch.regions), m.matcher.read(phrases.words)
             out: dict[str, Tensor] = {}
             if self.nce or self.ranking:
-                scores, image_of = self.sentences(m.matcher, batch, found, v, y)
+                scores, image_of = self.sentences(m.matcher, batch, phrases, v, y)
                 if self.nce:
                     out["nce"] = self.nce * nce(scores, image_of, self.contrast)
                 if self.ranking:
@@ -152,12 +152,14 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
             if pseudo is not None:
                 step = clock.epoch * steps + clock.step
                 lam = min(step // self.stairs, self.distill) if self.stairs else self.distill
-                out["distill"] = lam * self.taught(pseudo, batch, found, v, y)
+                out["distill"] = lam * self.taught(pseudo, batch, phrases, v, y)
             return out
 
         return terms
 
-    def sentences(self, matcher: Grounder, batch: Batch, found: Phrases, v: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def sentences(
+        self, matcher: Grounder, batch: Batch, phrases: Phrases, v: Tensor, y: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """S (N', B') of the captions that have a phrase with the images of all processes, and the image of each."""
         short = self.regions_per_image - v.shape[1] if world() > 1 else 0  # all processes alike
         everyone = gather(F.pad(v, (0, 0, 0, short)))
@@ -165,15 +167,15 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
         before = int(gather(torch.tensor([len(v)], device=v.device))[: rank()].sum())
         scores = (y @ everyone.flatten(0, 1).T).view(len(y), *valid.shape)  # (P, B', R)
         best = matcher.best(scores, valid)
-        said = torch.bincount(found.caption, minlength=len(batch.tokens)) > 0
-        total = best.new_zeros(len(batch.tokens), best.shape[1]).index_add(0, found.caption, best)
-        return total[said], (batch.image_of + before)[said]
+        has_phrase = torch.bincount(phrases.caption, minlength=len(batch.tokens)) > 0
+        total = best.new_zeros(len(batch.tokens), best.shape[1]).index_add(0, phrases.caption, best)
+        return total[has_phrase], (batch.image_of + before)[has_phrase]
 
-    def taught(self, pseudo: PseudoLabels, batch: Batch, found: Phrases, v: Tensor, y: Tensor) -> Tensor:
+    def taught(self, pseudo: PseudoLabels, batch: Batch, phrases: Phrases, v: Tensor, y: Tensor) -> Tensor:
         """(4), of the phrases whose head noun has a class that the detector saw in the image."""
-        image = batch.image_of[found.caption]
-        label = pseudo.class_of.to(v.device)[heads(batch, found)]
-        group = pseudo.groups.to(v.device)[found.words].any(-1)
+        image = batch.image_of[phrases.caption]
+        label = pseudo.class_of.to(v.device)[heads(batch, phrases)]
+        group = pseudo.groups.to(v.device)[phrases.words].any(-1)
         evidence = pseudo.evidence(batch.regions, image, label, group, self.surroundings, self.worn)
         seen = evidence.amax(-1) > torch.where(label >= 0, self.heard, 0.0)
         valid = batch.regions.valid[image]
@@ -186,9 +188,9 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
         return []
 
 
-def heads(batch: Batch, found: Phrases) -> Tensor:
+def heads(batch: Batch, phrases: Phrases) -> Tensor:
     """(P,) the last noun of each phrase, its last word where it has no noun ("one", "red"); ids of the vocabulary."""
     at = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
-    inside = (at >= found.start[:, None]) & (at < found.end[:, None]) & batch.nouns[found.caption]
-    last = torch.where(inside.any(1), (inside * at).amax(1), found.end - 1)
-    return batch.tokens[found.caption, last]
+    inside = (at >= phrases.start[:, None]) & (at < phrases.end[:, None]) & batch.nouns[phrases.caption]
+    last = torch.where(inside.any(1), (inside * at).amax(1), phrases.end - 1)
+    return batch.tokens[phrases.caption, last]

@@ -81,8 +81,8 @@ def extract(
             waiting = [job for job in jobs if job.id not in writer.done]
             yield from (Done(job.id) for job in jobs if job.id in writer.done)
             workers = min(workers, 1 + len(waiting) // FEW)
-            found = _alone(make, waiting) if workers == 1 else _together(name, parameters, waiting, workers)
-            for job, arrays in found:
+            results = _alone(make, waiting) if workers == 1 else _together(name, parameters, waiting, workers)
+            for job, arrays in results:
                 problem = arrays if isinstance(arrays, str) else _add(writer, job, arrays)
                 yield Done(job.id, added=problem is None, problem=problem)
 
@@ -106,14 +106,14 @@ def _alone(make: RegionSource, jobs: Iterable[Job]) -> Iterator[tuple[Job, Array
 def _regions(make: RegionSource, job: Job) -> Arrays | str:
     """The regions of one file, or why there are none."""
     try:
-        found = of_media(make, job.path, job.frames, job.segment)
+        regions = of_media(make, job.path, job.frames, job.segment)
     except MissingExtra:
         raise
     except DataError as error:
         return str(error)
     except Exception as error:  # one odd image must not stop ten thousand others
         return f"{job.path}: the region source failed: {type(error).__name__}: {error}"
-    arrays = {field.name: getattr(found, field.name) for field in fields(found)}
+    arrays = {field.name: getattr(regions, field.name) for field in fields(regions)}
     return {name: tensor.detach().cpu().numpy() for name, tensor in arrays.items() if tensor is not None}
 
 

@@ -40,18 +40,18 @@ def from_json(row: Mapping[str, Any]) -> Fingerprint:
         raise DataError(f"not a fingerprint of regions: {type(error).__name__}: {error}") from error
 
 
-def require(found: Fingerprint, expected: Fingerprint) -> None:
+def require(actual: Fingerprint, expected: Fingerprint) -> None:
     """RegionMismatch unless the two are equal; the message says what differs and how to make the right regions.
 
     Labels of a detector that is only a teacher are not what a model sees: with and without them regions are the same.
     """
-    if told := differences(found, expected):
-        raise RegionMismatch(f"these regions are not the expected ones: {told}. {_cure(expected)}")
+    if difference := differences(actual, expected):
+        raise RegionMismatch(f"these regions are not the expected ones: {difference}. {_cure(expected)}")
 
 
-def differences(found: Fingerprint, expected: Fingerprint) -> str:
+def differences(actual: Fingerprint, expected: Fingerprint) -> str:
     """What distinguishes the two, in words; empty when they are equal."""
-    have, want = to_json(found), to_json(expected)
+    have, want = to_json(actual), to_json(expected)
     if all(DETECTOR in row["parameters"] for row in (have, want)):
         for row in (have, want):
             row["labels"], row["parameters"] = [], {k: v for k, v in row["parameters"].items() if k != DETECTOR}

@@ -21,13 +21,13 @@ def of_media(source: RegionSource, path: Path | str, count: int = FRAMES, segmen
     return source(open_image(path))
 
 
-def of_frames(found: Iterable[Regions]) -> Regions:
+def of_frames(frames: Iterable[Regions]) -> Regions:
     """The regions of a clip from those of its frames, in order: the first of every frame, then the second, and so on.
 
     Sources put the most telling regions first, so a model that looks at no more than so many sees the best of each
     frame. The features of the whole image and the feature map are means over the frames.
     """
-    each = list(found)
+    each = list(frames)
     stacked = Regions.stack(each)  # (F, R, ...)
     f, r = stacked.valid.shape
     numbers = torch.arange(f)[:, None].expand(f, r)

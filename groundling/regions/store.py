@@ -180,8 +180,8 @@ class Store:
         if start is None or start > size:
             raise DataError(f"{name} is damaged: it ends too early; make the store again")
         head = records.parse_head(os.pread(self._file, start, 0), name)
-        told = from_json(head.get("fingerprint") or {}), records.parse_layout(head, name)
-        if told != (self.fingerprint, self.layout) or (len(self) and int(self._index.offsets[0]) != start):
+        described = from_json(head.get("fingerprint") or {}), records.parse_layout(head, name)
+        if described != (self.fingerprint, self.layout) or (len(self) and int(self._index.offsets[0]) != start):
             raise DataError(f"{name} and {self._index.name} are of two stores; make the store again")
         if size != self._index.bytes:
             cure = "run the command that makes the store again: it keeps what is whole and drops the rest"

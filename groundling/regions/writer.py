@@ -122,8 +122,10 @@ class Writer:
             start = 0
         else:
             head = records.parse_head(os.pread(self._file, start, 0), name)
-            if told := differences(from_json(head.get("fingerprint") or {}), self.fingerprint):
-                raise RegionMismatch(f"{self.path} holds other regions: {told}; write to another folder, or delete it")
+            if difference := differences(from_json(head.get("fingerprint") or {}), self.fingerprint):
+                raise RegionMismatch(
+                    f"{self.path} holds other regions: {difference}; write to another folder, or delete it"
+                )
             self._layout = records.parse_layout(head, name)
             self._end = start
             for offset, header, end in scan(self._file, start, size, self._layout):

@@ -128,9 +128,9 @@ def checked_folder(tagger: Tagger) -> Path:
     if spec is None or spec.origin is None:
         raise MissingExtra(f"the spaCy model {PACKAGED} is broken: {cure}")
     folder = Path(spec.origin).parent / f"{PACKAGED}-{tagger.version}"
-    if (found := fingerprint(folder)) != PACKAGED_SHA256:
+    if (digest := fingerprint(folder)) != PACKAGED_SHA256:
         raise GroundlingError(
-            f"{folder} is not the model that was checked: its SHA-256 is {found[:12]}..., "
+            f"{folder} is not the model that was checked: its SHA-256 is {digest[:12]}..., "
             f"expected {PACKAGED_SHA256[:12]}...: {cure}"
         )
     return folder

@@ -86,9 +86,9 @@ def build(examples: Iterable[Example], min_count: int = 20) -> Classes:
                 heads[caption.lemmas[head]] += 1
     kept = {name for name, n in heads.items() if n >= min_count}
     names = sorted(kept, key=lambda name: (-heads[name], name))
-    said = forms(names, (caption for example in examples for caption in example.captions))
+    class_of = forms(names, (caption for example in examples for caption in example.captions))
     given = {word: label for word, count in named.items() if (label := count.most_common(1)[0][0]) in kept}
-    return Classes(tuple(names), said | given)
+    return Classes(tuple(names), class_of | given)
 
 
 def forms(names: Sequence[str], captions: Iterable[Caption]) -> dict[str, str]:
@@ -97,14 +97,14 @@ def forms(names: Sequence[str], captions: Iterable[Caption]) -> dict[str, str]:
     A word that is something else in half of its uses or more is no form: "red" may be a class ("a man in red"), but
     most of what is called red is a shirt.
     """
-    known, said = set(names), {name: Counter[str]() for name in names}
+    known, lemmas = set(names), {name: Counter[str]() for name in names}
     uses: Counter[str] = Counter()
     for caption in captions:
         for word, tag, lemma in zip(caption.tokens, caption.tags, caption.lemmas, strict=False):
             uses[word] += 1
             if lemma in known and tag.startswith(("NN", "PRP")):
-                said.setdefault(word, Counter())[lemma] += 1
-    nouns = {word: count for word, count in said.items() if 2 * count.total() > uses[word] or not uses[word]}
+                lemmas.setdefault(word, Counter())[lemma] += 1
+    nouns = {word: count for word, count in lemmas.items() if 2 * count.total() > uses[word] or not uses[word]}
     return {word: count.most_common(1)[0][0] if count else word for word, count in nouns.items()}
 
 
@@ -148,5 +148,5 @@ def groundable_words(examples: Iterable[Example]) -> Classes:
         nouns = [head_noun(caption, chunk) for chunk in caption.chunks]
         heads.update(caption.lemmas[noun] for noun in nouns if noun >= 0)
     names = sorted((name for name, n in heads.items() if n >= least), key=lambda name: (-heads[name], name))
-    said = forms(names, captions)
-    return Classes(tuple(names), {word: name for word, name in said.items() if name not in NO_THING})
+    class_of = forms(names, captions)
+    return Classes(tuple(names), {word: name for word, name in class_of.items() if name not in NO_THING})

@@ -40,14 +40,14 @@ def compounds(caption: Caption) -> list[Span]:
     A word that the tagger took for no noun may end one ("fire hydrant/RB"), unless its form or place speaks against
     it, as in "a man walking stick in hand"; the word before it is then a noun.
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     taken: set[int] = set()
     for length in range(min(LONGEST, len(caption.tokens)), 1, -1):
         for span in _runs(caption, length):
             if taken.isdisjoint(range(*span)) and is_compound(caption.tokens[slice(*span)]):
-                found.append(span)
+                spans.append(span)
                 taken.update(range(*span))
-    return sorted(found)
+    return sorted(spans)
 
 
 def _runs(caption: Caption, length: int) -> Iterator[Span]:

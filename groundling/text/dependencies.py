@@ -21,12 +21,12 @@ class Tree:
 
     def below(self, token: int) -> set[int]:
         """The token and all that depends on it."""
-        found = {token}
+        below = {token}
         for at in (queue := [token]):
-            new = [child for child in self.children(at) if child not in found]
-            found.update(new)
+            new = [child for child in self.children(at) if child not in below]
+            below.update(new)
             queue += new
-        return found
+        return below
 
 
 def trees(captions: Sequence[Caption]) -> Iterator[Tree]:

@@ -48,15 +48,15 @@ class Labels:
     def find(self, noun: str) -> LabelMatch | None:
         """The class of a noun (as captions have it, lower-cased); None where there is none."""
         if noun not in self._known:
-            found = self._find(noun)
-            one = self._find(singular(noun)) if found is None else None
-            self._known[noun] = LabelMatch(one.label, "singular") if one else found
+            match = self._find(noun)
+            one = self._find(singular(noun)) if match is None else None
+            self._known[noun] = LabelMatch(one.label, "singular") if one else match
         return self._known[noun]
 
     def table(self, words: Sequence[str]) -> list[int]:
         """The class of each word, -1 where it has none."""
-        found = [self.find(word) for word in words]
-        return [-1 if one is None else one.label for one in found]
+        matches = [self.find(word) for word in words]
+        return [-1 if one is None else one.label for one in matches]
 
     def _find(self, noun: str) -> LabelMatch | None:
         net = wordnet()
@@ -94,14 +94,14 @@ def coverage(phrases: Iterable[tuple[Caption, Span]], labels: Labels) -> Coverag
         times[words] += 1
         noun = head_noun(caption, span)
         head.setdefault(words, caption.tokens[noun] if noun >= 0 else "")
-    found = {words: labels.find(noun) for words, noun in head.items()}
-    ways = Counter(one.way for one in found.values() if one)
-    names = Counter(labels.names[one.label] for one in found.values() if one)
+    matches = {words: labels.find(noun) for words, noun in head.items()}
+    ways = Counter(one.way for one in matches.values() if one)
+    names = Counter(labels.names[one.label] for one in matches.values() if one)
     return Coverage(
         phrases=len(times),
         by_way={way: ways[way] for way in WAYS},
         mentions=sum(times.values()),
-        covered_mentions=sum(n for words, n in times.items() if found[words]),
+        covered_mentions=sum(n for words, n in times.items() if matches[words]),
         by_label=dict(sorted(names.items(), key=lambda item: (-item[1], item[0]))),
     )
 

@@ -111,8 +111,8 @@ def _noun_rule(word: str) -> str:
     if word in _tables()["same"]:
         return word
     for ending, replacement in _NOUN_ENDINGS:
-        if found := ending.fullmatch(word):
-            return found[1] + replacement
+        if match := ending.fullmatch(word):
+            return match[1] + replacement
     return _without_s(word)
 
 

@@ -64,10 +64,10 @@ def _phrases(caption: Caption) -> list[NounPhrase]:
 
 def with_stops(sentence: str) -> Caption:
     """The caption, its commas and other stops being tokens too: the tagger was trained with them."""
-    found = words.words(sentence)
-    inside = {i for _, span in found for i in range(*span)}
+    tokens = words.words(sentence)
+    inside = {i for _, span in tokens for i in range(*span)}
     stops = [("," if stop[0].isspace() else stop[0], stop.span()) for stop in STOP.finditer(sentence)]
-    rows = sorted([*found, *(row for row in stops if row[1][0] not in inside)], key=lambda row: row[1])
+    rows = sorted([*tokens, *(row for row in stops if row[1][0] not in inside)], key=lambda row: row[1])
     return Caption(sentence, tuple(token for token, _ in rows), tuple(span for _, span in rows))
 
 
@@ -229,8 +229,8 @@ def _chunks(caption: Caption, nouns: Sequence[bool]) -> list[Span]:
     spans, taken = [], set[int]()
     for start, end in caption.chunks:
         start = next((i for i in range(start, end) if i not in taken), end)
-        if found := [i for i in range(start, end) if nouns[i]]:
-            start, end = _start(caption, start, taken), _noun_end(nouns, found[-1])
+        if inside := [i for i in range(start, end) if nouns[i]]:
+            start, end = _start(caption, start, taken), _noun_end(nouns, inside[-1])
             spans.append((start, end))
         elif caption.tokens[end - 1] in PEOPLE:
             spans.append((end - 1, end))

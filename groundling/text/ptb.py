@@ -44,22 +44,22 @@ def lex(text: str) -> list[str]:
     """All tokens, punctuation included, in the case of the text. (The second period that the original adds to an
     abbreviation at the end of a sentence is left out.)"""
     shape = text.translate(_STAND_INS) + "\n"
-    tokens, place, end = [], 0, len(text)
+    tokens, position, end = [], 0, len(text)
     fails: dict[Rule, int] = {}  # up to where a rule is known to fail
-    while place < end:
-        best, reach, tidy = None, place, None
-        for rule in _RULES_AT[shape[place]]:
-            if rule.run and fails.get(rule, 0) > place:
+    while position < end:
+        best, reach, tidy = None, position, None
+        for rule in _RULES_AT[shape[position]]:
+            if rule.run and fails.get(rule, 0) > position:
                 continue
-            found = rule.match(shape, place)
-            if found and found.end() > reach:
-                best, reach, tidy = found, found.end(), rule.tidy
-            elif rule.run and not found and (run := rule.run(shape, place)):
+            match = rule.match(shape, position)
+            if match and match.end() > reach:
+                best, reach, tidy = match, match.end(), rule.tidy
+            elif rule.run and not match and (run := rule.run(shape, position)):
                 fails[rule] = run.end()
-        stop = best.end(1) if best else place + 1
-        if best and (token := tidy(text[place:stop]) if tidy else text[place:stop]):
+        stop = best.end(1) if best else position + 1
+        if best and (token := tidy(text[position:stop]) if tidy else text[position:stop]):
             tokens.append(token)
-        place = stop
+        position = stop
     return tokens
 
 

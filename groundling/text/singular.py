@@ -100,6 +100,6 @@ def singular(word: str) -> str:
         if word.endswith(ending):
             return word.removesuffix(ending) + replacement
     for pattern, replacement in _ENDINGS:
-        if found := pattern.fullmatch(word):
-            return found[1] + replacement
+        if match := pattern.fullmatch(word):
+            return match[1] + replacement
     return word

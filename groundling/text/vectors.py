@@ -50,13 +50,13 @@ def _file(path: Path, wanted: Iterable[str], size: int) -> Iterator[tuple[str, V
         raise DataError(f"{path}: cannot read word vectors ({error}); name a file of UTF-8 text") from error
 
 
-def _numbers(text: str, place: str) -> Vectors:
+def _numbers(text: str, location: str) -> Vectors:
     try:
         numbers = np.array(text.split(" "), np.float32)
     except ValueError as error:
-        raise DataError(f"{place}: expected a word and numbers ({error})") from error
+        raise DataError(f"{location}: expected a word and numbers ({error})") from error
     if not np.isfinite(numbers).all():
-        raise DataError(f"{place}: a number is not finite")
+        raise DataError(f"{location}: a number is not finite")
     return numbers
 
 

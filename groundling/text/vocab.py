@@ -69,13 +69,13 @@ class Vocabulary:
 
     def decode(self, ids: Sequence[int]) -> list[str]:
         """Words up to the first EOS; PAD and BOS are dropped."""
-        said = []
+        words = []
         for i in ids:
             if i == EOS:
                 break
             if i not in (PAD, BOS):
-                said.append(self.words[i])
-        return said
+                words.append(self.words[i])
+        return words
 
     def to_json(self) -> dict[str, Any]:
         return {"words": list(self.words), "nouns": [i for i, noun in enumerate(self.nouns) if noun]}

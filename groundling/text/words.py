@@ -22,14 +22,14 @@ PLAIN = str.maketrans({"’": "'", "ʼ": "'", "‐": "-", "‑": "-"})
 def words(text: str) -> list[tuple[str, Span]]:
     """Each word, lower-cased, with the half-open span of its characters in `text`."""
     if text.isascii():
-        return [(found[0].lower(), found.span()) for found in ASCII_WORD.finditer(text)]
-    return [(_plain(found[0]), found.span()) for found in _unicode_word().finditer(text)]
+        return [(match[0].lower(), match.span()) for match in ASCII_WORD.finditer(text)]
+    return [(_plain(match[0]), match.span()) for match in _unicode_word().finditer(text)]
 
 
 def caption(text: str) -> Caption:
     """The caption with its tokens and their spans; `annotate` adds what a tagger knows."""
-    found = words(text)
-    return Caption(text, tuple(word for word, _ in found), tuple(span for _, span in found))
+    tokens = words(text)
+    return Caption(text, tuple(word for word, _ in tokens), tuple(span for _, span in tokens))
 
 
 def _plain(word: str) -> str:
@@ -56,9 +56,9 @@ def _unicode_word() -> re.Pattern[str]:
 def _marks() -> str:
     """Combining marks as the inside of a character class, without the selectors that follow emoji."""
     top = min(sys.maxunicode, 0x1FFFF)
-    found = [i for i in range(0x300, top + 1) if unicodedata.category(chr(i))[0] == "M"]
+    marks = [i for i in range(0x300, top + 1) if unicodedata.category(chr(i))[0] == "M"]
     ranges: list[list[int]] = []
-    for i in found:
+    for i in marks:
         if 0xFE00 <= i <= 0xFE0F or i == 0x20E3:
             continue
         if ranges and ranges[-1][1] == i - 1:

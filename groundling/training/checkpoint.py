@@ -41,8 +41,8 @@ def packed(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
     from safetensors.torch import save
 
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    told = {**about, CHECKSUM: _checksum(plain, json.dumps(about))}
-    content: bytes = save(plain, {"about": json.dumps(told)})  # one entry: several have no order that is kept
+    metadata = {**about, CHECKSUM: _checksum(plain, json.dumps(about))}
+    content: bytes = save(plain, {"about": json.dumps(metadata)})  # one entry: several have no order that is kept
     return content
 
 
@@ -63,9 +63,9 @@ def read(path: Path, sealed: bool = False) -> tuple[dict[str, Tensor], dict[str,
     try:
         open_regular(path).close()
         with safe_open(path, "pt") as file:
-            told = dict(file.metadata() or {})
+            metadata = dict(file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        about = dict(json.loads(told["about"]))
+        about = dict(json.loads(metadata["about"]))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a checkpoint of groundling: {type(error).__name__}: {error}") from error
     expected = _checksum(tensors, json.dumps(_without(about)))
@@ -115,8 +115,10 @@ def load_run(
     old, new = renamed(about.get("settings", {})), json.loads(json.dumps(dict(settings)))
     if old != new:
         keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-        told = "; ".join(f"{key} was {old.get(key, 'not set')}, now {new.get(key, 'not set')}" for key in keys)
-        raise GroundlingError(f"{folder} holds a run with other settings: {told}. Choose another --out, or --restart")
+        changes = "; ".join(f"{key} was {old.get(key, 'not set')}, now {new.get(key, 'not set')}" for key in keys)
+        raise GroundlingError(
+            f"{folder} holds a run with other settings: {changes}. Choose another --out, or --restart"
+        )
     try:
         row = about["state"]
         best = tuple(Score(**score) for score in row.pop("best"))

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 
-def seed_everything(*place: int) -> None:
-    """Seed torch, numpy and Python with a hash of `place`: (seed,) or (seed, stage, epoch, step, rank).
+def seed_everything(*numbers: int) -> None:
+    """Seed torch, numpy and Python with a hash of `numbers`: (seed,) or (seed, stage, epoch, step, rank).
 
     Done before every step, it makes random numbers a function of the place, so that a run can be resumed anywhere
     without saving the state of any generator, and processes draw different dropout.
     """
-    digest = hashlib.blake2b(repr(place).encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest()
     number = int.from_bytes(digest, "little")
     torch.default_generator.manual_seed(number)  # all that torch.manual_seed does, without its millisecond
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

@@ -191,10 +191,10 @@ class _Loop:
         if all(math.isfinite(value) for value in values.values()):
             return
         self.save()
-        told = ", ".join(f"{name} {value:g}" for name, value in values.items())
+        listed = ", ".join(f"{name} {value:g}" for name, value in values.items())
         where = f"epoch {self.state.epoch + 1}, step {self.state.step + 1}"
         raise GroundlingError(
-            f"the loss is not finite at {where} ({told}); the weights from before this step are saved. "
+            f"the loss is not finite at {where} ({listed}); the weights from before this step are saved. "
             f"Look at the captions and regions of its images ({', '.join(batch.ids)}), or lower the learning rate"
         )
 
@@ -227,8 +227,8 @@ def autocast(device: torch.device) -> torch.autocast:
 def agree(terms: Mapping[str, Tensor], signum: int) -> tuple[dict[str, float], bool]:
     """The terms of the global batch, and whether any process was told to stop; the same answer in all of them."""
     own = torch.stack([term.detach().float() for term in terms.values()])
-    told = parallel.mean(torch.cat([own, own.new_tensor([float(signum != 0)])])).tolist()
-    return dict(zip(terms, told, strict=False)), told[-1] > 0
+    means = parallel.mean(torch.cat([own, own.new_tensor([float(signum != 0)])])).tolist()
+    return dict(zip(terms, means, strict=False)), means[-1] > 0
 
 
 def pick(scores: Sequence[Score], name: str) -> float:

@@ -70,8 +70,8 @@ class Log:
         if self._file is None:
             return
         self._write(stage, epoch, step, scores)
-        told = ", ".join(f"{name} {value:.4f}" for name, value in scores.items()) or "done"
-        self._bar.say(f"{stage}, epoch {epoch + 1}: {told}{note}")
+        listed = ", ".join(f"{name} {value:.4f}" for name, value in scores.items()) or "done"
+        self._bar.say(f"{stage}, epoch {epoch + 1}: {listed}{note}")
 
     def bytes(self) -> int:
         """How much is safely on the disk."""

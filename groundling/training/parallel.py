@@ -80,9 +80,9 @@ def from_first(value: float) -> float:
     if world() == 1:
         return value
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    told = torch.tensor([value], dtype=torch.float64, device=device)
-    dist.broadcast(told, 0)
-    return float(told)
+    shared = torch.tensor([value], dtype=torch.float64, device=device)
+    dist.broadcast(shared, 0)
+    return float(shared)
 
 
 def gather(rows: Tensor) -> Tensor:

@@ -152,8 +152,8 @@ def _take_over(parts: Parts, origin: Parts, start: str) -> None:
         raise GroundlingError(f"nothing of {start} fits this recipe: no part has the same name and shapes")
     parts.load_state_dict(taken, strict=False)
     left = sorted(fresh.keys() - taken.keys())
-    told = f"; new: {', '.join(left)}" if left else ""
-    logger.info("%d of %d tensors come from %s%s", len(taken), len(fresh), start, told)
+    new = f"; new: {', '.join(left)}" if left else ""
+    logger.info("%d of %d tensors come from %s%s", len(taken), len(fresh), start, new)
 
 
 def settings(recipe: Recipe, model: Model, examples: Dataset, held_out: Dataset, seed: int) -> dict[str, Any]:
@@ -161,14 +161,14 @@ def settings(recipe: Recipe, model: Model, examples: Dataset, held_out: Dataset,
 
     Boxes that people drew count only for a recipe that sees them.
     """
-    source, found = model.fingerprint, model.groundable
+    source, groundable = model.fingerprint, model.groundable
     truth = [e.gold for e in examples] if recipe.uses_boxes else []
     return {
         "recipe": recipe_name(recipe),
         **asdict(recipe),
         "seed": seed,
         "training data": f"{len(examples)} images, {_hash(([_said(e) for e in examples], truth))}",
-        "object classes": f"{len(found.names)}, {_hash((found.names, sorted(found.class_of.items())))}",
+        "object classes": f"{len(groundable.names)}, {_hash((groundable.names, sorted(groundable.class_of.items())))}",
         "validation data": f"{len(held_out)} images, {_hash([_said(e) for e in held_out])}",
         "region source": f"{source.name} {source.version}, {_hash(fingerprints.to_json(source))}",
     }

@@ -20,12 +20,12 @@ def caption_scores(
 
     Words are the model's own (lower-cased, without punctuation) on both sides.
     """
-    said: list[list[str]] = []
+    captions: list[list[str]] = []
     references: list[tuple[tuple[str, ...], ...]] = []
     with torch.inference_mode():
         for batch in batches:
             tokens = greedy(captioner, captioner.encode(batch.regions.to(device)), length + 1).tokens
-            said += [batch.vocab.decode(row) for row in tokens.tolist()]
+            captions += [batch.vocab.decode(row) for row in tokens.tolist()]
             references += batch.refs
     about = signature("cider-d", df="references", tok="words", text="greedy", split=split)
-    return [Score("cider-d", float(cider_d(said, references).mean()), len(said), about)]
+    return [Score("cider-d", float(cider_d(captions, references).mean()), len(captions), about)]

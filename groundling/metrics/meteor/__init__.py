@@ -64,8 +64,8 @@ def score(sums: Array) -> Array:
         precision, recall = np.moveaxis(weighed / (DELTA * (lengths - functions) + (1 - DELTA) * functions), -1, 0)
         mean = 1 / ((1 - ALPHA) / precision + ALPHA / recall)
         fragments = sums[..., CHUNKS] / (matched.sum(-1) / 2)
-        found = mean * (1 - GAMMA * fragments**BETA)
-    return np.asarray(np.maximum(np.nan_to_num(found, nan=0.0), 0.0))
+        scores = mean * (1 - GAMMA * fragments**BETA)
+    return np.asarray(np.maximum(np.nan_to_num(scores, nan=0.0), 0.0))
 
 
 @cache
@@ -78,9 +78,9 @@ def _rows(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Arr
     firsts = range(0, len(hypotheses), BLOCK)
     rows = [np.zeros((0, BY_KIND.stop))]
     for i in track(firsts, "METEOR", len(firsts), quiet=len(firsts) < 3):
-        said = [_words(text.replace("|||", ""), lexicon) for text in hypotheses[i : i + BLOCK]]
+        captions = [_words(text.replace("|||", ""), lexicon) for text in hypotheses[i : i + BLOCK]]
         true = [[_words(text, lexicon) for text in texts] for texts in references[i : i + BLOCK]]
-        rows.append(_best(said, true, lexicon, table))
+        rows.append(_best(captions, true, lexicon, table))
     return np.concatenate(rows)
 
 
@@ -91,10 +91,10 @@ def _words(text: str, lexicon: Lexicon) -> list[str]:
     return words
 
 
-def _best(said: list[list[str]], true: list[list[list[str]]], lexicon: Lexicon, table: Table) -> Array:
+def _best(hypotheses: list[list[str]], true: list[list[list[str]]], lexicon: Lexicon, table: Table) -> Array:
     """The statistics of each image with its best reference; the first of equals."""
-    matcher = Matcher([*said, *(words for texts in true for words in texts)], lexicon, table)
-    captions, references = matcher.sentences[: len(said)], matcher.sentences[len(said) :]
+    matcher = Matcher([*hypotheses, *(words for texts in true for words in texts)], lexicon, table)
+    captions, references = matcher.sentences[: len(hypotheses)], matcher.sentences[len(hypotheses) :]
     counts = [len(texts) for texts in true]
     pairs = list(zip((c for c, n in zip(captions, counts, strict=True) for _ in range(n)), references, strict=True))
     rows = _unbroken(
@@ -138,15 +138,15 @@ def _aligned(pairs: Sequence[Pair], matcher: Matcher) -> Iterator[tuple[Pair, li
 
 def _unbroken(rows: Array) -> Array:
     """A reference that is said word for word is no chunk, alone or in a corpus."""
-    whole = (rows[:, MATCHED] == rows[:, LENGTHS]).all(1) & (rows[:, CHUNKS] == 1)
-    rows[whole, CHUNKS] = 0
+    identical = (rows[:, MATCHED] == rows[:, LENGTHS]).all(1) & (rows[:, CHUNKS] == 1)
+    rows[identical, CHUNKS] = 0
     return rows
 
 
 def _count(caption: Sentence, reference: Sentence, matches: Sequence[Match]) -> list[float]:
     by_kind = [0.0] * (4 * KINDS)  # caption or reference, content or function, kind
-    for start, length, said, words, kind in matches:
-        for i in range(said, said + words):
+    for start, length, offset, words, kind in matches:
+        for i in range(offset, offset + words):
             by_kind[kind + KINDS * caption.function[i]] += 1
         for j in range(start, start + length):
             by_kind[kind + KINDS * reference.function[j] + 2 * KINDS] += 1

@@ -54,9 +54,9 @@ def align(pairs: Sequence[Matches]) -> list[list[Match]]:
 def chunks(matches: Iterable[Match]) -> int:
     """Runs of matches that are next to each other, in the same order, in caption and reference."""
     count, ends = 0, (-1, -1)
-    for start, length, said, words, _ in matches:
-        count += (start, said) != ends
-        ends = start + length, said + words
+    for start, length, offset, words, _ in matches:
+        count += (start, offset) != ends
+        ends = start + length, offset + words
     return count
 
 
@@ -65,8 +65,8 @@ def _certain(matches: Matches) -> list[bool]:
     of_caption: dict[int, int] = {}
     of_reference = [0] * len(matches)
     for here in matches:
-        for start, length, said, words, _ in here:
-            for i in range(said, said + words):
+        for start, length, offset, words, _ in here:
+            for i in range(offset, offset + words):
                 of_caption[i] = of_caption.get(i, 0) + 1
             for j in range(start, start + length):
                 of_reference[j] += 1
@@ -137,13 +137,13 @@ class _Table:
     """The matches of P pairs as arrays (P, J, M); J is the longest reference, M the most matches of a word."""
 
     def __init__(self, pairs: Sequence[Matches], certain: Sequence[list[bool]]) -> None:
-        found = [
+        rows = [
             (p, j, k, *match)
             for p, matches in enumerate(pairs)
             for j, here in enumerate(matches)
             for k, match in enumerate(here)
         ]
-        p, j, k, start, length, said, words, kind = np.array(found).T
+        p, j, k, start, length, offset, words, kind = np.array(rows).T
         shape = len(pairs), max(map(len, pairs)), int(k.max()) + 1
 
         def table(values: NDArray[Any]) -> NDArray[Any]:
@@ -151,20 +151,20 @@ class _Table:
             array[p, j, k] = values
             return array
 
-        self.known = table(np.ones(len(found), bool))
+        self.known = table(np.ones(len(rows), bool))
         self.most = self.known.any(0).sum(1).tolist()  # matches of each word
-        self.said, self.apart = table(said), table(np.abs(start - said))
-        self.after, self.end = table(start + length), table(said + words)
+        self.said, self.apart = table(offset), table(np.abs(start - offset))
+        self.after, self.end = table(start + length), table(offset + words)
         self.gain = table(np.where(kind == EXACT, length + words, length // 2 + words // 2) << WEIGHT)
-        firsts = range(0, int((said + words).max()), 64)
-        self.cover = [table(_bits(said - first, words)) for first in firsts]  # words of the caption
+        firsts = range(0, int((offset + words).max()), 64)
+        self.cover = [table(_bits(offset - first, words)) for first in firsts]  # words of the caption
         self.sure = np.zeros(shape[:2], bool)  # has no rivals, so that its words need not be remembered as used
         for row, mine in zip(self.sure, certain, strict=True):
             row[: len(mine)] = mine
 
     def steps(self, beam: _Beam, j: int) -> Ints:
         """(P, W, M + 1): what each partial alignment costs with each match of word j, and without one."""
-        known, said, apart, gain = (
+        known, offset, apart, gain = (
             a[:, None, j, : self.most[j]] for a in (self.known, self.said, self.apart, self.gain)
         )
         alive, begun, inside = beam.cost < DEAD, beam.end != -1, beam.after > j
@@ -173,7 +173,7 @@ class _Table:
         for used, cover in zip(beam.used, self.cover, strict=True):
             fits &= (used[..., None] & cover[:, None, j, : self.most[j]]) == 0
         passed = np.cumsum(apart * fits, axis=2)  # distances, of each match and those before it
-        breaks = (begun[..., None] & (beam.end[..., None] != said)).astype(np.int64) << CHUNK
+        breaks = (begun[..., None] & (beam.end[..., None] != offset)).astype(np.int64) << CHUNK
         steps = np.full((*beam.cost.shape, self.most[j] + 1), DEAD)
         own = np.where(sure[..., None], 0, apart)  # only a certain match is charged its own distance
         np.copyto(steps[..., :-1], beam.cost[..., None] - gain + breaks + passed - own, where=fits)

@@ -17,7 +17,7 @@ BREAKS = re.compile("[\r\n]")
 
 def ask_the_jar(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
     """The statistics of each image, as the jar counts them, in the columns of `groundling.metrics.meteor`."""
-    lines = [_line(said, true) for said, true in zip(hypotheses, references, strict=True)]
+    lines = [_line(caption, true) for caption, true in zip(hypotheses, references, strict=True)]
     answers = _run("".join(lines))
     if len(answers) != len(lines):
         raise GroundlingError(
@@ -26,8 +26,8 @@ def ask_the_jar(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
     return np.array([_row(answer) for answer in answers])
 
 
-def _line(said: str, true: Sequence[str]) -> str:
-    return " ||| ".join(["SCORE", *(BREAKS.sub(" ", text.replace("|||", "")) for text in (*true, said))]) + "\n"
+def _line(caption: str, true: Sequence[str]) -> str:
+    return " ||| ".join(["SCORE", *(BREAKS.sub(" ", text.replace("|||", "")) for text in (*true, caption))]) + "\n"
 
 
 def _run(text: str) -> list[str]:
@@ -38,9 +38,9 @@ def _run(text: str) -> list[str]:
 def _row(answer: str) -> list[float]:
     """The jar tells matched words kind by kind: content words of caption and reference, then function words."""
     try:
-        told = [float(x) for x in answer.split()]
-        by_kind = np.array(told[4:20]).reshape(4, 2, 2)  # kind, content or function, caption or reference
-        chunks, *matched = told[20:23]
+        numbers = [float(x) for x in answer.split()]
+        by_kind = np.array(numbers[4:20]).reshape(4, 2, 2)  # kind, content or function, caption or reference
+        chunks, *matched = numbers[20:23]
     except ValueError as error:
         raise DataError(f"METEOR's jar answered {answer[:80]!r}, not a row of numbers") from error
-    return [*told[:4], chunks, *matched, *by_kind.transpose(2, 1, 0).ravel()]
+    return [*numbers[:4], chunks, *matched, *by_kind.transpose(2, 1, 0).ravel()]

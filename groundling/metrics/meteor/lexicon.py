@@ -56,9 +56,9 @@ class Lexicon:
     @cache  # noqa: B019
     def senses(self, word: str) -> frozenset[str]:
         """Synsets of the word and of its base forms: irregular ones by list, others by their suffix."""
-        found = self._synsets.get(word, "").split()
+        synsets = self._synsets.get(word, "").split()
         bases = self._bases.get(word) or [self._base(word)]
-        return frozenset(found + [sense for base in bases for sense in self._synsets.get(base, "").split()])
+        return frozenset(synsets + [sense for base in bases for sense in self._synsets.get(base, "").split()])
 
     def _base(self, word: str) -> str:
         """The first form with another ending that has synsets; "" when none does. "ful" is put back afterwards."""

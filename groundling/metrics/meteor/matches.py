@@ -64,19 +64,19 @@ class Matcher:
         matches = []
         for j, word in enumerate(reference.words):
             related = self.related[word]
-            found = [
+            aligned = [
                 (kind, i)
                 for other in related.keys() & caption.places.keys()
                 for kind in related[other]
                 for i in caption.places[other]
                 if not (equal and kind != EXACT)
             ]
-            matches.append([Match(j, 1, i, 1, kind) for kind, i in sorted(found)])
+            matches.append([Match(j, 1, i, 1, kind) for kind, i in sorted(aligned)])
         if not equal:
-            for start, length, said, words in self._paraphrases(reference, caption):
-                matches[start].append(Match(start, length, said, words, PARAPHRASE))
-            for said, words, start, length in self._paraphrases(caption, reference):
-                matches[start].append(Match(start, length, said, words, PARAPHRASE))
+            for start, length, offset, words in self._paraphrases(reference, caption):
+                matches[start].append(Match(start, length, offset, words, PARAPHRASE))
+            for offset, words, start, length in self._paraphrases(caption, reference):
+                matches[start].append(Match(start, length, offset, words, PARAPHRASE))
         return matches
 
     def _paraphrases(self, one: Sentence, other: Sentence) -> Iterator[tuple[int, int, int, int]]:
@@ -93,7 +93,7 @@ Key = TypeVar("Key")
 
 
 def _by_key(pairs: Iterable[tuple[Key, int]]) -> dict[Key, list[int]]:
-    found: dict[Key, list[int]] = defaultdict(list)
+    by_key: dict[Key, list[int]] = defaultdict(list)
     for key, value in pairs:
-        found[key].append(value)
-    return dict(found)
+        by_key[key].append(value)
+    return dict(by_key)

@@ -59,19 +59,19 @@ DOT = "\ue000"
 
 def _dotted(words: list[str], prefixes: Mapping[str, bool]) -> str:
     """Final dots: "u.s." loses its dots, "mr." keeps its own, the rest stand alone."""
-    said = []
+    parts = []
     for i, word in enumerate(words):
         stem, following = word[:-1], words[i + 1] if i + 1 < len(words) else ""
         if len(word) < 2 or not word.endswith("."):
-            said.append(word)
+            parts.append(word)
         elif "." in stem and A_LETTER.search(stem):
-            said.append(word.replace(".", ""))
+            parts.append(word.replace(".", ""))
         elif (
             prefixes.get(stem) is False
             or ("a" <= following[:1] <= "z")
             or (prefixes.get(stem) and "0" <= following[:1] <= "9")
         ):
-            said.append(word)
+            parts.append(word)
         else:
-            said.append(f"{stem} .")
-    return " ".join(said).replace(DOT, ".")
+            parts.append(f"{stem} .")
+    return " ".join(parts).replace(DOT, ".")

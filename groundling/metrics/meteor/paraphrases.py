@@ -83,15 +83,15 @@ def _occurrences(sentences: Sequence[list[str]], phrases: Hashes) -> tuple[Ints,
     flat = np.array([numbers[word] for words in sentences for word in words], np.int64)
     words = hash_lines("".join(f"{word}\n" for word in numbers).encode("utf-8", "surrogatepass"))[flat]
     left = np.array([len(words) - i for words in sentences for i in range(len(words))], np.int64)
-    hashes, found = words, []
+    hashes, occurrences = words, []
     for n in range(1, LONGEST + 1):
         if n > 1:
             hashes = hashes[:-1] * BASE + words[n - 1 :]
         at = np.flatnonzero(left[: len(hashes)] >= n)
-        place = np.searchsorted(phrases, hashes[at]).clip(max=len(phrases) - 1)
-        hit = phrases[place] == hashes[at]
-        found.append((at[hit], np.full(hit.sum(), n), place[hit]))
-    first, length, phrase = (np.concatenate(column) for column in zip(*found, strict=True))
+        index = np.searchsorted(phrases, hashes[at]).clip(max=len(phrases) - 1)
+        hit = phrases[index] == hashes[at]
+        occurrences.append((at[hit], np.full(hit.sum(), n), index[hit]))
+    first, length, phrase = (np.concatenate(column) for column in zip(*occurrences, strict=True))
     return first, length, phrase
 
 

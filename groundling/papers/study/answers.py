@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from groundling.errors import DataError
-from groundling.files import Place, parse_json, read_text
+from groundling.files import Location, parse_json, read_text
 from groundling.metrics.statistics import Array, Statistics, signature
 
 SAME = 2  # what a rating says: system 0 is better, system 1 is better, about the same
@@ -35,7 +35,7 @@ def read(path: Path | str) -> Ratings:
     path = Path(path)
     if path.is_file() and path.stat().st_size > MAX_BYTES:
         raise DataError(f"{path}: too large for the answers of one rater; give the file that the page saved")
-    row, place = parse_json(read_text(path), str(path)), Place(path)
+    row, place = parse_json(read_text(path), str(path)), Location(path)
     systems = place.at("systems").items(place.get(row, "systems", list), str)
     if len(systems) != 2:
         raise place.error(f"a study compares two systems, not {len(systems)}")
@@ -48,7 +48,7 @@ def read(path: Path | str) -> Ratings:
     return Ratings(place.get(row, "study", str), (systems[0], systems[1]), place.get(row, "rater", str), found)
 
 
-def _answer(answer: Any, place: Place) -> tuple[Word, int]:
+def _answer(answer: Any, place: Location) -> tuple[Word, int]:
     tokens = place.at("tokens").items(place.get(answer, "tokens", list), int)
     left, choice = place.get(answer, "left", int), place.get(answer, "choice", str)
     if len(tokens) != 2 or left not in (0, 1) or choice not in ("left", "right", "same"):

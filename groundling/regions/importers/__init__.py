@@ -86,29 +86,29 @@ def copy(
 def _add(
     writer: Writer, entry: Entry, size_of: Callable[[str], Size | None], sure: float = 0.0, per_frame: int = 0
 ) -> None:
-    found = kept(regions(entry.load(), entry.where, size_of(entry.id)), sure, per_frame)
+    chosen = kept(regions(entry.load(), entry.where, size_of(entry.id)), sure, per_frame)
     try:
-        writer.add(entry.id, found)
+        writer.add(entry.id, chosen)
     except DataError as error:
         raise DataError(f"{entry.where}: {error}") from error
 
 
-def kept(found: Regions, sure: float = 0.0, per_frame: int = 0) -> Regions:
+def kept(regions: Regions, sure: float = 0.0, per_frame: int = 0) -> Regions:
     """Regions of an image, or of the frames of a clip, as a store has them: first the first of every frame.
 
     So the first regions of a clip, which are those that a model sees, are of all its frames. `sure`: only those whose
     likeliest class has a greater score, or the best one where none has. `per_frame`: at most so many of each; 0: all.
     """
-    certain = torch.ones_like(found.valid[0])
-    if sure and found.scores.shape[-1]:
-        best = found.scores[0].amax(-1)
+    certain = torch.ones_like(regions.valid[0])
+    if sure and regions.scores.shape[-1]:
+        best = regions.scores[0].amax(-1)
         certain = (best > sure) | ((best <= sure).all() & (best == best.max()))
-    frame = found.frame[0]
+    frame = regions.frame[0]
     turn = ((frame[:, None] == frame) & certain).long().tril(-1).sum(1)  # those of its frame that come before it
     order = torch.from_numpy(np.lexsort((frame.numpy(), turn.numpy())))
     order = order[certain[order] & ((turn[order] < per_frame) if per_frame else certain[order])]
     names = ("feats", "boxes", "valid", "frame", "labels", "scores")
-    return replace(found, **{name: getattr(found, name)[:, order] for name in names})
+    return replace(regions, **{name: getattr(regions, name)[:, order] for name in names})
 
 
 def _first_good(waiting: Iterator[Entry], skip_bad: bool) -> tuple[list[Entry], int]:
@@ -134,5 +134,5 @@ def _module(name: str) -> ModuleType:
 
 
 def _read(module: ModuleType, path: Path) -> Iterator[Entry]:
-    found: Iterator[Entry] = module.entries(path)
-    return found
+    entries: Iterator[Entry] = module.entries(path)
+    return entries

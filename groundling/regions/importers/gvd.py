@@ -50,10 +50,10 @@ def entries(path: Path) -> Iterator[Entry]:
 
 
 def _only(folder: Path, pattern: str) -> Path:
-    found = sorted(folder.glob(pattern))
-    if len(found) != 1:
-        raise DataError(f"{folder}: {len(found)} files match {pattern}, one is expected")
-    return found[0]
+    files = sorted(folder.glob(pattern))
+    if len(files) != 1:
+        raise DataError(f"{folder}: {len(files)} files match {pattern}, one is expected")
+    return files[0]
 
 
 def _ids(path: Path) -> tuple[list[str], bool]:
@@ -103,13 +103,13 @@ def _frames(features: Path) -> Array | None:
     a segment are averaged into MAP stretches of time.
     """
     kinds = [sorted(features.parent.parent.glob(f"*/{features.stem}_{kind}.npy"))[:1] for kind in ("resnet", "bn")]
-    found = [read_npy(file) for files in kinds for file in files]
-    if not found:
+    arrays = [read_npy(file) for files in kinds for file in files]
+    if not arrays:
         return None
-    count = min(len(x) for x in found)
-    if any(x.ndim != 2 for x in found) or not count:
-        raise DataError(f"{features}: features of frames must be (frames, size), got {[x.shape for x in found]}")
-    joined = np.concatenate([x[:count] for x in found], 1).astype(np.float32)
+    count = min(len(x) for x in arrays)
+    if any(x.ndim != 2 for x in arrays) or not count:
+        raise DataError(f"{features}: features of frames must be (frames, size), got {[x.shape for x in arrays]}")
+    joined = np.concatenate([x[:count] for x in arrays], 1).astype(np.float32)
     ends = np.linspace(0, count, MAP + 1)
     return np.stack([joined[int(a) : max(int(a) + 1, int(b))].mean(0) for a, b in zip(ends, ends[1:], strict=False)])
 

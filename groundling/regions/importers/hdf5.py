@@ -41,15 +41,15 @@ def entries(path: Path) -> Iterator[Entry]:
         ids = next((name for name in IDS if name in names), None)
         if ids is not None:
             table = member(file, ids, str(path))
-            found, total = _tables(path, file, table, ids), len(table)
+            loaders, total = _tables(path, file, table, ids), len(table)
         elif names and hasattr(member(file, names[0], str(path)), "keys"):
-            found, total = ((id, partial(_group, path, file, id)) for id in names), len(names)
+            loaders, total = ((id, partial(_group, path, file, id)) for id in names), len(names)
         else:
             members = [name.removesuffix("_features") for name in names if name.endswith("_features")]
             if not members:
                 raise DataError(f"{path}: expected {LOOKS_FOR}; has {', '.join(names[:5]) or 'nothing'}")
-            found, total = ((id, partial(_datasets, path, file, id)) for id in members), len(members)
-        for number, (id, load) in enumerate(found, 1):
+            loaders, total = ((id, partial(_datasets, path, file, id)) for id in members), len(members)
+        for number, (id, load) in enumerate(loaders, 1):
             yield Entry(id, f"{path}, {id}", number / total, load)
 
 
@@ -86,10 +86,10 @@ def member(group: Any, name: str, where: str) -> Any:
         return None
     if not isinstance(link, h5py.HardLink):
         raise DataError(f"{where}: {name} is a link to somewhere else; copy what it points to into the file")
-    found = group[name]
-    if isinstance(found, h5py.Dataset) and (found.is_virtual or found.external):
+    item = group[name]
+    if isinstance(item, h5py.Dataset) and (item.is_virtual or item.external):
         raise DataError(f"{where}: {name} is kept in other files; copy it into this one")
-    return found
+    return item
 
 
 def read(dataset: Any, budget: Budget, row: int | None = None) -> Array:
@@ -114,22 +114,24 @@ def _group(path: Path, file: Any, id: str) -> Raw:
 
 def _attributes(group: Any, budget: Budget) -> dict[str, Any]:
     """Those that we know by name; of the others nothing is read."""
-    found = {}
+    attributes = {}
     for name in filter(_known, group.attrs):
         about = group.attrs.get_id(name)
         if about.dtype.hasobject:
             raise DataError(f"{budget.where}: the attribute {name} is {about.dtype} where numbers are expected")
         budget.spend(about.shape, about.dtype)
-        found[name] = group.attrs[name]
-    return found
+        attributes[name] = group.attrs[name]
+    return attributes
 
 
 def _datasets(path: Path, file: Any, id: str) -> Raw:
     with guarded(where := f"{path}, {id}"):
         kinds = [kind for names in NAMES.values() for kind in names]
-        found = {kind: member(file, f"{id}_{kind}", where) for kind in kinds}
+        arrays_by_kind = {kind: member(file, f"{id}_{kind}", where) for kind in kinds}
         budget = Budget(where)
-        return named({kind: read(dataset, budget) for kind, dataset in found.items() if dataset is not None}, where)
+        return named(
+            {kind: read(dataset, budget) for kind, dataset in arrays_by_kind.items() if dataset is not None}, where
+        )
 
 
 def _tables(path: Path, file: Any, ids: Any, name_of_ids: str) -> Iterator[tuple[str, Callable[[], Raw]]]:

@@ -76,22 +76,22 @@ class Entry:
 
 def named(arrays: Mapping[str, Any], where: str) -> Raw:
     """Arrays by any of the usual names -> Raw; the mapping may read them lazily."""
-    found = {ours: _first(arrays, names) for ours, names in NAMES.items()}
-    if found["feats"] is None or found["boxes"] is None:
+    chosen = {ours: _first(arrays, names) for ours, names in NAMES.items()}
+    if chosen["feats"] is None or chosen["boxes"] is None:
         has = ", ".join(sorted(arrays)) or "nothing"
         raise DataError(f"{where}: needs features ({_or('feats')}) and boxes ({_or('boxes')}), has {has}")
     size = None
-    if found["width"] is not None and found["height"] is not None:
-        size = _number(found["width"], where), _number(found["height"], where)
-    elif found["size"] is not None and found["size"].size == 2:
-        size = _number(found["size"].flat[0], where), _number(found["size"].flat[1], where)
-    labels, scores = found["labels"], found["scores"]
-    if labels is None and found["probs"] is not None and found["probs"].ndim == 2 and found["probs"].shape[1] > 1:
-        probs = found["probs"][:, 1:]
+    if chosen["width"] is not None and chosen["height"] is not None:
+        size = _number(chosen["width"], where), _number(chosen["height"], where)
+    elif chosen["size"] is not None and chosen["size"].size == 2:
+        size = _number(chosen["size"].flat[0], where), _number(chosen["size"].flat[1], where)
+    labels, scores = chosen["labels"], chosen["scores"]
+    if labels is None and chosen["probs"] is not None and chosen["probs"].ndim == 2 and chosen["probs"].shape[1] > 1:
+        probs = chosen["probs"][:, 1:]
         labels = np.argsort(-probs, axis=1, kind="stable")[:, :LIKELIEST]
         scores = np.take_along_axis(probs, labels, 1)
-    raw = Raw(found["feats"], found["boxes"], size, found["frame"], labels, scores, found["whole"], found["grid"])
-    return raw if found["count"] is None else first(raw, int(_number(found["count"], where)), where)
+    raw = Raw(chosen["feats"], chosen["boxes"], size, chosen["frame"], labels, scores, chosen["whole"], chosen["grid"])
+    return raw if chosen["count"] is None else first(raw, int(_number(chosen["count"], where)), where)
 
 
 def first(raw: Raw, count: int, where: str) -> Raw:

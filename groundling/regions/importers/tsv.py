@@ -102,10 +102,10 @@ def _decode(columns: Sequence[str], fields: Sequence[bytes], where: str) -> Raw:
 
 
 def _integer(row: Mapping[str, bytes], name: str, where: str) -> int:
-    found = re.fullmatch(rb"\s*([0-9]{1,9})\s*", row.get(name, b"missing"))
-    if found is None:
+    match = re.fullmatch(rb"\s*([0-9]{1,9})\s*", row.get(name, b"missing"))
+    if match is None:
         raise DataError(f"{where}: {name} is {row.get(name, b'missing')[:40]!r}, not a number of up to nine digits")
-    return int(found[1])
+    return int(match[1])
 
 
 def _array(row: Mapping[str, bytes], name: str, kind: str, where: str) -> Array:

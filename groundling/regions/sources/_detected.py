@@ -69,9 +69,9 @@ class Detected:
 
     def __call__(self, image: Any) -> Regions:
         picture, size = image.convert("RGB"), image.size
-        detected, said = sound(*self._detect(picture))
-        boxes = distinct(detected, said, self._regions)
-        scores = detector_scores(boxes, detected, said)
+        detected, probabilities = sound(*self._detect(picture))
+        boxes = distinct(detected, probabilities, self._regions)
+        scores = detector_scores(boxes, detected, probabilities)
         with torch.inference_mode():
             grid = self._backbone(pixels(picture, LONG_SIDE))[0].numpy()
         feats = np.concatenate([box_means(grid, boxes), scores, positions(boxes)], axis=1)

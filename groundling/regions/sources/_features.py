@@ -104,12 +104,12 @@ def detector_scores(boxes: Floats, detected: Floats, scores: Floats) -> Floats:
     some = scores.max(1) >= LEAST_SCORE
     detected, scores = detected[some], scores[some]
     overlap = iou(torch.from_numpy(boxes), torch.from_numpy(detected)).numpy()  # (R, N)
-    said = np.zeros((len(boxes), scores.shape[1]), np.float32)
+    best = np.zeros((len(boxes), scores.shape[1]), np.float32)
     for r, weights in enumerate(overlap):
         near = weights >= NEAR
         if near.any():
-            said[r] = (weights[near, None] * scores[near]).max(0)
-    return said
+            best[r] = (weights[near, None] * scores[near]).max(0)
+    return best
 
 
 def likeliest(scores: Floats, count: int) -> tuple[Ints, Floats]:

@@ -32,10 +32,10 @@ class Pinned:
         """The bytes, as pinned; MissingExtra when the file is not there, GroundlingError when it is another."""
         path = self._find()
         content = path.read_bytes()
-        found = hashlib.sha256(content).hexdigest()
-        if found != self.sha256:
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != self.sha256:
             raise GroundlingError(
-                f"{path}: SHA-256 is {found}, not {self.sha256}: not the file that this version knows, so it is not "
+                f"{path}: SHA-256 is {digest}, not {self.sha256}: not the file that this version knows, so it is not "
                 f"loaded; install anew: {INSTALL}"
             )
         return content

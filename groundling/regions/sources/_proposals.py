@@ -62,16 +62,16 @@ MAP_DIMS = (672, 480)
 # ---------------------------------------------------------------- proposals
 
 
-def propose(found: Detections, searched: Floats, count: int) -> Floats:
+def propose(detections: Detections, searched: Floats, count: int) -> Floats:
     """At most `count` distinct boxes (R, 4), the whole image first. Fewer are always the first of more."""
-    large = (found.boxes[:, 2:] - found.boxes[:, :2]).min(1) > SMALLEST
-    boxes, scores = found.boxes[large], found.scores[large]
+    large = (detections.boxes[:, 2:] - detections.boxes[:, :2]).min(1) > SMALLEST
+    boxes, scores = detections.boxes[large], detections.scores[large]
     ranked = _ranked(boxes, scores)
     persons = boxes[[i for i in _best(boxes, scores[:, PERSON]) if scores[i, PERSON] > SURE]]
-    whole = np.array([[0, 0, 1, 1]], np.float32)
+    image = np.array([[0, 0, 1, 1]], np.float32)
     order = np.concatenate(
         [
-            *(whole, ranked[:20], searched[:16], groups(persons), parts(persons)),
+            *(image, ranked[:20], searched[:16], groups(persons), parts(persons)),
             *(ranked[20:46], searched[16:41], ranked[46:], searched[41:]),
         ]
     )
@@ -93,8 +93,8 @@ def search(rgb: NDArray[np.uint8], side: int = SEARCH_SIDE) -> Floats:
     machine = cv2.ximgproc.segmentation.createSelectiveSearchSegmentation()
     machine.setBaseImage(cv2.resize(rgb[:, :, ::-1], small, interpolation=cv2.INTER_AREA))
     machine.switchToSingleStrategy()
-    found = np.unique(np.asarray(machine.process()).reshape(-1, 4), axis=0)  # sorted: they come in random order
-    boxes = np.concatenate([found[:, :2], found[:, :2] + found[:, 2:]], 1) / np.array([small * 2])
+    rectangles = np.unique(np.asarray(machine.process()).reshape(-1, 4), axis=0)  # sorted: they come in random order
+    boxes = np.concatenate([rectangles[:, :2], rectangles[:, :2] + rectangles[:, 2:]], 1) / np.array([small * 2])
     large: Floats = boxes[(boxes[:, 2:] - boxes[:, :2]).min(1) > SMALLEST].astype(np.float32)
     return large[_suppress(large, (large[:, 2:] - large[:, :2]).prod(1), 0.7)]
 
@@ -109,10 +109,10 @@ def groups(persons: Floats) -> Floats:
 def parts(persons: Floats) -> Floats:
     """The PARTS of the first two persons."""
     first = persons[:2, None]
-    place = np.array(PARTS, np.float32)[None]  # (1, 4, 4)
+    parts_of_person = np.array(PARTS, np.float32)[None]  # (1, 4, 4)
     size = np.tile(first[..., 2:] - first[..., :2], 2)
     corner = np.tile(first[..., :2], 2)
-    return (corner + place * size).reshape(-1, 4)
+    return (corner + parts_of_person * size).reshape(-1, 4)
 
 
 def _ranked(boxes: Floats, scores: Floats) -> Floats:

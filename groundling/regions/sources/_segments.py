@@ -112,23 +112,23 @@ def _describe(label: Ints, pixels: Floats) -> Segments:
     return Segments(label, boxes, area.astype(float), _means(label, pixels, area), border + border.T, spans)
 
 
-def mergers(found: Segments, fill: float, size: float, colour: float, upright: float) -> Bools:
+def mergers(segments: Segments, fill: float, size: float, colour: float, upright: float) -> Bools:
     """(M, S), which segments are in each merger: the two neighbours that belong together most, again and again.
 
     How much two belong together: a weighted sum of how little empty space the box around both has, how small both
     are, how alike their colours, and how nearly one is above the other. The ground stays out of it.
     """
-    count, total = len(found.area), found.of.size
-    boxes, area, mean = found.boxes.copy(), found.area.copy(), found.colour.copy()
-    touch, holds = found.border > 0, np.eye(count, dtype=bool)
-    touch[found.ground], touch[:, found.ground] = False, False
+    count, total = len(segments.area), segments.of.size
+    boxes, area, mean = segments.boxes.copy(), segments.area.copy(), segments.colour.copy()
+    touch, holds = segments.border > 0, np.eye(count, dtype=bool)
+    touch[segments.ground], touch[:, segments.ground] = False, False
     like = np.full((count, count), -np.inf)
 
     def together(i: Ints | int, j: Ints) -> Floats:
         low, high = np.minimum(boxes[i, :2], boxes[j, :2]), np.maximum(boxes[i, 2:], boxes[j, 2:])
         sides, both = high - low, area[i] + area[j]
         apart = np.abs(mean[i] - mean[j]).sum(1) / 765
-        aside = np.abs(boxes[i, ::2].sum(-1) - boxes[j, ::2].sum(-1)) / (2 * found.of.shape[1])
+        aside = np.abs(boxes[i, ::2].sum(-1) - boxes[j, ::2].sum(-1)) / (2 * segments.of.shape[1])
         space = fill * (sides[:, 0] * sides[:, 1] - both) + size * both
         alike: Floats = -space / total - colour * apart - upright * aside
         return alike
@@ -153,24 +153,24 @@ def mergers(found: Segments, fill: float, size: float, colour: float, upright: f
         made.append(holds[i].copy())
 
 
-def boxes_of(found: Segments, holds: Bools) -> Ints:
+def boxes_of(segments: Segments, holds: Bools) -> Ints:
     """(M, S) -> (M, 4), the box around the segments of each."""
-    low = np.where(holds[..., None], found.boxes[:, :2], found.of.size).min(1)
-    high = np.where(holds[..., None], found.boxes[:, 2:], 0).max(1)
+    low = np.where(holds[..., None], segments.boxes[:, :2], segments.of.size).min(1)
+    high = np.where(holds[..., None], segments.boxes[:, 2:], 0).max(1)
     return np.concatenate([low, high], 1)
 
 
-def standing_out(found: Segments, holds: Bools, enough: float = 50.0) -> Floats:
+def standing_out(segments: Segments, holds: Bools, enough: float = 50.0) -> Floats:
     """(M,), how well each is set off from what it touches, and by how much of the ground, the larger the better.
 
     With b the border and d = min(1, colour difference / enough) of a segment inside and one outside:
     Σ b d / Σ b + 0.15 Σ_ground b / Σ b + 0.15 log(area / 20).
     """
     inside = holds.astype(float)
-    apart = np.minimum(1, np.abs(found.colour[:, None] - found.colour).max(-1) / enough)
-    outline = (inside @ found.border) * ~holds
+    apart = np.minimum(1, np.abs(segments.colour[:, None] - segments.colour).max(-1) / enough)
+    outline = (inside @ segments.border) * ~holds
     around = np.maximum(1, outline.sum(1))
-    set_off = ((inside @ (found.border * apart)) * ~holds).sum(1) / around
-    free = outline[:, found.ground].sum(1) / around
-    score: Floats = set_off + 0.15 * free + 0.15 * np.log(inside @ found.area / 20)
+    set_off = ((inside @ (segments.border * apart)) * ~holds).sum(1) / around
+    free = outline[:, segments.ground].sum(1) / around
+    score: Floats = set_off + 0.15 * free + 0.15 * np.log(inside @ segments.area / 20)
     return score

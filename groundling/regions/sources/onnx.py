@@ -89,10 +89,10 @@ class Network:
     def __call__(self, image: Image.Image) -> tuple[Floats, Floats]:
         fit = Fit.stretch(self._sides) if self._detr else Fit.pad(image.size, self._sides)
         try:
-            found = self._session.run(None, {self._input.name: self._pixels(image, fit)})
+            arrays = self._session.run(None, {self._input.name: self._pixels(image, fit)})
         except Exception as error:  # the runtime has no base class of its own
             raise GroundlingError(f"{self.path}: the model does not run on an image: {error}") from error
-        outputs = [np.asarray(x, np.float32) for x in found if getattr(x, "ndim", 0) == 3]
+        outputs = [np.asarray(x, np.float32) for x in arrays if getattr(x, "ndim", 0) == 3]
         if self._detr:
             boxes, scores = detr(*_detr_outputs(self.path, outputs), len(self._known) if self._known else None)
             boxes = boxes * np.array(self._sides[::-1] * 2, np.float32)

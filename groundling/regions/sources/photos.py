@@ -82,9 +82,9 @@ class Photos:
     def __call__(self, image: Any) -> Regions:
         picture = fit(image.convert("RGB"))
         rgb = np.asarray(picture)
-        found = self._detector(rgb)
-        boxes = propose(found, search(rgb, SEARCH_SIDE), self._regions)
-        return self._seen(picture, found, boxes, image.size)
+        detections = self._detector(rgb)
+        boxes = propose(detections, search(rgb, SEARCH_SIDE), self._regions)
+        return self._seen(picture, detections, boxes, image.size)
 
     def at(self, image: Any, boxes: Floats) -> Regions:
         """The whole image, then these boxes (xyxy in pixels of it), seen as those that the source chooses itself."""
@@ -93,13 +93,13 @@ class Photos:
         wanted = np.concatenate([np.array([[0, 0, 1, 1]], np.float32), relative])
         return self._seen(picture, self._detector(np.asarray(picture)), wanted, image.size)
 
-    def _seen(self, picture: Image.Image, found: Detections, boxes: Floats, size: tuple[int, int]) -> Regions:
+    def _seen(self, picture: Image.Image, detections: Detections, boxes: Floats, size: tuple[int, int]) -> Regions:
         """The regions at boxes (R, 4; 0 to 1), the first of them the whole image, which is of `size`."""
         with torch.inference_mode():
             grid = self._words.network(pixels(picture, WORKING_SIDE))[0]
             cells = self._words.cells(grid)
-            feats, scores = self._features(grid.numpy(), found, boxes)
-            whole = self._whole(feats[0], found, cells)
+            feats, scores = self._features(grid.numpy(), detections, boxes)
+            whole = self._whole(feats[0], detections, cells)
             labels, likely = self._labels(grid, cells, boxes, scores)
             coarse = F.adaptive_avg_pool2d(grid[None], MAP_SIDE)[0].flatten(1).T
             cells_seen = self._words.seen(coarse.numpy())
@@ -113,18 +113,18 @@ class Photos:
             grid=torch.from_numpy(cells_seen),
         )
 
-    def _features(self, grid: Floats, found: Detections, boxes: Floats) -> tuple[Floats, Floats]:
+    def _features(self, grid: Floats, detections: Detections, boxes: Floats) -> tuple[Floats, Floats]:
         """(R, D) features and (R, classes) scores of the detector."""
         seen = self._words.seen(box_means(grid, boxes))
-        detected = self._words.detected(np.concatenate([box_means(x, boxes) for x in found.maps], axis=1))
-        scores = detector_scores(boxes, found.boxes, found.scores)
+        detected = self._words.detected(np.concatenate([box_means(x, boxes) for x in detections.maps], axis=1))
+        scores = detector_scores(boxes, detections.boxes, detections.scores)
         return np.concatenate([seen, detected, scores, positions(boxes)], axis=1), scores
 
-    def _whole(self, first: Floats, found: Detections, cells: Tensor) -> Floats:
+    def _whole(self, first: Floats, detections: Detections, cells: Tensor) -> Floats:
         """The image vector: what the whole image looks like, what the detector finds anywhere in it, its words."""
         words = (absence(cells).clamp(min=1e-6).log() - WORD_MEAN).numpy() / WORD_DEVIATION
         seen = first[: self._words.seen.matrix.shape[1]]
-        return np.concatenate([seen, found.scores.max(0), words]).astype(np.float32)
+        return np.concatenate([seen, detections.scores.max(0), words]).astype(np.float32)
 
     def _labels(self, grid: Tensor, cells: Tensor, boxes: Floats, scores: Floats) -> tuple[Any, Floats]:
         """(R, LABELS + WORDS): classes of the detector, then words by p · soft IoU of box and heat map."""

@@ -87,8 +87,10 @@ class PhotosSearched:
                 "grid": self._words.seen(coarse.numpy()),
             }
         if self._teacher:
-            found = self._teacher(rgb)
-            more["labels"], more["scores"] = likeliest(detector_scores(boxes, found.boxes, found.scores), LABELS)
+            detections = self._teacher(rgb)
+            more["labels"], more["scores"] = likeliest(
+                detector_scores(boxes, detections.boxes, detections.scores), LABELS
+            )
         return Regions.of(
             torch.from_numpy(np.concatenate([seen, positions(boxes)], axis=1)),
             torch.from_numpy(boxes * np.array([*size, *size], np.float32)),

@@ -71,15 +71,15 @@ class Photos:
         size = image.size
         picture = _fit(image.convert("RGB"))
         rgb = np.asarray(picture)
-        found = self._detector(rgb)
-        boxes = propose(found, search(rgb), self._regions)
+        detections = self._detector(rgb)
+        boxes = propose(detections, search(rgb), self._regions)
         with torch.inference_mode():
             grid = self._backbone(pixels(picture, LONG_SIDE))[0].numpy()
-        pooled = [box_means(x, boxes) for x in (grid, *found.maps)]
-        scores = detector_scores(boxes, found.boxes, found.scores)
+        pooled = [box_means(x, boxes) for x in (grid, *detections.maps)]
+        scores = detector_scores(boxes, detections.boxes, detections.scores)
         feats = np.concatenate([*pooled, scores, positions(boxes)], axis=1)
         whole = feats[0].copy()
-        whole[-POSITION - CLASSES : -POSITION] = found.scores.max(0)  # of the image: what is anywhere in it
+        whole[-POSITION - CLASSES : -POSITION] = detections.scores.max(0)  # of the image: what is anywhere in it
         labels, likely = likeliest(scores, LABELS)
         return Regions.of(
             torch.from_numpy(feats),

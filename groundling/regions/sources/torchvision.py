@@ -50,10 +50,10 @@ def make(weights: str | None = None, names: str | None = None, regions: int = 50
     return Detected(detect, "torchvision", regions, known, {}, {path.name: file_sha256(path)})
 
 
-def converted(found: Mapping[str, Tensor], size: tuple[int, int], classes: int) -> tuple[Floats, Floats]:
+def converted(output: Mapping[str, Tensor], size: tuple[int, int], classes: int) -> tuple[Floats, Floats]:
     """What torchvision returns, boxes in pixels and labels from 1 -> boxes (N, 4) from 0 to 1, scores (N, C)."""
-    boxes = found["boxes"].float() / torch.tensor([*size, *size])
-    return boxes.numpy(), spread(found["labels"].numpy() - 1, found["scores"].numpy(), classes)
+    boxes = output["boxes"].float() / torch.tensor([*size, *size])
+    return boxes.numpy(), spread(output["labels"].numpy() - 1, output["scores"].numpy(), classes)
 
 
 def _library() -> Any:

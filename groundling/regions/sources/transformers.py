@@ -38,8 +38,8 @@ def make(model: str, revision: str | None = None, regions: int = 50) -> Detected
         with torch.inference_mode():
             outputs = network(**processor(images=image, return_tensors="pt"))
             unit = [(1, 1)]  # "pixels" of an image of one pixel: from 0 to 1
-            found = processor.post_process_object_detection(outputs, threshold=LEAST_SCORE, target_sizes=unit)
-        return converted(found[0], len(labels))
+            detections = processor.post_process_object_detection(outputs, threshold=LEAST_SCORE, target_sizes=unit)
+        return converted(detections[0], len(labels))
 
     files = sorted(file for pattern in FILES for file in folder.glob(pattern))
     parameters = {"model": folder.name if Path(model).is_dir() else model} | (
@@ -50,10 +50,10 @@ def make(model: str, revision: str | None = None, regions: int = 50) -> Detected
     )
 
 
-def converted(found: Mapping[str, Tensor], classes: int) -> tuple[Floats, Floats]:
+def converted(output: Mapping[str, Tensor], classes: int) -> tuple[Floats, Floats]:
     """What a processor returns, boxes from 0 to 1 -> boxes (N, 4), scores (N, C)."""
-    boxes: Floats = found["boxes"].float().numpy().reshape(-1, 4)
-    return boxes, spread(found["labels"].numpy(), found["scores"].float().numpy(), classes)
+    boxes: Floats = output["boxes"].float().numpy().reshape(-1, 4)
+    return boxes, spread(output["labels"].numpy(), output["scores"].float().numpy(), classes)
 
 
 def _library() -> Any:
