@@ -298,12 +298,12 @@ class Attention(Protocol):
 class Matcher(Protocol):
     """Knows which words are where: the teacher of a captioner's attention, and a judge of its captions."""
 
-    def look(self, batch: Batch) -> Tensor:
+    def attention(self, batch: Batch) -> Tensor:
         """(N, T, R): where each word of `batch.targets` is. Sums to 1 over the regions, or is 0: no opinion."""
         ...
 
     def point(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
-        """(N, T, R): as `look`, of captions (N, T) that end at EOS or PAD and that nobody has parsed."""
+        """(N, T, R): as `attention`, of captions (N, T) that end at EOS or PAD and that nobody has parsed."""
         ...
 
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:

@@ -146,13 +146,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _refuse(root: argparse.ArgumentParser, parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    cure = _told(root, message)
-    stop = "" if cure.endswith("?") else "."
-    print(f"groundling: {cure}{stop} `{parser.prog} --help` shows examples", file=sys.stderr)
+    answer = _with_cure(root, message)
+    stop = "" if answer.endswith("?") else "."
+    print(f"groundling: {answer}{stop} `{parser.prog} --help` shows examples", file=sys.stderr)
     raise SystemExit(2)
 
 
-def _told(root: argparse.ArgumentParser, message: str) -> str:
+def _with_cure(root: argparse.ArgumentParser, message: str) -> str:
     if match := CHOICE.fullmatch(message):
         what, word, choices = match.groups()
         known = re.findall(r"[\w-]+", choices)

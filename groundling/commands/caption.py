@@ -134,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     unseen: set[str] = set()  # ids of what has one, but no picture
     make = _maker(captioner, examples, decoding, args, unread)
     kept: list[GroundedCaption] = []
-    for caption in _told(make, examples, out, args, lambda: _call(captioner, examples, decoding, args)):
+    for caption in _all_captions(make, examples, out, args, lambda: _call(captioner, examples, decoding, args)):
         if pngs and not _png(pngs, caption):
             unseen.add(caption.id)
         if files or html:
@@ -279,7 +279,7 @@ def _maker(
 # ---------------------------------------------------------------- what is written
 
 
-def _told(
+def _all_captions(
     make: Maker,
     examples: Sequence[Example],
     out: Path | None,

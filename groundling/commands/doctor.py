@@ -152,7 +152,7 @@ def _bad_files(dataset: Dataset) -> Iterator[str]:
         else:
             if example.size not in ((0, 0), (width, height)):
                 declared = f"{example.size[0]} x {example.size[1]}"
-                yield f"{example.media}: {width} x {height} pixels, {declared} in the data set: boxes would be wrong"
+                yield f"{example.media}: {width} x {height} pixels, the data set says {declared}: boxes would be wrong"
 
 
 def _split_row(name: str, examples: Sequence[Example]) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from pathlib import Path
 from groundling.commands.score_table import add_common, add_iou, compared, ends, print_scores, resampled, show
 
 DESCRIPTION = """\
-Attention accuracy: a model reads the captions that people wrote, and at each word that has a box, the region that it
-looks at most must be the right one (IoU above 0.5). The accuracy is averaged over object classes, by the rules of the
-grounding evaluators for given sentences, and asks nothing of the captions that the model would make itself.
+Attention accuracy: a model reads the captions that people wrote. At each word that has a box, the region with most of
+its attention must be the right one (IoU above 0.5). The accuracy is averaged over object classes, by the rules of the
+grounding evaluators for given sentences. The captions that the model would generate itself do not matter.
 
-RUN is a folder that `groundling train --out` wrote: a captioner, judged by where it looks when the word is next; or a
-matcher, judged by its alignment of the word. So teachers and pupils are measured alike. A word that the model does not
-place is a miss.
+RUN is a folder that `groundling train --out` wrote: a captioner, judged by its attention when the word comes next, or a
+matcher, judged by its alignment of the word. So teachers and students are measured alike. A word for which the model
+has no region counts as a miss.
 
 --localizer asks the localizer of a run of `cyclical` instead, with the word alone: cyclical training rests on its being
 better than the attention that learns from it (Ma et al. 2020, section 4.4: 20.4 to 19.3 %)."""

@@ -37,7 +37,7 @@ def read(path: Path, problems: Problems) -> list[Example]:
     content = read_json(instances)
     names, sizes = image_rows(content, str(instances))
     labels = category_names(content, str(instances))
-    annotations = _places(content, sizes, str(instances), problems)
+    annotations = _annotations(content, sizes, str(instances), problems)
     expressions: dict[tuple[str, str], list[tuple[Caption, Phrase]]] = defaultdict(list)
     for number, ref in enumerate(expect(read_plain_pickle(file), list, str(file))):
         with problems.item():
@@ -80,7 +80,7 @@ def _expressions(
     return expressions
 
 
-def _places(content: Any, sizes: Sizes, where: str, problems: Problems) -> dict[str, tuple[Box, str]]:
+def _annotations(content: Any, sizes: Sizes, where: str, problems: Problems) -> dict[str, tuple[Box, str]]:
     """Box and category of each object."""
     boxes = {}
     for number, row in enumerate(get(content, "annotations", list, where)):

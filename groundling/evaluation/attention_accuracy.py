@@ -55,7 +55,7 @@ def attention_accuracy(
     device = device or torch.device("cpu")
     model.parts.to(device).eval()
     reading = _localized if localizer else _decoding
-    boxes = dict(track(_places(model, reading, examples, store, device, batch), "attention", len(examples)))
+    boxes = dict(track(_boxes(model, reading, examples, store, device, batch), "attention", len(examples)))
     fields = {"data": data.name} | ({"split": split} if split else {}) | ({"of": "localizer"} if localizer else {})
     return ground_given(boxes, examples, iou, fields)
 
@@ -69,7 +69,7 @@ def labelled(data: Dataset, split: str | None) -> tuple[Example, ...]:
     return tuple(classes.label(chosen, groundable_words(training)))
 
 
-def looks(model: Model, batch: Batch) -> Tensor:
+def attention_of(model: Model, batch: Batch) -> Tensor:
     """(N, T, R): what the model attends to for each word of `batch.targets`; all 0 where it places none."""
     return _decoding(model, batch).attn
 
@@ -77,7 +77,7 @@ def looks(model: Model, batch: Batch) -> Tensor:
 def _decoding(model: Model, batch: Batch) -> Decoding:
     """Given captions as the model reads them; of a captioner of several branches with the regions that it points at."""
     if "captioner" not in model.recipe.saved_modules:
-        attn = model.parts.matcher.look(batch)
+        attn = model.parts.matcher.attention(batch)
         return Decoding(batch.targets, torch.zeros_like(attn[..., 0]), attn, batch.targets)
     captioner = model.parts.captioner
     read = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
@@ -104,7 +104,7 @@ def _voted(read: Decoding, frame: Tensor) -> Tensor:
     return glimpse.picks(read.tokens.flatten(), frame[:, None].expand(n, t, r).flatten(0, 1)).view(n, t, r)
 
 
-def _places(
+def _boxes(
     model: Model,
     reading: Callable[[Model, Batch], Decoding],
     examples: Sequence[Example],

@@ -113,15 +113,15 @@ class CaptionEvaluator:
         fields = {"data": data.name} | ({"split": split} if split else {})
         chosen = data.split(split) if split else data
         if not (links and any(phrase.boxes for example in chosen for phrase in example.gold)):
-            return CaptionEvaluator(chosen.examples, fields, links=False, training=_said_before(data, split))
+            return CaptionEvaluator(chosen.examples, fields, links=False, training=_training_captions(data, split))
         if any(phrase.label for example in chosen for phrase in example.gold):
             labels = {phrase.label for example in data for phrase in example.gold if phrase.label}
-            frequency, said_before = _frequency(_training(data)), _said_before(data, split)
+            frequency, said_before = _frequency(_training(data)), _training_captions(data, split)
             return CaptionEvaluator(chosen.examples, fields, True, by_lemma(labels), frequency, said_before)
         data = load(path, skip_bad=skip_bad)
         groundable = groundable_words(_training(data))
         chosen, training = data.split(split) if split else data, classes.label(_training(data), groundable)
-        examples, said_before = tuple(classes.label(chosen, groundable)), _said_before(data, split)
+        examples, said_before = tuple(classes.label(chosen, groundable)), _training_captions(data, split)
         return CaptionEvaluator(examples, fields, True, groundable.class_of.get, _frequency(training), said_before)
 
     def __call__(
@@ -164,7 +164,7 @@ def _training(data: Dataset) -> Dataset:
     return data.split("train") if "train" in data.splits else data
 
 
-def _said_before(data: Dataset, split: str | None) -> set[tuple[str, ...]] | None:
+def _training_captions(data: Dataset, split: str | None) -> set[tuple[str, ...]] | None:
     if split is None or split == "train" or "train" not in data.splits:
         return None
     return {caption.tokens for example in data.split("train") for caption in example.captions}

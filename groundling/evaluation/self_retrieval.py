@@ -47,7 +47,7 @@ class Gallery:
     model: Model
     store: Store
     ids: Sequence[str]
-    said: Tensor  # (N, T) tokens, PAD after EOS
+    tokens: Tensor  # (N, T) tokens, PAD after EOS
     device: torch.device
 
     @staticmethod
@@ -62,7 +62,7 @@ class Gallery:
         return Gallery(model, store, ids, torch.cat(rows), device)
 
     def words(self) -> list[list[str]]:
-        return [self.model.vocab.decode(row) for row in self.said.tolist()]
+        return [self.model.vocab.decode(row) for row in self.tokens.tolist()]
 
     def scores(self, shortlist: Tensor | None = None, *, quiet: bool = False) -> Iterator[NDArray[np.float32]]:
         """s in blocks of rows (b, N), exact for the images of `shortlist` (N, K), -inf for others; None: all exact."""
@@ -73,7 +73,7 @@ class Gallery:
     @torch.inference_mode()
     def rows(self, captions: Tensor, shortlist: Tensor | None = None, *, quiet: bool = False) -> NDArray[np.float32]:
         """The scores (b, N) of these captions, numbers of images (b,), with the images of `shortlist` (b, K) or all."""
-        tokens, captioner = self.said[captions], self.model.captioner
+        tokens, captioner = self.tokens[captions], self.model.captioner
         n, most = len(self.ids), max(1, NUMBERS // len(self.model.vocab))
         wanted = torch.ones(n, len(tokens), dtype=torch.bool, device=self.device)
         if shortlist is not None:
@@ -100,7 +100,7 @@ class Gallery:
             )
         fingerprints.require(self.store.fingerprint, matcher_model.fingerprint)
         matcher = matcher_model.parts.matcher.to(self.device)
-        words = torch.tensor(matcher_model.vocab.encode(self.model.vocab.words), device=self.device)[self.said]
+        words = torch.tensor(matcher_model.vocab.encode(self.model.vocab.words), device=self.device)[self.tokens]
         for block in torch.split(words, CAPTIONS):
             regions = track(
                 _regions(matcher_model, self.store, self.ids, self.device), "images", _blocks(self.ids), quiet=quiet
@@ -117,8 +117,8 @@ class Gallery:
         )
         for block, regions in enumerate(blocks):
             here = torch.arange(block * IMAGES, block * IMAGES + len(regions), device=self.device)
-            own = own_words(self.model.captioner, self.model.captioner.encode(regions), self.said[here])  # (b, V)
-            score = F.embedding_bag(self.said, own.t().contiguous(), mode="sum", padding_idx=PAD)  # (N, b)
+            own = own_words(self.model.captioner, self.model.captioner.encode(regions), self.tokens[here])  # (b, V)
+            score = F.embedding_bag(self.tokens, own.t().contiguous(), mode="sum", padding_idx=PAD)  # (N, b)
             score = score if best is None else torch.cat([best, score], 1)
             numbers = torch.cat([numbers, here.expand(len(self.ids), -1)], 1)
             best, order = score.topk(min(size, score.shape[1]), 1)

@@ -196,14 +196,14 @@ class PhraseGrounder:
     def _of_image(self, image: OneImage, asked: Sequence[NounPhrase]) -> GroundedPhrases:
         regions = self.regions(image)
         width, height = (round(side) for side in regions.size[0].tolist())
-        return GroundedPhrases(self._found(regions, asked), next(inputs.items(image)).media, (width, height))
+        return GroundedPhrases(self._grounded(regions, asked), next(inputs.items(image)).media, (width, height))
 
     def ground_regions(self, regions: Regions, sentence: str = "", phrases: Sequence[str] = ()) -> list[GroundedPhrase]:
         """As `ground`, of an image whose regions (B = 1) are known."""
         [asked] = _asked([sentence], phrases)
-        return self._found(regions, asked)
+        return self._grounded(regions, asked)
 
-    def _found(self, regions: Regions, asked: Sequence[NounPhrase]) -> list[GroundedPhrase]:
+    def _grounded(self, regions: Regions, asked: Sequence[NounPhrase]) -> list[GroundedPhrase]:
         if not regions.valid.any():
             raise GroundlingError("this image has no regions: there is nothing to choose from")
         ranking = self.rank(regions, [one.tokens for one in asked])

@@ -101,7 +101,7 @@ def link(
             for frame, (box, score) in enumerate(zip(where[i][t], sure[i][t], strict=True))
             if not math.isnan(box[0])
         ]
-        shown = [_look(t, top[i][t], weights[i][t], region_boxes[i], frames[i]) for t in range(len(tokens))]
+        shown = [_attended(t, top[i][t], weights[i][t], region_boxes[i], frames[i]) for t in range(len(tokens))]
         size = (round(sizes[i][0]), round(sizes[i][1]))
         source = media[i] if media else ""
         captions.append(
@@ -110,7 +110,7 @@ def link(
     return captions
 
 
-def _look(
+def _attended(
     token: int, top: Sequence[int], weights: Sequence[float], boxes: Sequence[Sequence[float]], frames: Sequence[int]
 ) -> Look:
     seen = [(r, w) for r, w in zip(top, weights, strict=True) if w > 0]

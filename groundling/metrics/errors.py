@@ -148,7 +148,7 @@ def _judged(grounding: Grounding) -> tuple[tuple[Entries, Any], tuple[Entries, A
     """Precision and recall entries with the kind of each, as its place in KINDS; -1: counted on the other side."""
     predicted, asked = grounding.precision, grounding.recall
     grounded = np.where(predicted.hits(grounding.threshold), 2, np.where(predicted.inside, 3, 4))
-    return (predicted, np.where(predicted.shared, grounded, 1)), (asked, np.where(asked.said < 0, 0, -1))
+    return (predicted, np.where(predicted.shared, grounded, 1)), (asked, np.where(asked.predicted < 0, 0, -1))
 
 
 def _shape(entries: Entries, i: int) -> str:
@@ -160,7 +160,7 @@ def _forgiven(entries: Entries) -> Entries:
 
 
 def _record(grounding: Grounding, entries: Entries, i: int, kind: int, caption: int) -> Record:
-    s, k, w = int(entries.sentence[i]), int(entries.said[i]), int(entries.meant[i])
+    s, k, w = int(entries.sentence[i]), int(entries.predicted[i]), int(entries.meant[i])
     sentence, pointing = grounding.sentences[s], grounding.pointings[s]
     word = sentence.words[w] if w >= 0 else None
     rows = list(word.rows) if word else []

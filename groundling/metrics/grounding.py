@@ -66,7 +66,7 @@ class Entries:
     sentence: Ints
     label: Ints
     shared: NDArray[np.bool_]  # counts in "loc" also
-    said: Ints  # its place in Pointing.labels, -1 where it was not said
+    predicted: Ints  # its index in Pointing.labels, -1 where the caption does not have it
     meant: Ints  # its place in Sentence.words, -1 where it is not annotated
     overlap: NDArray[np.float32]  # best of its pairs of boxes; -1 without any
     inside: NDArray[np.bool_]  # is a predicted box contained in a true one?

@@ -27,7 +27,7 @@ def rouge_l(hypotheses: Iterable[Words], references: Iterable[Sequence[Words]]) 
         if not refs:
             raise ValueError(f"image {index} has no reference")
         words = hypothesis or [""]
-        bits = _places(words)
+        bits = _bits(words)
         common = [(_lcs(bits, len(words), ref or [""]), len(ref) or 1) for ref in refs]
         precision = max(lcs for lcs, _ in common) / len(words)
         recall = max(lcs / length for lcs, length in common)
@@ -35,7 +35,7 @@ def rouge_l(hypotheses: Iterable[Words], references: Iterable[Sequence[Words]]) 
     return np.array(scores, np.float64)
 
 
-def _places(words: Sequence[str]) -> dict[str, int]:
+def _bits(words: Sequence[str]) -> dict[str, int]:
     """For each word a number whose bits are set where the word stands."""
     bits: dict[str, int] = {}
     for position, word in enumerate(words):

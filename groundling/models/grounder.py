@@ -61,7 +61,7 @@ class Grounder(nn.Module):
         nouns: Sequence[bool] = (),
         vectors: Tensor | None = None,
     ) -> None:
-        """`temperature`: of the soft maximum over regions, and of `look`; `hard`: the maximum is not soft.
+        """`temperature`: of the soft maximum over regions, and of `attention`; `hard`: the maximum is not soft.
 
         `joiner`: the word ("of") that makes one phrase of two; PAD: none. `nouns`: which words of the vocabulary are
         nouns, for captions without tags.
@@ -148,13 +148,13 @@ class Grounder(nn.Module):
     # ---------------------------------------------------------------- guide and reward model
 
     @torch.no_grad()
-    def look(self, batch: Batch) -> Tensor:
+    def attention(self, batch: Batch) -> Tensor:
         """(N, T, R): for each noun of `batch.targets` that is in a phrase, the softmax of s / τ; 0 for other words."""
         return self._at_nouns(batch.regions, self.phrases_of(batch), batch.image_of, batch.nouns)[:, 1:]
 
     @torch.no_grad()
     def point(self, regions: Regions, words: Tensor, image_of: Tensor, features: Tensor | None = None) -> Tensor:
-        """(N, T, R): as `look`, in captions (N, T) that nobody has parsed. `features`: f(x), where they are known."""
+        """(N, T, R): as `attention`, of captions (N, T) that nobody has parsed. `features`: f(x), where known."""
         nouns = self.nouns[words] & is_word(words)
         return self._at_nouns(regions, self.phrases_in(words), image_of, nouns, features)
 
@@ -199,7 +199,7 @@ class Adapted(nn.Module):
     """A matcher of another run, in its own words and with no more regions than it was trained with.
 
     `ids[i]` is its own id of the pupil's word i. It sees the first `limit` regions of an image, and so has no opinion
-    of the others: it teaches nobody to look there (`look` is 0), but speaks against none of them (`point`).
+    of the others: it teaches nobody to look there (`attention` is 0), but speaks against none of them (`point`).
     """
 
     ids: Tensor  # (V,) int64
@@ -209,9 +209,9 @@ class Adapted(nn.Module):
         self.matcher, self.limit = matcher, limit
         self.register_buffer("ids", ids)
 
-    def look(self, batch: Batch) -> Tensor:
+    def attention(self, batch: Batch) -> Tensor:
         seen = replace(batch, tokens=self.ids[batch.tokens], regions=batch.regions.first(self.limit))
-        return _widened(self.matcher.look(seen), batch.regions)
+        return _widened(self.matcher.attention(seen), batch.regions)
 
     def point(self, regions: Regions, words: Tensor, image_of: Tensor, features: Tensor | None = None) -> Tensor:
         """Of R regions, each that is not seen has 1 / R, as by chance; those that are seen share the rest.

@@ -101,12 +101,12 @@ class MultiBranch(TwoLayerLSTM):
         cells, still = state
         word = self.embed_word(token) + still
         cells = _attention_lstm(cells, lambda x: word + self.attention_gates(x), self.coupled)
-        context, weights = self.look(cells.h1, encoded)
+        context, weights = self.attend_regions(cells.h1, encoded)
         cells = _language_lstm(cells, context, self.language_gates)
         logp, words = majority_vote(log_softmax(scores(self.logits, self.dropout(cells.h2), mask_special)))
         return logp, Glimpse(weights.mean(1), weights, words), (cells, still)
 
-    def look(self, query: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor]:
+    def attend_regions(self, query: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor]:
         """Eq. 7, 3 and 4 of all branches at once: context (N, K, H), weights (N, K, R)."""
         n, k, r = len(encoded), *encoded.keys.shape[1:3]
         attends = self.branches(k)
@@ -145,7 +145,7 @@ class MultiBranch(TwoLayerLSTM):
             if len(stays) < len(cells.h1):
                 cells = Cells(*(x[stays] for x in cells))
             cells = _attention_lstm(cells, attention, self.coupled)
-            context, weights = self.look(cells.h1, encoded[rows])
+            context, weights = self.attend_regions(cells.h1, encoded[rows])
             cells = _language_lstm(cells, context, language)
             hidden.append(cells.h2)
             attns.append(weights)

@@ -31,8 +31,8 @@ class Scan(nn.Module):
     """Guide and reward model. With `nouns`, which tells the nouns of the vocabulary, it is POS-SCAN; `nouns_only`:
     other words take no attention from them.
 
-    Tags know better than the vocabulary, and are taken where they are known: while training, in `look`, and in `pairs`
-    where they are given.
+    Tags know better than the vocabulary, and are taken where they are known: while training, in `attention`, and in
+    `pairs` where they are given.
     """
 
     nouns: Tensor | None
@@ -87,13 +87,13 @@ class Scan(nn.Module):
     # ---------------------------------------------------------------- guide and reward model
 
     @torch.no_grad()
-    def look(self, batch: Batch) -> Tensor:
+    def attention(self, batch: Batch) -> Tensor:
         """α (N, T, R) of the words of `batch.targets` that count; 0 for others."""
         return self._attend(batch.regions, batch.targets, batch.image_of, batch.nouns[:, 1:])
 
     @torch.no_grad()
     def point(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
-        """α (N, T, R), as `look`, of captions (N, T) that nobody has tagged."""
+        """α (N, T, R), as `attention`, of captions (N, T) that nobody has tagged."""
         return self._attend(regions, words, image_of, None)
 
     def _attend(self, regions: Regions, words: Tensor, image_of: Tensor, nouns: Tensor | None) -> Tensor:

@@ -24,7 +24,7 @@ from groundling.tensors import Attention, Decoding, EncodedImage, Glimpse, Regio
 from groundling.types import PAD
 
 Gates = Callable[[Tensor], Tensor]  # inputs (N, ·) -> gates (N, 4H)
-Look = Callable[[int, Tensor, Tensor, EncodedImage], tuple[Tensor, Tensor]]
+AttendStep = Callable[[int, Tensor, Tensor, EncodedImage], tuple[Tensor, Tensor]]
 # (t, the captions that have a t-th word (n,), their h1 (n, H), their encoded) -> context (n, H), weights (n, R)
 
 
@@ -117,12 +117,12 @@ class UpDown(TwoLayerLSTM):
         cells, still = state
         word = self.embed_word(token) + still
         cells = attention_lstm(cells, lambda x: word + self.attention_gates(x), self.coupled)
-        context, weights = self.look(cells.h1, encoded)
+        context, weights = self.attend_regions(cells.h1, encoded)
         cells = language_lstm(cells, context, self.language_gates)
         logits = scores(self.logits, self.dropout(cells.h2), mask_special)
         return log_softmax(logits), Glimpse(weights), (cells, still)
 
-    def look(self, query: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor]:
+    def attend_regions(self, query: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor]:
         """Eq. 11, and the feature map where there is one: context (N, H), weights (N, R)."""
         context, weights = self.attend(query, encoded)
         if self.attend_grid is not None:
@@ -138,7 +138,7 @@ class UpDown(TwoLayerLSTM):
         targets: Tensor,
         sampling: float = 0.0,
         generator: torch.Generator | None = None,
-        attend_step: Look | None = None,
+        attend_step: AttendStep | None = None,
         mask_special: bool = False,
     ) -> Decoding:
         """Score `targets` (N, T), saying `inputs` (N, T) before them.
@@ -170,7 +170,7 @@ class UpDown(TwoLayerLSTM):
             cells = attention_lstm(cells, gates, self.coupled)
             here = encoded[rows]
             context, weights = (
-                self.look(cells.h1, here) if attend_step is None else attend_step(t, rows, cells.h1, here)
+                self.attend_regions(cells.h1, here) if attend_step is None else attend_step(t, rows, cells.h1, here)
             )
             cells = language_lstm(cells, context, language)
             hidden.append(cells.h2)

@@ -114,7 +114,7 @@ def _class(word: str, labels: Labels, person: int) -> int:
         return any(net.synset(noun) in kinds for noun in nouns)
 
     own = labels.find(word)
-    if own and own.way != "hypernym" and labels.names[own.label] not in _never_said(labels.names):
+    if own and own.way != "hypernym" and labels.names[own.label] not in _never_named(labels.names):
         return own.label  # the detector has a class of that name: it knows better than any rule
     for kind, (nouns, _) in PARTS.items():
         if a_kind_of(nouns):
@@ -129,7 +129,7 @@ def _class(word: str, labels: Labels, person: int) -> int:
     return SURROUNDINGS if a_kind_of(AROUND) else NONE
 
 
-def _never_said(names: Sequence[str]) -> frozenset[str]:
+def _never_named(names: Sequence[str]) -> frozenset[str]:
     """Classes of COCO's list of 91 that have no boxes, so that no detector of it says them."""
     return frozenset(UNUSED if set(UNUSED) <= set(names) else ())
 

@@ -49,6 +49,7 @@ OLD_FIELDS = {  # recipe -> its fields that had another name in version 0.1
     "matcher_pos_scan": {"alone": "nouns_only"},
     "multi_branch": {"alone": "warmup_epochs"},
     "scst": {"judge": "reward_model"},
+    "two_branch": {"heard": "least_score"},
 }
 ABSENT: dict[str, dict[str, Any]] = {  # recipe -> fields that came later, and what models without them did
     "cyclical": {"image_map": True},

@@ -49,7 +49,7 @@ def guide_of(folder: Path | str, context: TrainingContext) -> nn.Module:
 
 def guidance(guide: Matcher, batch: Batch) -> tuple[Tensor, Tensor]:
     """Where the guide looks for each word of `batch.targets` (N, T, R), and the nouns that it places (N, T) bool."""
-    alpha = guide.look(batch)
+    alpha = guide.attention(batch)
     return alpha, batch.nouns[:, 1:] & (alpha.sum(-1) > 0)
 
 

@@ -121,17 +121,17 @@ def log_ratio(
     tokens = torch.cat([F.pad(t, (0, size - t.shape[1]), value=PAD) for t in (batch.tokens, wrong)])
     with torch.no_grad():
         usual = logp(reference, batch, image_of, tokens)
-    own = told(target, batch, image_of, tokens)
+    own = teacher_forced(target, batch, image_of, tokens)
     first = own.branches[0] if own.branches else own
     return own.logp.sum(1) - usual, first.attn[:n, : batch.targets.shape[1]]
 
 
 def logp(captioner: TrainableCaptioner, batch: Batch, image_of: Tensor, tokens: Tensor) -> Tensor:
     """ln p(c | I) of captions (N, T + 1) and their images (N,)."""
-    return told(captioner, batch, image_of, tokens).logp.sum(1)
+    return teacher_forced(captioner, batch, image_of, tokens).logp.sum(1)
 
 
-def told(captioner: TrainableCaptioner, batch: Batch, image_of: Tensor, tokens: Tensor) -> Decoding:
+def teacher_forced(captioner: TrainableCaptioner, batch: Batch, image_of: Tensor, tokens: Tensor) -> Decoding:
     encoded = captioner.encode(batch.regions)[image_of]
     return captioner(encoded, tokens[:, :-1], tokens[:, 1:])
 

@@ -104,5 +104,5 @@ class Cyclical(AwareSize, PlateauTraining, ModelRecipe):
                 context = context + m.localizer(query, here.of_grid())[0]
             return context * shown[rows, t, None].to(context.dtype), beta
 
-        again: Decoding = m.captioner(encoded, batch.inputs, batch.targets, look=localize)
+        again: Decoding = m.captioner(encoded, batch.inputs, batch.targets, attend_step=localize)
         return again

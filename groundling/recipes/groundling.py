@@ -54,7 +54,7 @@ class Groundling(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
     samples: int = 5  # captions drawn for each image in these
     batch: int = 32
 
-    def told(self) -> MultiBranch:
+    def captioning(self) -> MultiBranch:
         """The stages that learn from true captions alone."""
         return MultiBranch(**self._shared(MultiBranch))
 
@@ -71,7 +71,7 @@ class Groundling(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
         return {field.name: getattr(self, field.name) for field in fields(recipe) if field.name in own}
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        return self.told().parts(vocab, layout, classes)
+        return self.captioning().parts(vocab, layout, classes)
 
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         names = ("guide", "reward_model") if self.scst_epochs else ("guide",)
@@ -83,7 +83,7 @@ class Groundling(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
     def stages(self, context: TrainingContext) -> list[Stage]:
         contrasted = self.contrasted().stages(context) if self.contrast else []
         return [
-            *self.told().stages(context),
+            *self.captioning().stages(context),
             *contrasted,
             *(self.rewarded().stages(context) if self.scst_epochs else []),
         ]

@@ -71,7 +71,7 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
     hard: bool = False  # the maximum of (2) is hard, as printed
     tau: float = 0.0  # τ of (4); 0: as softness
     sharpness: float = 0.02  # temperature of p̂; 0: p̂ is (3) as printed, divided by its sum
-    heard: float = 0.1  # (3) of the best region from which a detection is believed
+    least_score: float = 0.1  # (3) of the best region from which a detection is believed
     surroundings: float = 0.15  # weight of what is derived for fields, water, streets; 0: nothing is
     worn: float = 0.2  # weight of what is derived for clothing and parts of the body; 0: nothing is
     joint: int = 256  # size of f and g; the paper takes 512
@@ -177,7 +177,7 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
         label = pseudo.class_of.to(v.device)[heads(batch, phrases)]
         group = pseudo.groups.to(v.device)[phrases.words].any(-1)
         evidence = pseudo.evidence(batch.regions, image, label, group, self.surroundings, self.worn)
-        seen = evidence.amax(-1) > torch.where(label >= 0, self.heard, 0.0)
+        seen = evidence.amax(-1) > torch.where(label >= 0, self.least_score, 0.0)
         valid = batch.regions.valid[image]
         scores = torch.einsum("prh,ph->pr", v[image], y)
         return distill(scores, soft_labels(evidence, valid, self.sharpness), valid, seen, self.tau or self.softness)

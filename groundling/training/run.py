@@ -167,9 +167,9 @@ def settings(recipe: Recipe, model: Model, examples: Dataset, held_out: Dataset,
         "recipe": recipe_name(recipe),
         **asdict(recipe),
         "seed": seed,
-        "training data": f"{len(examples)} images, {_hash(([_said(e) for e in examples], truth))}",
+        "training data": f"{len(examples)} images, {_hash(([_captions_of(e) for e in examples], truth))}",
         "object classes": f"{len(groundable.names)}, {_hash((groundable.names, sorted(groundable.class_of.items())))}",
-        "validation data": f"{len(held_out)} images, {_hash([_said(e) for e in held_out])}",
+        "validation data": f"{len(held_out)} images, {_hash([_captions_of(e) for e in held_out])}",
         "region source": f"{source.name} {source.version}, {_hash(fingerprints.to_json(source))}",
     }
 
@@ -190,7 +190,7 @@ def _frozen(model: Model, taught: Parts, start: Path | None) -> str:
     return seen.hexdigest() if state else ""
 
 
-def _said(example: Example) -> tuple[str, list[tuple[str, ...]]]:
+def _captions_of(example: Example) -> tuple[str, list[tuple[str, ...]]]:
     return example.id, [caption.tokens for caption in example.captions]
 
 

@@ -1,4 +1,4 @@
-"""Attention accuracy: where a model looks while it reads the captions of people."""
+"""Attention accuracy: where a model attention_of while it reads the captions of people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from groundling.cli import main
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
 from groundling.errors import DataError, RegionMismatch
-from groundling.evaluation.attention_accuracy import attention_accuracy, looks
+from groundling.evaluation.attention_accuracy import attention_accuracy, attention_of
 from groundling.metrics.evaluation import ground_given
 from groundling.recipes import Model, save
 from groundling.recipes.matcher_scan import MatcherScan
@@ -34,7 +34,7 @@ SMALL = Updown(hidden=8, embed=8, attention=8, min_count=1)
 class Knows(nn.Module):
     """A matcher that finds dogs, cats and balls, and has no opinion of other words."""
 
-    def look(self, batch: Batch) -> Tensor:
+    def attention(self, batch: Batch) -> Tensor:
         dims = [planted.THINGS.index(word) if word in planted.THINGS[:3] else -1 for word in batch.vocab.words]
         dim = torch.tensor(dims)[batch.targets]
         shown = batch.regions.feats[batch.image_of].transpose(1, 2)[torch.arange(len(dim))[:, None], dim]
@@ -124,7 +124,7 @@ def test_the_attention_of_a_matcher_is_its_own(world: tuple[Dataset, Store]) -> 
     dataset, store = world
     made = matcher(dataset, store)
     batch = next(Loader(dataset, store, made.vocab, batch_size=4, length=16)(0))
-    assert torch.equal(looks(made, batch), Knows().look(batch))
+    assert torch.equal(attention_of(made, batch), Knows().attention(batch))
 
 
 def test_what_cannot_be_judged_is_told(world: tuple[Dataset, Store], tmp_path: Path) -> None:

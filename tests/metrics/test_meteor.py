@@ -93,7 +93,7 @@ def test_places_beyond_64_words_are_aligned_alike(shift: int) -> None:
             [[Match(j, 1, i + by, n, n > 1 and PARAPHRASE) for i, n in here] for j, here in enumerate(table)]
             for by in (200, 200 + shift)
         )
-        moved = [m._replace(said=m.said + shift) for m in align([near])[0]]
+        moved = [m._replace(offset=m.offset + shift) for m in align([near])[0]]
         assert align([far]) == [moved]
 
 

@@ -84,7 +84,7 @@ def test_the_soft_maximum_lies_between_mean_and_maximum_and_ignores_padding() ->
 
 def test_a_guide_looks_where_nouns_of_phrases_are_and_nowhere_else() -> None:
     model, said = grounder(), batch()
-    look = model.look(said)
+    look = model.attention(said)
     nouns = said.nouns[:, 1:]
     torch.testing.assert_close(look.sum(-1), nouns.double())
     torch.testing.assert_close(look[0, 1], look[0, 3])  # "group" and "men" are one phrase
@@ -107,8 +107,8 @@ def test_permuting_regions_permutes_the_look_and_padding_changes_nothing() -> No
         chunk_of=said.chunk_of[:3],
         chunks=said.chunks[:3],
     )
-    torch.testing.assert_close(model.look(replace(one, regions=mixed)), model.look(one)[..., order])
-    torch.testing.assert_close(model.look(one), model.look(said)[:1])
+    torch.testing.assert_close(model.attention(replace(one, regions=mixed)), model.attention(one)[..., order])
+    torch.testing.assert_close(model.attention(one), model.attention(said)[:1])
 
 
 def test_a_pair_is_rated_as_in_the_matrix_of_all_pairs() -> None:

@@ -85,7 +85,7 @@ def test_a_captioner_told_to_look_where_it_would_look_says_the_same() -> None:
     model, seen = updown(), regions(4, 2)
     encoded, inputs, targets = model.encode(seen)[IMAGE_OF], TOKENS[:, :-1], TOKENS[:, 1:]
     own = model(encoded, inputs, targets)
-    told = model(encoded, inputs, targets, look=lambda t, rows, hidden, here: model.look(hidden, here))
+    told = model(encoded, inputs, targets, attend_step=lambda t, rows, hidden, here: model.attend_regions(hidden, here))
     torch.testing.assert_close((told.logp, told.attn), (own.logp, own.attn))
 
 
@@ -98,14 +98,14 @@ def test_what_is_looked_at_belongs_to_its_caption_and_step() -> None:
         encoded,
         TOKENS[:, :-1],
         TOKENS[:, 1:],
-        look=lambda t, rows, hidden, here: (contexts[rows, t], model.look(hidden, here)[1]),
+        attend_step=lambda t, rows, hidden, here: (contexts[rows, t], model.attend_regions(hidden, here)[1]),
     )
     for n in range(3):
         alone = model(
             encoded[torch.tensor([n])],
             TOKENS[n : n + 1, :-1],
             TOKENS[n : n + 1, 1:],
-            look=lambda t, rows, hidden, here, n=n: (contexts[[n], t], model.look(hidden, here)[1]),
+            attend_step=lambda t, rows, hidden, here, n=n: (contexts[[n], t], model.attend_regions(hidden, here)[1]),
         )
         torch.testing.assert_close((alone.logp[0], alone.attn[0, ..., :4]), (said.logp[n], said.attn[n]))
     own = model(encoded, TOKENS[:, :-1], TOKENS[:, 1:])

@@ -62,7 +62,7 @@ def test_a_word_is_the_mean_of_what_is_read_from_both_sides() -> None:
 
 def test_scan_looks_for_every_word_and_pos_scan_for_tagged_nouns() -> None:
     for model, placed in ((scan(), is_word(TOKENS[:, 1:])), (scan(NOUNS), TAGS[:, 1:])):
-        look = model.look(batch())
+        look = model.attention(batch())
         torch.testing.assert_close(look.sum(-1), placed.double())
         assert not look[:2, :, 3:].any()  # the first image has three regions
 
@@ -113,22 +113,22 @@ def test_padding_regions_changes_nothing_whatever_it_holds() -> None:
     dirty = torch.where(noise.valid[..., None], noise.feats, 7.0)
     noise = replace(noise, feats=dirty)
     torch.testing.assert_close(model.pairs(noise, TOKENS[:, 1:]), model.pairs(seen, TOKENS[:, 1:]))
-    look = model.look(batch(noise))
-    torch.testing.assert_close(look[..., :5], model.look(batch()))
+    look = model.attention(batch(noise))
+    torch.testing.assert_close(look[..., :5], model.attention(batch()))
     assert not look[..., 5:].any()
 
 
 def test_permuting_regions_permutes_where_words_look_and_leaves_what_captions_are_worth() -> None:
     model, seen, order = scan(NOUNS), tiny.regions(5, 5), torch.tensor([3, 0, 4, 2, 1])
     mixed = replace(seen, feats=seen.feats[:, order])
-    torch.testing.assert_close(model.look(batch(mixed)), model.look(batch(seen))[..., order])
+    torch.testing.assert_close(model.attention(batch(mixed)), model.attention(batch(seen))[..., order])
     torch.testing.assert_close(model.pairs(mixed, TOKENS[:, 1:]), model.pairs(seen, TOKENS[:, 1:]))
 
 
 def test_the_regions_of_all_frames_of_a_video_are_looked_at_together() -> None:
     model, still, moving = scan(), tiny.regions(4, 4), tiny.regions(4, 4, frames=2)
     assert moving.frame.any()
-    torch.testing.assert_close(model.look(batch(moving)), model.look(batch(still)))
+    torch.testing.assert_close(model.attention(batch(moving)), model.attention(batch(still)))
 
 
 def test_scan_and_pos_scan_have_the_same_weights_to_begin_with_each_other() -> None:

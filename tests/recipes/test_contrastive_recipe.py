@@ -135,7 +135,7 @@ def test_of_several_branches_the_first_is_guided_and_the_length_of_other_caption
 class Leftmost(nn.Module):
     """A guide who finds every word in the first region."""
 
-    def look(self, batch: Batch) -> Tensor:
+    def attention(self, batch: Batch) -> Tensor:
         where = torch.zeros(*batch.targets.shape, batch.regions.boxes.shape[1])
         where[..., 0] = 1
         return where

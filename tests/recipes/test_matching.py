@@ -59,7 +59,7 @@ def test_a_matcher_finds_planted_things_it_has_not_seen(run: Path, tmp_path: Pat
     dataset, store = planted.make(tmp_path / "new", images=30, seed=1)
     [batch] = batches(dataset, store, model.vocab)
     assert batch.gold is not None
-    look, nouns = model.parts.matcher.look(batch), batch.nouns[:, 1:]
+    look, nouns = model.parts.matcher.attention(batch), batch.nouns[:, 1:]
     right = batch.gold[:, 1:].gather(2, look.argmax(-1, keepdim=True)).squeeze(2)[nouns]
     assert float(right.float().mean()) > 0.8
     scores = {one.name: one.score().value for one in retrieve(model.parts.matcher, [batch], torch.device("cpu"))}

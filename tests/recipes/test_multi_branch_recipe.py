@@ -143,7 +143,7 @@ def test_the_loss_is_the_mean_of_the_branches(tmp_path: Path) -> None:
 
 def test_a_guide_teaches_where_to_look(tmp_path: Path) -> None:
     class Last(nn.Module):
-        def look(self, batch: Batch) -> Tensor:
+        def attention(self, batch: Batch) -> Tensor:
             """Always the last region but one, and a little of all."""
             alpha = torch.full((*batch.targets.shape, planted.REGIONS), 0.05)
             alpha[..., -2] = 0.8
@@ -158,7 +158,7 @@ def test_a_guide_teaches_where_to_look(tmp_path: Path) -> None:
     learn(recipe, parts, batch, 2, 40)
     said = parts.captioner(parts.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
     nouns = batch.nouns[:, 1:]
-    expected = attention_kl(parts.guide.look(batch), said.branches[0].attn, nouns)
+    expected = attention_kl(parts.guide.attention(batch), said.branches[0].attn, nouns)
     torch.testing.assert_close(recipe.xe(2, parts, batch, Clock(0, 0))["look"], 5.0 * expected)
     assert (said.branches[0].attn[nouns].argmax(-1) == planted.REGIONS - 2).all()
     assert (said.branches[1].attn[nouns][:, planted.REGIONS - 2] == 0).all()

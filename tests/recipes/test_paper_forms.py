@@ -84,7 +84,7 @@ def test_models_of_before_are_what_they_were(name: str) -> None:
     for field, value in stored.items():
         assert getattr(recipe, field) == value
     if name == "captioner":
-        assert recipe.coupled and recipe.told().coupled
+        assert recipe.coupled and recipe.captioning().coupled
     assert renamed("distributed", {"alone": 3}) == {"warmup_epochs": 3, "coupled": True, "image_map": True}
 
 

@@ -43,7 +43,7 @@ SMALL: dict[str, Any] = SIZES | {"lr": 1e-2, "min_count": 1, "batch": 4, "decay_
 class Beside(nn.Module):
     """A guide that is almost sure of the region beside the thing, where no captioner would look by itself."""
 
-    def look(self, batch: Batch) -> Tensor:
+    def attention(self, batch: Batch) -> Tensor:
         thing = [planted.THINGS.index(word) if word in planted.THINGS else -1 for word in batch.vocab.words]
         dim = torch.tensor(thing)[batch.targets]  # (N, T)
         shown = batch.regions.feats[batch.image_of].transpose(1, 2)[torch.arange(len(dim))[:, None], dim]  # (N, T, R)
@@ -98,7 +98,7 @@ def test_a_captioner_learns_four_images_and_looks_where_its_guide_looks(
     context, batch = four(tmp_path)
     said = learned(PosScan(**config, **SMALL), context, batch)
     assert said.logp.mean() > -0.1
-    nouns, told = batch.nouns[:, 1:], Beside().look(batch).argmax(-1, keepdim=True)
+    nouns, told = batch.nouns[:, 1:], Beside().attention(batch).argmax(-1, keepdim=True)
     assert said.attn.gather(2, told).squeeze(2)[nouns].min() > 0.5
 
 
@@ -110,7 +110,7 @@ def test_any_captioner_that_attends_to_regions_follows_a_guide(name: str, tmp_pa
     said = learned(Distill(lam1=1.0, lr=1e-2), context, batch, base)
     first, *others = said.branches or (said,)
     assert first.logp.mean() > -0.1 and all(branch.logp.mean() > -0.3 for branch in others)
-    nouns, told = batch.nouns[:, 1:], Beside().look(batch).argmax(-1, keepdim=True)
+    nouns, told = batch.nouns[:, 1:], Beside().attention(batch).argmax(-1, keepdim=True)
     assert first.attn.gather(2, told).squeeze(2)[nouns].min() > 0.5
 
 
@@ -152,13 +152,13 @@ def test_the_terms_are_those_of_the_equation_on_nouns_that_the_guide_places(tmp_
     parts = recipe.parts(context.vocab, context.layout, context.classes)
 
     class Forgetful(Beside):
-        def look(self, batch: Batch) -> Tensor:
-            alpha = super().look(batch)
+        def attention(self, batch: Batch) -> Tensor:
+            alpha = super().attention(batch)
             alpha[:, 4] = 0  # no opinion of the second thing
             return alpha
 
     terms = recipe.xe(Parts(**dict(parts.named_children()), guide=Forgetful()), batch, Clock(0, 0))
-    alpha, beta = Forgetful().look(batch), said_of(parts, batch).attn
+    alpha, beta = Forgetful().attention(batch), said_of(parts, batch).attn
     first = torch.zeros_like(batch.targets, dtype=torch.bool)
     first[:, 1] = True
     torch.testing.assert_close(terms["look"], 0.5 * attention_kl(alpha, beta, first))

@@ -219,7 +219,7 @@ def test_bleu_of_ids_is_that_of_words_with_the_end_as_a_word() -> None:
 class Leftmost(nn.Module):
     """A guide that attends to the first region at every word."""
 
-    def look(self, batch: Batch) -> Tensor:
+    def attention(self, batch: Batch) -> Tensor:
         attention = torch.zeros(*batch.targets.shape, batch.regions.boxes.shape[1])
         attention[..., 0] = 1
         return attention

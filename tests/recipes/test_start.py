@@ -157,8 +157,8 @@ def test_a_teacher_sees_the_regions_that_it_was_trained_with_and_looks_at_no_oth
     batch = next(Loader(dataset, store, pupil.vocab, batch_size=4, length=16)(0))
     few = replace(batch, regions=store.batch(batch.ids, 3))
     matcher = own.parts.matcher
-    look, told = taught.look(batch), (batch.targets, batch.image_of)
-    torch.testing.assert_close(look[..., :3], matcher.look(few))
+    look, told = taught.attention(batch), (batch.targets, batch.image_of)
+    torch.testing.assert_close(look[..., :3], matcher.attention(few))
     assert look.shape[-1] == planted.REGIONS and not look[..., 3:].any()
     point, narrow = taught.point(batch.regions, *told), matcher.point(few.regions, *told)
     torch.testing.assert_close(point[..., :3], 0.6 * narrow)

@@ -72,7 +72,7 @@ def test_a_grounder_is_a_guide_that_looks_at_the_thing(run: Path, tmp_path: Path
     dataset, store = make(tmp_path, images=30, seed=2)
     model = load_model(run)
     batch = next(iter(Loader(dataset, store, model.vocab, batch_size=30, length=16, captions_per_image=1)(0)))
-    seen = model.parts.matcher.look(batch).argmax(-1)
+    seen = model.parts.matcher.attention(batch).argmax(-1)
     places = {e.id: [int(p.boxes[0][0]) // 10 for p in e.gold] for e in dataset}
     hits = [seen[i, [1, 4]].tolist() == places[id] for i, id in enumerate(batch.ids)]
     assert sum(hits) > 18

@@ -73,7 +73,7 @@ def _certain(matches: Matches) -> list[bool]:
     return [
         len(here) == 1
         and all(of_reference[j] == 1 for j in range(here[0].start, here[0].start + here[0].length))
-        and all(of_caption[i] == 1 for i in range(here[0].said, here[0].said + here[0].words))
+        and all(of_caption[i] == 1 for i in range(here[0].offset, here[0].offset + here[0].words))
         for here in matches
     ]
 
@@ -153,7 +153,7 @@ class _Table:
 
         self.known = table(np.ones(len(rows), bool))
         self.most = self.known.any(0).sum(1).tolist()  # matches of each word
-        self.said, self.apart = table(offset), table(np.abs(start - offset))
+        self.offset, self.apart = table(offset), table(np.abs(start - offset))
         self.after, self.end = table(start + length), table(offset + words)
         self.gain = table(np.where(kind == EXACT, length + words, length // 2 + words // 2) << WEIGHT)
         firsts = range(0, int((offset + words).max()), 64)
@@ -165,7 +165,7 @@ class _Table:
     def steps(self, beam: _Beam, j: int) -> Ints:
         """(P, W, M + 1): what each partial alignment costs with each match of word j, and without one."""
         known, offset, apart, gain = (
-            a[:, None, j, : self.most[j]] for a in (self.known, self.said, self.apart, self.gain)
+            a[:, None, j, : self.most[j]] for a in (self.known, self.offset, self.apart, self.gain)
         )
         alive, begun, inside = beam.cost < DEAD, beam.end != -1, beam.after > j
         sure = self.sure[:, j, None]

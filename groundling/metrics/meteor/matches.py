@@ -16,7 +16,7 @@ class Match(NamedTuple):
 
     start: int
     length: int
-    said: int
+    offset: int
     words: int
     kind: int
 
@@ -25,7 +25,7 @@ class Match(NamedTuple):
 class Sentence:
     words: list[str]
     function: list[bool]  # is it a function word?
-    places: dict[str, list[int]]  # of each word
+    positions: dict[str, list[int]]  # of each word
     spans: list[Span]  # phrases that have paraphrases in the corpus
     phrases: dict[int, list[int]]  # the same by number: where each begins
 
@@ -52,10 +52,10 @@ class Matcher:
     def count(self, caption: Sentence, reference: Sentence) -> int:
         """How many matches of single words there are, before any is made."""
         return sum(
-            len(places) * len(caption.places[other]) * len(kinds)
-            for word, places in reference.places.items()
+            len(positions) * len(caption.positions[other]) * len(kinds)
+            for word, positions in reference.positions.items()
             for other, kinds in self.related[word].items()
-            if other in caption.places
+            if other in caption.positions
         )
 
     def match(self, caption: Sentence, reference: Sentence) -> list[list[Match]]:
@@ -66,9 +66,9 @@ class Matcher:
             related = self.related[word]
             aligned = [
                 (kind, i)
-                for other in related.keys() & caption.places.keys()
+                for other in related.keys() & caption.positions.keys()
                 for kind in related[other]
-                for i in caption.places[other]
+                for i in caption.positions[other]
                 if not (equal and kind != EXACT)
             ]
             matches.append([Match(j, 1, i, 1, kind) for kind, i in sorted(aligned)])
