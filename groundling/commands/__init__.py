@@ -34,7 +34,6 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
     "search": "find images and boxes by what they show",
     "audit": "is each noun of anybody's captions really in its image, and is its box right?",
     "convert": "grounded output of other models: from one convention of boxes to another",
-    "labels": "which phrases of a data set have a class of a detector",
     "report": "one HTML page to look at captions and boxes",
     "score": "score captions and their grounding",
     "retrieve": "find images by captions: how distinctive captions are",
@@ -44,12 +43,17 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
     "tokenize": "tokens as the caption metrics see them",
     "df": "document frequencies of a caption corpus, for CIDEr on few images",
 }
+OLD_COMMANDS = {"labels": ("regions", "classes")}  # read for one more version, with a note
 CHOICE = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
 UNKNOWN = "unrecognized arguments: "
 
 
 def call(argv: Sequence[str]) -> int:
     """Run one command, given as its words. Errors are the caller's: `groundling.cli.main` tells them in one line."""
+    if argv and argv[0] in OLD_COMMANDS:
+        new = OLD_COMMANDS[argv[0]]
+        print(f"groundling: the command {argv[0]} is now `groundling {' '.join(new)}`", file=sys.stderr)
+        argv = [*new, *argv[1:]]
     parser = _parser(argv)
     teach(parser)
     args = parser.parse_args(argv)

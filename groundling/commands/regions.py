@@ -1,4 +1,4 @@
-"""`groundling regions`: make, import, describe and verify region stores."""
+"""`groundling regions`: make, import, describe and verify region stores, and which phrases their classes name."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from groundling.commands import regions_classes as classes
 from groundling.commands import regions_studies as studies
 from groundling.errors import DataError, GroundlingError, printable
 
@@ -100,6 +101,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     studies.add_truth(_verb(verbs, "truth", "the boxes that people drew: a perfect detector", studies.TRUTH))
     studies.add_biased(_verb(verbs, "biased", "a detector that knows only annotated words", studies.BIASED))
 
+    classes.add_arguments(
+        _verb(verbs, "classes", "which phrases of a data set have a class of a detector", classes.DESCRIPTION)
+    )
+
     verb = _verb(verbs, "info", "what a store holds", "What a store holds and how it was made.")
     verb.add_argument("store", type=Path, metavar="STORE")
     verb.add_argument("--json", action="store_true", help="one JSON object instead of a table")
@@ -116,6 +121,7 @@ def run(args: argparse.Namespace) -> int:
         "import": _import,
         "truth": studies.run_truth,
         "biased": studies.run_biased,
+        "classes": classes.run,
         "info": _info,
         "check": _check,
     }

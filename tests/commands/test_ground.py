@@ -1,4 +1,4 @@
-"""`groundling ground` and `groundling labels` on drawn scenes."""
+"""`groundling ground` and `groundling regions classes` on drawn scenes."""
 
 from __future__ import annotations
 
@@ -166,15 +166,17 @@ def test_a_damaged_calibration_is_named(place: Path, tmp_path: Path, content: st
         inference.load_grounder(tmp_path / "model")
 
 
-def test_labels_tell_how_many_phrases_have_a_class(
+def test_how_many_phrases_have_a_class_of_a_detector(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "labels.txt").write_text("person\ndog\n")
-    assert run("labels", place / "scenes", "--labels", tmp_path / "labels.txt", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert 0 < found["covered"] == sum(found["by_way"].values()) < found["phrases"]
-    assert run("labels", place / "scenes", "--regions", place / "regions") == 0
-    assert "different phrases have one of" in capsys.readouterr().out
+    assert run("regions", "classes", place / "scenes", "--labels", tmp_path / "labels.txt", "--json") == 0
+    coverage = json.loads(capsys.readouterr().out)
+    assert 0 < coverage["covered"] == sum(coverage["by_way"].values()) < coverage["phrases"]
+    assert run("labels", place / "scenes", "--regions", place / "regions") == 0  # as it was called before
+    shown = capsys.readouterr()
+    assert "different phrases have one of" in shown.out
+    assert shown.err == "groundling: the command labels is now `groundling regions classes`\n"
 
 
 def test_a_video_is_grounded_frame_by_frame(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`groundling labels`: which phrases of a data set have a class of a detector."""
+"""`groundling regions classes`: which phrases of a data set have a class of a detector."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ import json
 from pathlib import Path
 
 DESCRIPTION = """\
-How many noun phrases of a data set name something that a detector has a class for?
+How many noun phrases of a data set name a thing that a detector has a class for?
 
 The last noun of a phrase decides: by its name, by the name of another lemma of what it most often means in WordNet, by
 what it is a kind of, or by its singular. "spectators" are a person, a "sweater" is clothing. Distillation (`groundling
 train two_branch`) learns from the phrases that have a class. FILE holds names of classes, one per line: those of COCO,
-Open Images, Visual Genome or any other detector. With --regions they are those of the regions' detector."""
+Open Images, Visual Genome or any other detector. With --regions they are those of the regions' detector.
 
-EPILOG = """\
 examples:
-  groundling labels flickr30k --labels openimages.txt
-  groundling labels flickr30k --regions flickr30k.regions --split train --json"""
+  groundling regions classes flickr30k --labels openimages.txt
+  groundling regions classes flickr30k --regions flickr30k.regions --split train --json"""
 
 SHOWN = 20  # classes in the table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("data", metavar="DATA", help="a data set")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--labels", type=Path, metavar="FILE", help="names of classes, one per line")
@@ -32,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from groundling.data.dataset import load
@@ -49,10 +47,11 @@ def run(args: argparse.Namespace) -> None:
     counted = coverage(spans, Labels(names))
     if args.json:
         print(json.dumps(asdict(counted) | {"covered": counted.covered}))
-        return
+        return 0
     print(f"{counted.covered:,} of {counted.phrases:,} different phrases have one of {len(names)} classes:")
     for way, n in counted.by_way.items():
         print(f"  {n:7,} by {way}")
     print(f"{counted.covered_mentions:,} of {counted.mentions:,} mentions of phrases do")
     for name, n in list(counted.by_label.items())[:SHOWN]:
         print(f"  {n:7,} {name}")
+    return 0
