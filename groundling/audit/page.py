@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import heapq
-import html
-import json
-import re
 from collections.abc import Callable, Iterable
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +11,7 @@ from groundling.audit.verdicts import NOT_THERE, VERDICTS, WRONG_PLACE
 from groundling.errors import DataError
 from groundling.files import save_text
 from groundling.images import open_image
-from groundling.report import embed
+from groundling.report import embed, template
 
 SIDE = 400  # longest side of the pictures
 
@@ -48,15 +44,7 @@ def write(
         if find is not None and (picture := _picture(find, image)):
             pictures[image] = picture
     page = {"title": title, "verdicts": VERDICTS, "summary": summary, "rows": rows, "pictures": pictures}
-    here, report = files(__package__), files("groundling.report")
-    parts = {
-        "TITLE": html.escape(title),
-        "STYLE": (report / "page.css").read_text("utf-8") + (here / "page.css").read_text("utf-8"),
-        "SCRIPT": (here / "page.js").read_text("utf-8"),
-        "DATA": json.dumps(page, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
-    }
-    text = (here / "page.html").read_text("utf-8")
-    save_text(path, re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], text))
+    save_text(path, template.page(__package__, title, page, also_style="groundling.report"))
 
 
 def _picture(find: Callable[[str], Path], image: str) -> str:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import base64
-import html
 import io
-import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from groundling.files import saved
+from groundling.files import save_text
+from groundling.report import template
 from groundling.types import Box, GroundedCaption
 
 
@@ -64,18 +61,7 @@ def write(
     """
     rows = [_row(item, side) for item in items]
     page = {"title": title, "systems": list(systems), "items": rows, "evaluation": evaluation}
-    here = files(__package__)
-    text = (here / "page.html").read_text(encoding="utf-8")
-    parts = {
-        "TITLE": html.escape(title),
-        "NOTE": html.escape(note),
-        "STYLE": (here / "page.css").read_text(encoding="utf-8"),
-        "SCRIPT": (here / "page.js").read_text(encoding="utf-8"),
-        # "<" is escaped, so no caption can close the element that holds it
-        "DATA": json.dumps(page, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
-    }
-    with saved(path) as file:
-        file.write(re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], text).encode())
+    save_text(path, template.page(__package__, title, page, note=note))
 
 
 def _row(item: Item, side: int) -> dict[str, Any]:

@@ -1,36 +1,10 @@
-"use strict";
 const PALETTE = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d00", "#000000"];
 const CHUNK = 48;
 const FRAME_MS = 400;
-const page = JSON.parse(document.getElementById("data").textContent);
 const byId = new Map(page.items.map((item) => [item.id, item]));
-const $ = (id) => document.getElementById(id);
-
-function make(tag, props = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(props)) {
-    if (key === "class") node.className = value;
-    else if (key in node) node[key] = value;
-    else node.setAttribute(key, value);
-  }
-  node.append(...children);
-  return node;
-}
-
-function rect(box, attributes) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  const [x0, y0, x1, y1] = box;
-  const place = { x: x0, y: y0, width: Math.max(0, x1 - x0), height: Math.max(0, y1 - y0) };
-  for (const [key, value] of Object.entries({ ...place, ...attributes })) node.setAttribute(key, value);
-  return node;
-}
 
 function canvas(item) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", `0 0 ${item.size[0]} ${item.size[1]}`);
-  svg.setAttribute("preserveAspectRatio", "none");
-  svg.setAttribute("aria-hidden", "true");
-  return svg;
+  return shape("svg", { viewBox: `0 0 ${item.size[0]} ${item.size[1]}`, preserveAspectRatio: "none", "aria-hidden": "true" });
 }
 
 // ---------------------------------------------------------------- one image with its captions

@@ -7,12 +7,8 @@ turn the answers into shares and agreement. (Ma et al. 2020, section 4.5.)
 from __future__ import annotations
 
 import hashlib
-import html
-import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,8 +16,8 @@ from typing import Any
 from PIL import Image
 
 from groundling.errors import DataError
-from groundling.files import saved
-from groundling.report import embed
+from groundling.files import save_text
+from groundling.report import embed, template
 from groundling.types import GroundedCaption, Link
 
 
@@ -107,17 +103,7 @@ def write(
     """Write the page. `pictures` gives the image, or the frames of the clip; `side` is how large they are embedded."""
     rows = [_row(sheet, pictures(sheet), side) for sheet in sheets]
     page = {"study": study_id(sheets, systems, seed, raters), "systems": systems, "raters": raters, "sheets": rows}
-    here = files(__package__)
-    parts = {
-        "TITLE": html.escape("Which points better?"),
-        "STYLE": (here / "page.css").read_text(encoding="utf-8"),
-        "SCRIPT": (here / "page.js").read_text(encoding="utf-8"),
-        # "<" is escaped, so no caption can close the element that holds it
-        "DATA": json.dumps(page, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
-    }
-    text = (here / "page.html").read_text(encoding="utf-8")
-    with saved(path) as file:
-        file.write(re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], text).encode())
+    save_text(path, template.page(__package__, "Which points better?", page))
 
 
 def study_id(sheets: Iterable[Sheet], systems: tuple[str, str], seed: int, raters: int) -> str:

@@ -1,6 +1,3 @@
-"use strict";
-const page = JSON.parse(document.getElementById("data").textContent);
-const $ = (id) => document.getElementById(id);
 const views = ["start", "ask", "end"];
 let rater = null; // { name, number }
 let todo = []; // { sheet, question }, in order
@@ -38,24 +35,9 @@ function save() {
 
 // ---------------------------------------------------------------- one question
 
-function make(tag, props, ...children) {
-  const node = Object.assign(document.createElement(tag), props);
-  node.append(...children);
-  return node;
-}
-
 function drawing(size, boxes) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", `0 0 ${size[0]} ${size[1]}`);
-  svg.setAttribute("preserveAspectRatio", "none");
-  for (const kind of ["under", "over"]) {
-    for (const [x0, y0, x1, y1] of boxes) {
-      const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-      const sides = { x: x0, y: y0, width: Math.max(0, x1 - x0), height: Math.max(0, y1 - y0), class: kind };
-      for (const [key, value] of Object.entries(sides)) rect.setAttribute(key, value);
-      svg.append(rect);
-    }
-  }
+  const svg = shape("svg", { viewBox: `0 0 ${size[0]} ${size[1]}`, preserveAspectRatio: "none" });
+  for (const kind of ["under", "over"]) svg.append(...boxes.map((box) => rect(box, { class: kind })));
   return svg;
 }
 
