@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import platform
+import re
 import reprlib
 import secrets
 import shutil
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 Source = str | Path | Mapping[str, Any] | Sequence[Any]  # a path, or what the file holds, already parsed
 
 MAX_TEXT = 1 << 31  # bytes of a text or JSON file; the largest published annotations have half of it
+HALF = re.compile(r"\\u[dD][89a-fA-F]")  # JSON's way to write the halves of a character, paired or not
 CHUNK = 1 << 20
 LOCK, HOLDER = ".lock", ".locked-by"
 MANIFEST = "manifest.json"  # beside the files of a model: the SHA-256 of each
@@ -318,19 +320,35 @@ def read_lines(path: str | Path) -> list[tuple[int, str]]:
 
 
 def read_text(path: str | Path, limit: int = MAX_TEXT) -> str:
-    content = read_bytes(path, limit)
+    """The text of a file; DataError where it is absent or not UTF-8."""
+    return decode(read_bytes(path, limit), str(path))
+
+
+def decode(content: bytes, name: str) -> str:
+    """UTF-8, with or without its mark."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8 JSON") from error
+        line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
+        raise DataError(f"{name}, line {line}: not UTF-8 (byte {byte:#04x}); save the file as UTF-8") from error
 
 
-def parse_json(text: str, name: str) -> Any:
-    """The value of one JSON text; DataError with the line and column of the first mistake."""
+def parse_json(text: str, name: str, *, standard: bool = False) -> Any:
+    """The value of one JSON text; DataError with the line and column of the first mistake.
+
+    A key that occurs twice in one object is an error. `standard`: so are NaN and half characters, which JSON has not;
+    but keys are not compared, which would double the time for large data sets.
+    """
     try:
-        return json.loads(text, object_pairs_hook=_without_duplicates)
+        if not standard:
+            return json.loads(text, object_pairs_hook=_without_duplicates)
+        value = json.loads(text, parse_constant=_no_constant)
+        if HALF.search(text):
+            json.dumps(value, ensure_ascii=False).encode()  # a ValueError where a string holds half a character
+        return value
     except json.JSONDecodeError as error:
-        raise DataError(f"{name}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from error
+        where = f"line {error.lineno}, column {error.colno}"
+        raise DataError(f"{name}: not JSON: {error.msg} at {where}; is the file complete?") from error
     except _DuplicateKey as error:
         raise DataError(f"{name}: the key {error.args[0]!r} occurs twice in one object; keep one") from error
     except (RecursionError, ValueError) as error:  # nested too deep; an integer of thousands of digits
@@ -399,6 +417,10 @@ def shown(value: Any, length: int = 80) -> str:
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 40
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
 
 
 class _DuplicateKey(Exception):

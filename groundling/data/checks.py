@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,15 +10,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from groundling import files
 from groundling.errors import DataError
-from groundling.files import open_regular, read_bytes, shown
+from groundling.files import open_regular, read_text, shown
 from groundling.text.words import caption
 from groundling.types import Box, Caption
 
 MAX_SIDE = 1_000_000  # pixels; more is a mistake
 SLACK = 1.0  # pixels that a box may reach beyond its image, as rounding does; it is then cut
-
-HALF = re.compile(r"\\u[dD][89a-fA-F]")  # JSON's way to write the halves of a character, paired or not
 
 T = TypeVar("T")
 KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number"}
@@ -60,20 +57,6 @@ class Problems:
 # ---------------------------------------------------------------- files
 
 
-def read_text(path: Path) -> str:
-    """The text of a file; DataError where it is absent or not UTF-8."""
-    return decode(read_bytes(path), str(path))
-
-
-def decode(content: bytes, where: str) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        byte = content[error.start]
-        raise DataError(f"{where}, line {line}: not UTF-8 (byte {byte:#04x}); save the file as UTF-8") from error
-
-
 def head(path: Path, size: int = 1 << 20) -> str:
     """The beginning of a file as text, for guessing what it is; empty where it cannot be read."""
     try:
@@ -84,26 +67,8 @@ def head(path: Path, size: int = 1 << 20) -> str:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """JSON as the standard has it (no NaN, no half characters), not deeper than the interpreter can follow."""
-    try:
-        value = json.loads(text, parse_constant=_no_constant)
-        if HALF.search(text):
-            whole_characters(value)
-        return value
-    except json.JSONDecodeError as error:
-        position = f"line {error.lineno}, column {error.colno}"
-        raise DataError(f"{where}, {position}: not JSON ({error.msg}); is the file complete?") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not JSON that can be read ({error})") from error
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def whole_characters(value: Any) -> None:
-    """UnicodeEncodeError, a ValueError, where a string holds a surrogate: half a character, which no file can."""
-    json.dumps(value, ensure_ascii=False).encode()
+    """JSON as the standard has it: no NaN, no half characters."""
+    return files.parse_json(text, where, standard=True)
 
 
 def read_json(path: Path) -> Any:

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
-from groundling.data.checks import MAX_SIDE, Problems, checked_box, checked_caption, decode, parse_xml, read_text
+from groundling.data.checks import MAX_SIDE, Problems, checked_box, checked_caption, parse_xml
 from groundling.data.pictures import Pictures
 from groundling.errors import DataError
+from groundling.files import decode, read_text
 from groundling.images import image_size
 from groundling.progress import track
 from groundling.types import Box, Caption, Example, Phrase, Span

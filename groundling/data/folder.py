@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from groundling.data.checks import Problems, checked_caption, expect, identity, parse_json, read_text
+from groundling.data.checks import Problems, checked_caption, expect, identity, parse_json
 from groundling.data.pictures import SUFFIXES, Pictures
 from groundling.data.splits import from_file_name, usual
 from groundling.errors import DataError
+from groundling.files import read_text
 from groundling.types import Caption, Example
 from groundling.video import SUFFIXES as VIDEOS
 

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from groundling.data.checks import parse_json, read_text
+from groundling.data.checks import parse_json
 from groundling.errors import DataError
-from groundling.files import save_text
+from groundling.files import read_text, save_text
 from groundling.labels.calibration import Calibration, Judged, fit
 from groundling.labels.inputs import Pair
 from groundling.labels.label import Label, LabelledImage, PlacedBox, as_box

@@ -96,10 +96,10 @@ def _filled(caption: Caption, row: Row) -> Caption:
 
 
 def _run(sentences: Sequence[tuple[str, ...]], tagger: Tagger) -> Iterator[Row]:
-    nlp = _load(tagger)
+    nlp = load_tagger(tagger)
     from spacy.tokens import Doc
 
-    docs = (Doc(nlp.vocab, words=[_shown(token) for token in tokens]) for tokens in sentences)
+    docs = (Doc(nlp.vocab, words=[shown_to_tagger(token) for token in tokens]) for tokens in sentences)
     tagged = nlp.pipe(docs, batch_size=512)
     for doc in track(tagged, "tagging captions", total=len(sentences), quiet=len(sentences) < 2000):
         bounds = [bound for chunk in doc.noun_chunks for bound in (chunk.start, chunk.end)]
@@ -107,13 +107,13 @@ def _run(sentences: Sequence[tuple[str, ...]], tagger: Tagger) -> Iterator[Row]:
         yield " ".join(token.tag_ for token in doc), " ".join(lemmas), bounds
 
 
-def _shown(token: str) -> str:
+def shown_to_tagger(token: str) -> str:
     """What the tagger is shown: "man" for "man's", as it was trained on the possessive as a token of its own."""
     return token.removesuffix("'s") or token or ","
 
 
 @lru_cache(maxsize=1)
-def _load(tagger: Tagger) -> Any:
+def load_tagger(tagger: Tagger) -> Any:
     try:
         import spacy
     except ImportError as error:

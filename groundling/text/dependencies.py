@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from groundling.text.annotate import _load, _shown, installed
+from groundling.text.annotate import installed, load_tagger, shown_to_tagger
 from groundling.types import Caption
 
 
@@ -33,7 +33,7 @@ def trees(captions: Sequence[Caption]) -> Iterator[Tree]:
     """One tree for each caption, over its tokens."""
     from spacy.tokens import Doc
 
-    nlp = _load(installed())
-    docs = (Doc(nlp.vocab, words=[_shown(token) for token in caption.tokens]) for caption in captions)
+    nlp = load_tagger(installed())
+    docs = (Doc(nlp.vocab, words=[shown_to_tagger(token) for token in caption.tokens]) for caption in captions)
     for doc in nlp.pipe(docs, batch_size=256):
         yield Tree(tuple(token.head.i for token in doc), tuple(token.dep_ for token in doc))

@@ -96,7 +96,7 @@ def test_what_is_wrong_in_a_table_is_named_with_its_line(tmp_path: Path, content
 def test_a_bad_line_of_json_is_named_and_may_be_left_out(tmp_path: Path) -> None:
     path = little.lines(tmp_path) / "mine.jsonl"
     path.write_text(path.read_text() + '\n{"image": "a.p')
-    with pytest.raises(DataError, match=r"mine.jsonl, line 3, line 1, column .*: not JSON"):
+    with pytest.raises(DataError, match=r"mine.jsonl, line 3: not JSON: .* at line 1, column"):
         read(tmp_path)
     assert len(read(tmp_path, skip_bad=True)) == 2
 

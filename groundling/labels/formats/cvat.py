@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
-from groundling.data.checks import parse_xml, read_text
+from groundling.data.checks import parse_xml
+from groundling.files import read_text
 from groundling.labels.formats.parts import box_of, finite, heads, parsing, with_labels
 from groundling.labels.label import Label, LabelledImage, as_box
 

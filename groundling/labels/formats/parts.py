@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from groundling.data.checks import parse_json, read_text
+from groundling.data.checks import parse_json
 from groundling.errors import DataError
+from groundling.files import read_text
 from groundling.labels.label import Label, LabelledImage, Mention, PlacedBox, as_box
 from groundling.types import Box
 

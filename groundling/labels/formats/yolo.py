@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from groundling.data.checks import read_text
 from groundling.errors import DataError
+from groundling.files import read_text
 from groundling.images import SUFFIXES, image_size
 from groundling.labels.files import copy_image, file_name
 from groundling.labels.formats.parts import box_of, finite, heads, parsing, split_of, with_labels

@@ -57,9 +57,14 @@ FILES = (GRAPH, CONFIG, NAMES, WORD_BACKBONE)
 
 def make(regions: int = 50) -> Photos:
     """The source; at most `regions` boxes per image, 36 to 100, of which fewer are always the first of more."""
+    return Photos(checked_count(regions))
+
+
+def checked_count(regions: int) -> int:
+    """How many regions may be asked for; GroundlingError otherwise."""
     if not isinstance(regions, int) or not FEWEST <= regions <= MOST:
         raise GroundlingError(f"regions must be {FEWEST} to {MOST}, got {regions!r}")
-    return Photos(regions)
+    return regions
 
 
 class Photos:

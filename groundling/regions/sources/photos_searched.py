@@ -31,14 +31,13 @@ from groundling.regions.sources._features import (
 )
 from groundling.regions.sources._proposals import Detector, distinct, search
 from groundling.regions.sources.photos import (
-    FEWEST,
     LABELS,
     MAP_SIDE,
-    MOST,
     SEARCH_SIDE,
     WORD_DEVIATION,
     WORD_MEAN,
     WORKING_SIDE,
+    checked_count,
     fit,
 )
 from groundling.tensors import Regions
@@ -49,11 +48,9 @@ VERSION = "1"
 
 def make(regions: int = 50, detector: str = TEACHER) -> PhotosSearched:
     """The source; at most `regions` boxes per image, 36 to 100. `detector`: teacher, which labels regions; or none."""
-    if not isinstance(regions, int) or not FEWEST <= regions <= MOST:
-        raise GroundlingError(f"regions must be {FEWEST} to {MOST}, got {regions!r}")
     if detector not in (TEACHER, NONE):
         raise GroundlingError(f"detector is {TEACHER} or {NONE}, not {detector!r}")
-    return PhotosSearched(regions, detector)
+    return PhotosSearched(checked_count(regions), detector)
 
 
 class PhotosSearched:

@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 
-from groundling.errors import GroundlingError
 from groundling.regions.sources._features import (
     LITE2,
     POSITION,
@@ -30,14 +28,13 @@ from groundling.regions.sources._features import (
     positions,
 )
 from groundling.regions.sources._proposals import CLASSES, CONFIG, GRAPH, MAP_DIMS, NAMES, Detector, propose, search
+from groundling.regions.sources.photos import LONG_SIDE, checked_count, fit
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
 
 Floats = NDArray[np.float32]
 
 VERSION = "1"
-FEWEST, MOST = 36, 100
-LONG_SIDE = 512  # pixels; larger photos are made so large first, and the backbone sees exactly this
 LABELS = 5  # likeliest classes kept per region
 
 FILES = (GRAPH, CONFIG, NAMES, LITE2)
@@ -46,9 +43,7 @@ DIM = 1280 + sum(MAP_DIMS) + CLASSES + POSITION
 
 def make(regions: int = 50) -> Photos:
     """The source; at most `regions` boxes per image, 36 to 100, of which fewer are always the first of more."""
-    if not isinstance(regions, int) or not FEWEST <= regions <= MOST:
-        raise GroundlingError(f"regions must be {FEWEST} to {MOST}, got {regions!r}")
-    return Photos(regions)
+    return Photos(checked_count(regions))
 
 
 class Photos:
@@ -69,7 +64,7 @@ class Photos:
 
     def __call__(self, image: Any) -> Regions:
         size = image.size
-        picture = _fit(image.convert("RGB"))
+        picture = fit(image.convert("RGB"))
         rgb = np.asarray(picture)
         detections = self._detector(rgb)
         boxes = propose(detections, search(rgb), self._regions)
@@ -89,12 +84,3 @@ class Photos:
             scores=torch.from_numpy(likely),
             whole=torch.from_numpy(whole),
         )
-
-
-def _fit(image: Image.Image) -> Image.Image:
-    """The image, its long side no more than LONG_SIDE; no side vanishes."""
-    scale = LONG_SIDE / max(image.size)
-    if scale >= 1:
-        return image
-    width, height = (max(1, round(side * scale)) for side in image.size)
-    return image.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3.0)
