@@ -266,8 +266,12 @@ def html_picture(media: str, size: tuple[int, int], boxes: Sequence[tuple[str, B
     except OSError:
         return ""
     unit = max(size) / 400  # so that lines and letters are equally large in every picture
-    drawn = "".join(_rectangle(box, PALETTE[i % len(PALETTE)], weak, unit) for i, (_, box, weak) in enumerate(boxes))
-    names = "".join(_label(name, box, PALETTE[i % len(PALETTE)], unit) for i, (name, box, _) in enumerate(boxes))
+    given = [box for _, box, _ in boxes]
+    drawn, names = "", ""
+    for i, (name, box, weak) in enumerate(boxes):
+        inside = 4 * unit * given[:i].count(box)  # of equal boxes each later one is drawn inside, its name below
+        drawn += _rectangle(box, inside, PALETTE[i % len(PALETTE)], weak, unit)
+        names += _label(name, box, 4 * inside, PALETTE[i % len(PALETTE)], unit)
     return (
         f'<div style="position:relative;max-width:400px"><img style="width:100%;display:block" alt="" '
         f'src="data:image/{kind};base64,{content}"><svg style="position:absolute;inset:0;width:100%;height:100%" '
@@ -275,8 +279,8 @@ def html_picture(media: str, size: tuple[int, int], boxes: Sequence[tuple[str, B
     )
 
 
-def _rectangle(box: Box, colour: str, weak: bool, unit: float) -> str:
-    left, top, right, bottom = box
+def _rectangle(box: Box, inside: float, colour: str, weak: bool, unit: float) -> str:
+    left, top, right, bottom = box[0] + inside, box[1] + inside, box[2] - inside, box[3] - inside
     dashes = f' stroke-dasharray="{6 * unit:.1f}"' if weak else ""
     return (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{max(0.0, right - left):.1f}" '
@@ -284,8 +288,8 @@ def _rectangle(box: Box, colour: str, weak: bool, unit: float) -> str:
     )
 
 
-def _label(name: str, box: Box, colour: str, unit: float) -> str:
-    at = f'x="{box[0] + 4 * unit:.1f}" y="{box[1] + 16 * unit:.1f}" font-size="{14 * unit:.1f}"'
+def _label(name: str, box: Box, below: float, colour: str, unit: float) -> str:
+    at = f'x="{box[0] + 4 * unit:.1f}" y="{box[1] + 16 * unit + below:.1f}" font-size="{14 * unit:.1f}"'
     look = f'fill="{colour}" stroke="white" stroke-width="{3 * unit:.1f}" paint-order="stroke"'
     return f"<text {at} {look}>{escape(name)}</text>"
 

@@ -95,6 +95,8 @@ def test_a_notebook_shows_the_picture_with_a_box_where_its_file_is_there(tmp_pat
     seen = replace(caption((10, 20, 30, 40)), media=str(tmp_path / "a.png"), size=(80, 60))
     assert 'src="data:image/png;base64,' in seen._repr_html_()
     assert '<rect x="10.0" y="20.0" width="20.0" height="20.0"' in seen._repr_html_()
+    twice = replace(caption((10, 20, 30, 40), (10, 20, 30, 40)), media=seen.media, size=seen.size)
+    assert '<rect x="10.8" y="20.8" width="18.4"' in twice._repr_html_()  # 4 of 80 / 400 pixels inside
     assert "<svg" not in replace(seen, media=str(tmp_path / "gone.png"))._repr_html_()
     phrase = GroundedPhrase("a dog", (0, 5), (10, 20, 30, 40), 0.9, 0.8)
     shown = GroundedPhrases([phrase], str(tmp_path / "a.png"), (80, 60))
