@@ -361,3 +361,19 @@ def test_rows_of_several_heads_learn_as_many_epochs_as_those_of_several_branches
         if job.name != "alone"
     }
     assert len(epochs) == len(heads.rows) and len(set(epochs.values())) == 1
+
+
+def test_a_table_of_videos_runs_on_clips_that_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn = ["--video", "--frames", "2", "--images", "10", "--size", "96", "--splits", "0.6", "0.2", "0.2"]
+    assert main(["scenes", str(tmp_path / "moving"), *drawn, "--workers", "1"]) == 0
+    extract = ["regions", "extract", str(tmp_path / "moving"), "--source", "scenes", "--set", "map=2", "--workers", "1"]
+    assert main([*extract, "--out", str(tmp_path / "regions")]) == 0
+    sizes = [f"--set={name}=8" for name in ("hidden", "embed", "attention", "location")]
+    sets = [*sizes, "--set=epochs=1", "--set=min_count=1"]
+    places = ["--data", str(tmp_path / "moving"), "--regions", str(tmp_path / "regions"), "--out", str(tmp_path)]
+    assert main(["reproduce", "cyclical-table-2", "--rows", "2,3", *places, *sets, "--threads", "1"]) == 0
+    told = json.loads((tmp_path / "summaries" / "cyclical-table-2-moving-val.json").read_text())
+    assert list(told["rows"]) == ["video-baseline", "video-cyclical"]
+    cycle = told["rows"]["video-cyclical"]
+    assert cycle["f1_all"]["values"].keys() == {"0"} and cycle["attention localizer"] is not None
+    assert len(told["claims"]) == 2  # after one epoch of six clips there may be no right word to find
