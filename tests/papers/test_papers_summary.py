@@ -56,7 +56,7 @@ def test_seeds_that_disagree_make_p_large_however_sure_the_images_are() -> None:
 
 
 def test_the_deviation_of_seeds_is_that_of_all_runs_and_not_of_these_few() -> None:
-    """+0.35 and +0.05: half the draws of two seeds are 0.15 from d = 0.2; of all runs √2 · 0.15 = 0.212, p about 0.5."""
+    """+0.35 and +0.05: half the draws of two seeds are 0.15 from d = 0.2, of all √2 · 0.15 = 0.212: p about 0.5."""
     ours, theirs = {0: run(0.75, 0), 1: run(0.45, 0)}, {0: run(0.4, 0), 1: run(0.4, 0)}
     found = difference(ours, theirs, "f1_loc")
     assert found is not None and found.value == pytest.approx(0.2) and found.p == pytest.approx(0.5, abs=0.06)
