@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from groundling.labels.engine import Labelled
+    from groundling.types import Example
 
 DESCRIPTION = """\
 Labels against boxes that people drew: precision and recall over confidence at IoU 0.5, calibration, and merged phrases
@@ -20,6 +25,7 @@ EPILOG = """\
 examples:
   groundling label flickr30k --split val --regions flickr30k.regions --out labels
   groundling score labels labels --data flickr30k --split val
+  groundling score labels adapted --data flickr30k --split val --against labels
   groundling score labels labels --data flickr30k --split val --calibrate runs/grounder/labels.json"""
 
 
@@ -31,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--calibrate", metavar="FILE", help="keep the fitted calibration here (labels.json beside a grounder is used)"
     )
+    parser.add_argument("--against", metavar="OTHER", help="other labels of the same images: who finds more, and p")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -43,7 +50,10 @@ def run(args: argparse.Namespace) -> None:
 
     kept = new_file(args.calibrate) if args.calibrate else None
     images = engine.Labelled(args.labels)
-    told, fitted = report(images, load(args.data, args.split, annotated=False).by_id, engine.digest(args.labels))
+    examples = load(args.data, args.split, annotated=False).by_id
+    told, fitted = report(images, examples, engine.digest(args.labels))
+    if args.against:
+        told["against"] = _compared(images, engine.Labelled(args.against), examples)
     if kept:
         keep_calibration(kept, json.dumps(fitted.to_json(), indent=1).encode())
     if args.json:
@@ -52,6 +62,16 @@ def run(args: argparse.Namespace) -> None:
     _print(told)
     if kept:
         print(f"\n{kept}: fitted on {fitted.boxes} boxes")
+
+
+def _compared(images: Labelled, others: Labelled, examples: Mapping[str, Example]) -> dict[str, Any]:
+    """The difference to other labels in the share of entities that have a right box."""
+    from dataclasses import asdict
+
+    from groundling.labels.truth import entities_found
+    from groundling.metrics.significance import compare
+
+    return asdict(compare([entities_found(others, examples)], [entities_found(images, examples)])[0])
 
 
 def _print(told: dict[str, Any]) -> None:
@@ -71,6 +91,15 @@ def _print(told: dict[str, Any]) -> None:
         f" precision {at['precision']:.4f}, strict {at['strict_precision']:.4f}, recall {at['recall']:.4f}"
     )
     _print_curve(half["curve"])
+    if "against" in told:
+        _print_comparison(told["against"])
+
+
+def _print_comparison(row: dict[str, Any]) -> None:
+    print(
+        f"\nentities with a right box, mean over images: {row['system']:.4f}, {row['baseline']:.4f} before; difference "
+        f"{row['difference']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}], p = {row['p_randomisation']:.3f}"
+    )
 
 
 def _counted(told: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ from groundling.labels.calibration import Calibration, Judged, fit
 from groundling.labels.label import Label, LabelledImage, Mention, PlacedBox
 from groundling.labels.placing import iou
 from groundling.metrics.calibration import Bin, expected_calibration_error, reliability
+from groundling.metrics.statistics import Statistics, mean_statistics, signature
 from groundling.types import Box, Example, Span
 
 RIGHT = 0.5  # IoU
@@ -178,6 +179,21 @@ def report(
     told["calibrated"] = _counts(second) | _judgement(second, sure) | {"fitted_on": fitted.boxes}
     told["calibrated"]["at_threshold"] = asdict(second.point(fitted.threshold, sure))
     return told, fitted
+
+
+def entities_found(images: Iterable[LabelledImage], examples: Mapping[str, Example]) -> Statistics:
+    """The share of an image's entities that have a right box, however sure; mean over images with entities."""
+    rows = []
+    for image in images:
+        tally = Tally()
+        if image.id in examples:
+            tally.add(image, examples[image.id])
+        if tally.entities:
+            rows.append((image.id, tally.point(0.0).recall))
+    if not rows:
+        raise DataError("none of these labels is of an image in which people drew boxes of phrases")
+    about = signature("entities_found", iou=RIGHT)
+    return mean_statistics("entities_found", about, tuple(id for id, _ in rows), np.array([value for _, value in rows]))
 
 
 def _counts(tally: Tally) -> dict[str, Any]:

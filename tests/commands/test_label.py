@@ -56,8 +56,11 @@ def test_labels_are_scored_and_calibrated(
     curve = told["calibrated"]["curve"]
     assert all(0 <= row["precision"] <= 1 for row in curve)
     assert [row["recall"] for row in curve] == sorted((row["recall"] for row in curve), reverse=True)
-    assert run("score", "labels", labels, *data) == 0
-    assert "expected calibration error" in capsys.readouterr().out
+    half = told["calibrated"]
+    assert 0 < half["images"] < 30 and half["at_threshold"]["threshold"] == json.loads(kept.read_text())["threshold"]
+    assert run("score", "labels", labels, *data, "--against", labels) == 0
+    out = capsys.readouterr().out
+    assert "expected calibration error" in out and "difference +0.0000" in out and "p = 1.000" in out
     again = tmp_path / "again"
     assert run("label", scenes / "scenes", "--out", again, *model(scenes), "--workers", 1, "--calibration", kept) == 0
     before, after = (next(iter(engine.Labelled(str(out)))).labels[0].boxes[0] for out in (labels, again))
@@ -84,6 +87,20 @@ def test_a_review_is_merged_and_the_confidence_fitted_to_it(
     assert "review.json" in (tmp_path / "next.html").read_text()
 
 
+def test_a_grounder_is_adapted_by_captions_alone_and_labels(
+    scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("groundling.labels.adaptation.FEWEST", 10)
+    monkeypatch.setattr("groundling.labels.adaptation.HELD_OUT", 3)
+    words = ["label", scenes / "scenes", "--adapt", "--out", tmp_path / "out", *model(scenes), "--workers", 1]
+    assert run(*words) == 0
+    assert "separation" in (told := capsys.readouterr().out) and "held-out images" in told
+    assert len(list(engine.Labelled(str(tmp_path / "out")))) == 30
+    assert (tmp_path / "out" / "grounder" / "model.safetensors").exists()
+    assert run(*words) == 0
+    assert "adapted before, and kept" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "cure"),
     [
@@ -92,6 +109,7 @@ def test_a_review_is_merged_and_the_confidence_fitted_to_it(
         (["nowhere.csv"], "no such file or folder"),
         (["memory://empty"], "no .tar and no .parquet"),
         (["--to", "coco"], "no labels here"),
+        (["memory://tars/scenes.tar", "--adapt"], "--adapt trains on this machine"),
     ],
 )
 def test_errors_are_one_line_with_the_cure(

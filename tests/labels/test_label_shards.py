@@ -137,6 +137,10 @@ def test_kills_at_random_moments_lose_nothing(kills: int, scenes: Path, tmp_path
     some = shards(str(scenes / "scenes"), images=2)
     expected = done(scenes, tmp_path / "undisturbed", some)
     labeller = job(scenes, "").labeller()
+    start = time.perf_counter()
+    for shard in some:
+        engine.label_shard(labeller, shard, str(tmp_path / "timed"))
+    each = (time.perf_counter() - start) / len(some)  # seconds that a shard takes
     draw, runs, killed = random.Random(0), 0, 0
     while killed < kills:
         work = job(scenes, tmp_path / str(runs))
@@ -151,9 +155,13 @@ def test_kills_at_random_moments_lose_nothing(kills: int, scenes: Path, tmp_path
                     engine.label_shard(labeller, shard, work.out)
             finally:
                 os._exit(0)
-        time.sleep(draw.uniform(0, 0.3))
+        time.sleep(draw.uniform(0, 3 * each))
         os.kill(child, signal.SIGKILL)
         killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
         for path in (Path(work.out) / engine.SHARDS).glob("*.jsonl"):
             assert path.read_bytes() == expected[path.stem]
     assert done(scenes, tmp_path / str(runs), some) == expected
+    for run in range(runs):  # those that were ended in pieces: each image once
+        ids = [image.id for image in engine.Labelled(str(tmp_path / str(run)))]
+        assert len(ids) == len(set(ids)) == sum(len(shard.pairs) for shard in some)
+    print(f"{killed} kills, {runs} runs ended in pieces")
