@@ -21,6 +21,8 @@ from groundling.types import BOS, PAD, UNK, Fingerprint, Vocab
 
 # ---------------------------------------------------------------- what a model sees
 
+WORD_MEAN, WORD_DEVIATION = -5.0, 2.5  # of log(−log(1 − p)), about: image vectors have mean 0 and deviation 1
+
 
 @dataclass(frozen=True)
 class Regions:
@@ -87,6 +89,11 @@ class Regions:
 
     def to(self, device: torch.device | str) -> Regions:
         return _map(self, lambda x: x.to(device, non_blocking=True))
+
+
+def word_probabilities(whole: Tensor, count: int) -> Tensor:
+    """(P, G) -> (P, count): the probabilities p of words, where image vectors end with log(−log(1 − p)), scaled."""
+    return -torch.expm1(-torch.exp(whole[:, whole.shape[1] - count :].double() * WORD_DEVIATION + WORD_MEAN))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from PIL import Image
 from groundling import inference, recipes
 from groundling.errors import GroundlingError
 from groundling.files import MANIFEST
-from groundling.inference import calibration
+from groundling.inference import evidence
 from groundling.recipes.two_branch import TwoBranch
 from groundling.regions.records import Layout
 from groundling.regions.sources import source
@@ -79,8 +79,8 @@ def test_only_a_calibrated_grounder_is_packed(tool: ModuleType, run: Path, tmp_p
         (tmp_path / "work" / name).symlink_to(run)
     with pytest.raises(SystemExit, match="not calibrated"):
         tool.pack(tmp_path / "work", tmp_path / "out")
-    presence = {"format": calibration.FORMAT, "calibration": {"x": [0, 1], "p": [0, 1]}}
-    (run / calibration.CALIBRATION).write_text(json.dumps(presence))
+    presence = {"format": evidence.FORMAT, "calibration": {"x": [0, 1], "p": [0, 1]}}
+    (run / evidence.CALIBRATION).write_text(json.dumps(presence))
     tool.pack(tmp_path / "work", tmp_path / "out")
     assert inference.load_grounder(tmp_path / "out" / "grounder").calibration is not None
 

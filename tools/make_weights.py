@@ -28,7 +28,7 @@ from torch import Tensor
 
 from groundling import recipes
 from groundling.files import write_manifest
-from groundling.inference.calibration import CALIBRATION, read_calibration
+from groundling.inference.evidence import CALIBRATION, read_calibration
 from groundling.inference.loading import CAPTIONER, GROUNDER, SHIPPED
 from groundling.recipes import ABOUT, WEIGHTS
 from groundling.training.checkpoint import read, write

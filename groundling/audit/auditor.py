@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from groundling.audit.known import SAME, Known
+from groundling.audit.known import BROADER, SAME, Found, Known
 from groundling.audit.verdicts import (
     CANNOT_TELL,
     GROUNDED,
@@ -79,12 +77,13 @@ class Auditor:
     """Judges captions by images, with a grounder that was calibrated."""
 
     def __init__(self, grounder: PhraseGrounder, thresholds: Thresholds) -> None:
-        if grounder.calibration is None and thresholds.calibration is None:
+        if grounder.calibration is None:
             raise GroundlingError(
                 "this grounder does not know what is not there: fit that with `groundling ground --calibrate`"
             )
         self.grounder, self.thresholds = grounder, thresholds
-        self.known = Known(grounder.model.vocab, thresholds.learned)
+        words = grounder.calibration.words
+        self.known = Known(grounder.model.vocab, thresholds.learned, frozenset(words.prior if words else ()))
 
     @staticmethod
     def of(grounder: PhraseGrounder, folder: str | Path = "") -> Auditor:
@@ -101,12 +100,6 @@ class Auditor:
         found = caption_evidence(self.grounder, regions, caption, self._instead)
         return tuple(self._judged(one, _given(one.span, places)) for one in found)
 
-    def probable(self, similarity: Sequence[float]) -> list[float]:
-        """How likely phrases are in an image, by the similarity of their best regions."""
-        fitted = self.thresholds.calibration or self.grounder.calibration
-        assert fitted is not None  # the constructor refuses a grounder without one
-        return [float(p) for p in fitted(np.asarray(similarity, float))]
-
     def _instead(self, noun: str, lemma: str) -> str | None:
         found = self.known.find(noun, lemma)
         return found.word if found else None
@@ -118,24 +111,27 @@ class Auditor:
             reason = "it names no thing that has a place" if named else f"the grounder never learned {one.noun!r}"
             return Judged(one.phrase, one.span, one.noun, one.lemma, CANNOT_TELL, None, reason=reason, given=given)
         overlap = None if given is None else best_overlap(given, [place.box for place in one.likely])
-        [probability] = self.probable([one.similarity])
+        assert one.probability is not None  # the constructor refuses a grounder that is not calibrated
+        verdict = self.verdict(found, one.probability, overlap)
         return Judged(
             one.phrase,
             one.span,
             one.noun,
             one.lemma,
-            self._verdict(probability, overlap),
-            probability,
+            verdict,
+            one.probability,
             one.likely,
             asked=found.word if found.how != SAME else "",
             how=found.how,
+            reason=f"{found.word!r} is not there, and is only a {found.how} of it" if verdict == CANNOT_TELL else "",
             given=given,
             overlap=overlap,
         )
 
-    def _verdict(self, probability: float, overlap: float | None) -> str:
+    def verdict(self, found: Found, probability: float, overlap: float | None) -> str:
+        """On a noun, or what was looked for instead; `overlap` of the place that the caption gives, if it does."""
         if probability < self.thresholds.present:
-            return NOT_THERE
+            return CANNOT_TELL if found.how == BROADER else NOT_THERE  # its meaning may be another
         return WRONG_PLACE if overlap is not None and overlap < self.thresholds.overlap else GROUNDED
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from groundling.audit.kinds import kind_of
 from groundling.text.dependencies import Tree
+from groundling.text.noun_kinds import kind_of
 from groundling.types import Caption, Span
 
 DROP, HEDGE = "drop", "hedge"

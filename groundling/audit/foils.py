@@ -8,28 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from random import Random
 
 import numpy as np
-from numpy.typing import NDArray
 
 from groundling.audit.auditor import Auditor
 from groundling.audit.verdicts import CANNOT_TELL, GROUNDED, NOT_THERE
-from groundling.errors import DataError
 from groundling.evaluation.evidence import phrases_of
-from groundling.inference.grounder import best_similarity
 from groundling.metrics.agreement import area_under_curve
-from groundling.metrics.calibration import Isotonic, expected_calibration_error, isotonic, reliability
+from groundling.metrics.calibration import expected_calibration_error, reliability
 from groundling.metrics.statistics import Array, Statistics, mean_statistics, signature
 from groundling.progress import track
 from groundling.regions.store import Store
+from groundling.tensors import Regions
+from groundling.text.absent_nouns import Noun, NounsOf
 from groundling.text.classes import head_noun
 from groundling.text.wordnet import wordnet
-from groundling.types import Caption, Example
+from groundling.types import Example
 
 Words = tuple[str, ...]
-TRIES = 50  # nouns that are drawn before a phrase is given up
 RANKS = (100, 300, 1000, 2000)  # of words by frequency, for the table
 
 
@@ -43,7 +40,7 @@ class Foil:
     foil: Words
     head: int  # the noun's place in both
     lemmas: tuple[str, str]  # of the noun and of the one in its place
-    others: tuple[Words, ...]
+    others: tuple[tuple[Words, str], ...]  # each with its noun
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,6 @@ class FoilScores:
     true: Array  # (n,) evidence of the phrases that were replaced
     false: Array  # (n,) and of those in their place
     lowest_other: Array  # (n,) the lowest evidence among the caption's other phrases; inf where there are none
-    probability: Array  # (2n,) of true and false phrases
     verdicts: tuple[tuple[str, str], ...]  # of true and false phrases
 
     def statistics(self) -> list[Statistics]:
@@ -74,9 +70,9 @@ class FoilScores:
         ]
 
     def numbers(self) -> dict[str, float]:
-        """Area under the curve, and the expected calibration error of the probability."""
+        """Area under the curve, and the expected calibration error."""
         truth = np.concatenate([np.ones(len(self.foils)), np.zeros(len(self.foils))])
-        curve = reliability(self.probability, truth)
+        curve = reliability(np.concatenate([self.true, self.false]), truth)
         return {"auc": area_under_curve(self.true, self.false), "ece": expected_calibration_error(curve)}
 
 
@@ -89,9 +85,9 @@ def make_foils(examples: Iterable[Example], seed: int = 0) -> list[Foil]:
     return [foil for foil in found if foil is not None]
 
 
-def _pool(examples: Sequence[Example]) -> dict[tuple[str, str], list[tuple[str, str, int]]]:
-    """(type, tag) -> (noun, lemma, synset), as often as it heads a phrase."""
-    pool: dict[tuple[str, str], list[tuple[str, str, int]]] = {}
+def _pool(examples: Sequence[Example]) -> dict[tuple[str, str], list[Noun]]:
+    """(type, tag) -> nouns, as often as they head a phrase."""
+    pool: dict[tuple[str, str], list[Noun]] = {}
     for example in examples:
         for phrase in example.gold:
             caption = example.captions[phrase.caption]
@@ -99,14 +95,12 @@ def _pool(examples: Sequence[Example]) -> dict[tuple[str, str], list[tuple[str, 
             synset = wordnet().synset(caption.lemmas[head]) if head >= 0 else None
             if synset is not None:
                 for kind in phrase.kinds:
-                    row = caption.tokens[head], caption.lemmas[head], synset
-                    pool.setdefault((kind, caption.tags[head]), []).append(row)
+                    noun = Noun(caption.tokens[head], caption.lemmas[head], synset)
+                    pool.setdefault((kind, caption.tags[head]), []).append(noun)
     return pool
 
 
-def _foil(
-    example: Example, number: int, pool: dict[tuple[str, str], list[tuple[str, str, int]]], draw: Random
-) -> Foil | None:
+def _foil(example: Example, number: int, pool: dict[tuple[str, str], list[Noun]], draw: Random) -> Foil | None:
     caption = example.captions[number]
     drawn = [
         (phrase, head)
@@ -117,7 +111,7 @@ def _foil(
         return None
     phrase, head = draw.choice(drawn)
     kind = draw.choice(phrase.kinds)
-    other = _other(example.captions, pool.get((kind, caption.tags[head]), []), draw)
+    other = NounsOf(example.captions).other(pool.get((kind, caption.tags[head]), []), draw)
     asked = phrases_of(caption)
     place = next((one for one in asked if one.start <= head < one.end), None)
     if other is None or place is None:
@@ -128,26 +122,11 @@ def _foil(
         example.id,
         kind,
         true,
-        (*true[:at], other[0], *true[at + 1 :]),
+        (*true[:at], other.word, *true[at + 1 :]),
         at,
-        (caption.lemmas[head], other[1]),
-        tuple(caption.tokens[one.start : one.end] for one in asked if one is not place),
+        (caption.lemmas[head], other.lemma),
+        tuple((caption.tokens[one.start : one.end], caption.tokens[one.head]) for one in asked if one is not place),
     )
-
-
-def _other(
-    captions: Sequence[Caption], pool: Sequence[tuple[str, str, int]], draw: Random
-) -> tuple[str, str, int] | None:
-    """A noun that none of the captions has, nor a kind of it, nor what it is a kind of."""
-    net = wordnet()
-    nouns = {lemma for one in captions for lemma, noun in zip(one.lemmas, one.nouns, strict=True) if noun}
-    here = {synset for lemma in nouns if (synset := net.synset(lemma)) is not None}
-    above = {kind for synset in here for kind in net.kinds(synset)}
-    for _ in range(TRIES if pool else 0):
-        row = draw.choice(pool)
-        if row[1] not in nouns and row[2] not in above and not here & set(net.kinds(row[2])):
-            return row
-    return None
 
 
 # ---------------------------------------------------------------- judging
@@ -155,19 +134,24 @@ def _other(
 
 def judge(auditor: Auditor, foils: Sequence[Foil], store: Store, *, quiet: bool = True) -> FoilScores:
     """The evidence of every phrase of every foil, and the verdicts on the phrase and its foil."""
-    rows, probable, verdicts = [], [], []
+    rows, verdicts = [], []
     for foil in track(foils, "foils", total=len(foils), quiet=quiet):
         asked = [_asked(auditor, foil, words, lemma) for words, lemma in _both(foil)]
-        ranking = auditor.grounder.rank(store[foil.image], [foil.true, foil.foil, *asked, *foil.others])
-        found = best_similarity(ranking.similarity).tolist()
-        likely = auditor.probable(found)
+        four = [(words, words[foil.head]) for words in (foil.true, foil.foil, *asked)]
+        found = _evidence(auditor, store[foil.image], [*four, *foil.others])
         rows.append((found[0], found[1], min(found[4:], default=np.inf)))
-        probable.append((likely[0], likely[1]))
-        both = [_verdict(auditor, foil, *one) for one in zip(_both(foil), likely[2:4], strict=True)]
+        both = [_verdict(auditor, foil, *one) for one in zip(_both(foil), found[2:4], strict=True)]
         verdicts.append((both[0], both[1]))
     true, false, lowest = np.array(rows, float).reshape(-1, 3).T
-    probability = np.array(probable, float).reshape(-1, 2).T.reshape(-1)
-    return FoilScores(tuple(foils), true, false, lowest, probability, tuple(verdicts))
+    return FoilScores(tuple(foils), true, false, lowest, tuple(verdicts))
+
+
+def _evidence(auditor: Auditor, regions: Regions, phrases: Sequence[tuple[Words, str]]) -> list[float]:
+    """Of phrases with their heads in an image."""
+    grounder = auditor.grounder
+    ranking = grounder.rank(regions, [words for words, _ in phrases])
+    found = grounder.evidence([noun for _, noun in phrases], ranking.similarity, regions.whole)
+    return [p for p in found if p is not None]  # an Auditor's grounder is calibrated: none is None
 
 
 def _both(foil: Foil) -> list[tuple[Words, str]]:
@@ -182,25 +166,8 @@ def _asked(auditor: Auditor, foil: Foil, words: Words, lemma: str) -> Words:
 
 
 def _verdict(auditor: Auditor, foil: Foil, said: tuple[Words, str], probability: float) -> str:
-    if auditor.known.find(said[0][foil.head], said[1]) is None:
-        return CANNOT_TELL
-    return GROUNDED if probability >= auditor.thresholds.present else NOT_THERE
-
-
-def calibrate(scores: FoilScores) -> tuple[Isotonic, float]:
-    """A calibration fitted on the foils of one half of the images, and its expected error on those of the other."""
-    first = np.array([blake2b(foil.image.encode(), digest_size=1).digest()[0] % 2 == 0 for foil in scores.foils], bool)
-    if not (first.any() and (~first).any()):
-        raise DataError("there are too few images to fit on one half and judge on the other")
-
-    def half(where: NDArray[np.bool_]) -> tuple[Array, Array]:
-        n = int(where.sum())
-        values = np.concatenate([scores.true[where], scores.false[where]])
-        return values, np.concatenate([np.ones(n), np.zeros(n)])
-
-    fitted = isotonic(*half(first))
-    values, truth = half(~first)
-    return fitted, expected_calibration_error(reliability(fitted(values), truth))
+    found = auditor.known.find(said[0][foil.head], said[1])
+    return CANNOT_TELL if found is None else auditor.verdict(found, probability, None)
 
 
 def by_frequency(auditor: Auditor, scores: FoilScores) -> list[dict[str, object]]:

@@ -33,15 +33,19 @@ class Found:
 
 
 class Known:
-    """The words that a grounder learned: the most frequent ones of its vocabulary."""
+    """The words that a grounder learned: those that its region source knows; where that knows none, the most frequent
+    ones of its vocabulary."""
 
-    def __init__(self, vocab: Vocab, learned: int) -> None:
+    def __init__(self, vocab: Vocab, learned: int, words: frozenset[str] = frozenset()) -> None:
+        self._words = words
         self._rank = {word: i for i, word in enumerate(vocab.words)}
         self._learned = learned + 4  # the first four are no words
         self._nouns: Sequence[bool] = vocab.nouns
         self.find = cache(self._find)
 
     def learned(self, word: str) -> bool:
+        if self._words:
+            return word in self._words
         return self._rank.get(word, self._learned) < self._learned
 
     def rank(self, word: str) -> int | None:
@@ -78,4 +82,4 @@ class Known:
         return min(words, key=lambda word: self._rank[word], default=None)
 
     def _is_noun(self, word: str) -> bool:
-        return bool(self._nouns[self._rank[word]])
+        return word in self._rank and bool(self._nouns[self._rank[word]])

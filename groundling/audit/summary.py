@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from groundling.audit.kinds import CLASSES, kind_of
 from groundling.audit.verdicts import CANNOT_TELL, NOT_THERE, VERDICTS
 from groundling.errors import DataError
 from groundling.metrics.significance import Comparison, Interval, compare, intervals
 from groundling.metrics.statistics import Array, Statistics, signature
+from groundling.text.noun_kinds import CLASSES, kind_of
 from groundling.types import html_table
 
 SAMPLES = 1000  # resamples of captions for an interval

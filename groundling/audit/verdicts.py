@@ -10,7 +10,7 @@ from typing import Any
 
 from groundling.errors import DataError
 from groundling.formats.grounded import Place
-from groundling.metrics.calibration import Isotonic
+from groundling.inference.evidence import read_calibration
 from groundling.types import Box
 
 GROUNDED = "grounded"
@@ -29,29 +29,27 @@ class Thresholds:
 
     present: float = 0.3  # a phrase that is less likely to be in the image is not there
     overlap: float = 0.1  # intersection over union with a likely place from which a given box is right
-    learned: int = 1500  # so many of the most frequent words of the grounder's vocabulary count as learned
-    calibration: Isotonic | None = None  # similarity -> probability, fitted on foils; None: the grounder's own
+    learned: int = 1500  # so many of the most frequent words count as learned, where the region source knows no words
 
     def __post_init__(self) -> None:
         if not (0 <= self.present <= 1 and 0 <= self.overlap <= 1 and self.learned >= 1):
             raise DataError("present and overlap are from 0 to 1, learned is 1 or more")
 
     def to_json(self) -> dict[str, Any]:
-        row = {"format": FORMAT, "present": self.present, "overlap": self.overlap, "learned": self.learned}
-        return row | ({"calibration": self.calibration.to_json()} if self.calibration else {})
+        return {"format": FORMAT, "present": self.present, "overlap": self.overlap, "learned": self.learned}
 
 
 def read_thresholds(folder: Path) -> Thresholds:
-    """Those that are kept with a grounder; where there are none, the defaults."""
+    """Those that are kept with a grounder; else the defaults, `present` being what its evidence was fitted to."""
     path = folder / FILE
     if not path.exists():
-        return Thresholds()
+        fitted = read_calibration(folder)
+        return Thresholds() if fitted is None or fitted.not_there is None else Thresholds(present=fitted.not_there)
     try:
         row = json.loads(path.read_bytes())
         if row["format"] != FORMAT:
             raise DataError(f"it has format {row['format']!r}, this version reads {FORMAT}")
-        fitted = Isotonic.from_json(row["calibration"]) if "calibration" in row else None
-        return Thresholds(float(row["present"]), float(row["overlap"]), int(row["learned"]), fitted)
+        return Thresholds(float(row["present"]), float(row["overlap"]), int(row["learned"]))
     except (OSError, KeyError, TypeError, ValueError, RecursionError, DataError) as error:
         raise DataError(f"{path} is damaged; remove it to judge by the defaults: {error}") from error
 

@@ -223,7 +223,7 @@ def _print_summary(found: Summary) -> None:
 
 def _page(path: Path, out: Path, found: Summary, find: Callable[[str], Path] | None, args: argparse.Namespace) -> None:
     from groundling.audit import page
-    from groundling.audit.kinds import kind_of
+    from groundling.text.noun_kinds import kind_of
 
     rows = page.worst(_lines(out), args.limit)
     for row in rows:

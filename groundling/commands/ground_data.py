@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from groundling.commands.score_table import ends, print_scores, resampled, show
 
 if TYPE_CHECKING:
+    from groundling.data.dataset import Dataset
     from groundling.inference.calibration import Calibration
     from groundling.metrics.phrases import Localisation
 
@@ -19,21 +20,25 @@ def run(args: argparse.Namespace) -> None:
     from groundling.data.dataset import load
     from groundling.errors import DataError, GroundlingError
     from groundling.evaluation.phrases import localised
-    from groundling.inference.calibration import CALIBRATION, calibrate
-    from groundling.inference.self_calibration import keep_calibration
+    from groundling.inference.calibration import calibrate, keep_calibration
     from groundling.regions.store import Store
 
     if not args.regions:
         raise GroundlingError("name the regions of the data set with --regions STORE")
     model = inference.load_grounder(args.model, args.device)
     examples, store = load(args.data, args.split), Store.open(args.regions)
-    judged = localised(model, examples, store, args.iou, quiet=False, argmax=args.argmax)
-    if not judged["any"].ids:
+    judged = localised(model, examples, store, args.iou, quiet=False, argmax=args.argmax) if _boxes(examples) else {}
+    if not judged and not args.calibrate:
         raise DataError(f"nobody drew boxes of phrases in the split {args.split!r} of {args.data}")
     calibration = calibrate(model, examples, store) if args.calibrate else None
     if calibration:
-        keep_calibration(Path(args.model) / CALIBRATION, json.dumps(calibration.to_json(), indent=1).encode())
+        keep_calibration(Path(args.model), calibration.to_bytes())
     _tell(judged, calibration, args)
+
+
+def _boxes(examples: Dataset) -> bool:
+    """Did people draw boxes of phrases?"""
+    return any(phrase.boxes for example in examples for phrase in example.gold)
 
 
 def _tell(judged: dict[str, Localisation], calibration: Calibration | None, args: argparse.Namespace) -> None:
@@ -48,7 +53,8 @@ def _tell(judged: dict[str, Localisation], calibration: Calibration | None, args
         statistics = list(one.statistics().values())
         print_scores([each.score() for each in statistics], resampled(statistics, args.bootstrap))
         print()
-    _print_kinds(judged)
+    if judged:
+        _print_kinds(judged)
     if calibration:
         _print_calibration(calibration)
 
@@ -72,7 +78,8 @@ def _print_calibration(calibration: Calibration) -> None:
     from rich.table import Table
 
     print(
-        f"\nevidence: expected calibration error {calibration.ece:.4f} on {calibration.judged_on} phrases, "
+        f"evidence: area under the curve {calibration.auc:.4f}, expected calibration error {calibration.ece:.4f} "
+        f"on {calibration.judged_on} phrases, "
         f"right {calibration.accuracy:.4f}; fitted on {calibration.fitted_on} phrases of other images"
     )
     table = Table("said", box=None, pad_edge=False)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.commands.score_table import add_bootstrap, ends, print_scores, resampled, show
 
 if TYPE_CHECKING:
-    from groundling.audit import Thresholds
     from groundling.audit.foils import FoilScores
 
 DESCRIPTION = """\
@@ -20,19 +18,15 @@ has, nor a kind of it. Does a grounder see which noun it was?
   pair_accuracy   the true phrase has more evidence than its foil
   auc             a true phrase has more evidence than any foil (area under the ROC curve)
   lowest          the foil has the lowest evidence among the phrases of its caption; lowest_by_chance beside it
-  ece             expected calibration error of the probability, on true phrases and foils, one in two
+  ece             expected calibration error of the evidence, on true phrases and foils, one in two
 
 and the verdicts of `groundling audit` on both, by how frequent the noun is in what the grounder learned from.
-DATA needs boxes of phrases with types (Flickr30k Entities).
-
---calibrate fits the probability of `groundling audit` on the foils of one half of the images, tells its error on the
-other half, and keeps it with the model, in audit.json."""
+DATA needs boxes of phrases with types (Flickr30k Entities)."""
 
 EPILOG = """\
 examples:
   groundling score foils flickr8k --regions flickr8k.regions --split val
-  groundling score foils flickr8k --regions flickr8k.regions --model runs/grounder --images 200 --json
-  groundling score foils flickr8k --regions flickr8k.regions --model runs/grounder --calibrate"""
+  groundling score foils flickr8k --regions flickr8k.regions --model runs/grounder --images 200 --json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="", metavar="RUN", help="a grounder that you trained (default: ours)")
     parser.add_argument("--images", type=whole_number(1), metavar="N", help="only the first N images (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="of the foils (default 0)")
-    parser.add_argument("--calibrate", action="store_true", help="fit the probability of an audit, and keep it")
     add_bootstrap(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -53,14 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from groundling.audit import Auditor, foils
     from groundling.data.dataset import load
-    from groundling.errors import DataError, GroundlingError
+    from groundling.errors import DataError
     from groundling.inference import load_grounder
     from groundling.regions.fingerprints import require
     from groundling.regions.store import Store
 
-    if args.calibrate and not args.model:
-        raise GroundlingError("--calibrate is kept with the model: name it with --model RUN")
-    auditor = Auditor.of(load_grounder(args.model), Path(args.model) if args.model else "")
+    auditor = Auditor.of(load_grounder(args.model), args.model)
     store = Store.open(args.regions)
     require(store.fingerprint, auditor.grounder.model.fingerprint)
     examples = load(args.data, args.split).examples[: args.images]
@@ -69,25 +60,11 @@ def run(args: argparse.Namespace) -> None:
     if not made:
         raise DataError(f"no foil can be made of the split {args.split!r} of {args.data}: it has no phrases with types")
     found = foils.judge(auditor, made, store, quiet=args.json)
-    more = {"ece_calibrated": _calibrate(found, auditor.thresholds, Path(args.model))} if args.calibrate else {}
-    _tell(found, foils.by_frequency(auditor, found), more, args)
+    _tell(found, foils.by_frequency(auditor, found), args)
 
 
-def _calibrate(found: FoilScores, thresholds: Thresholds, folder: Path) -> float:
-    from dataclasses import replace
-
-    from groundling.audit import foils
-    from groundling.audit.verdicts import FILE
-    from groundling.files import atomic
-
-    fitted, error = foils.calibrate(found)
-    with atomic(folder / FILE) as file:
-        file.write(json.dumps(replace(thresholds, calibration=fitted).to_json(), indent=1).encode())
-    return error
-
-
-def _tell(found: FoilScores, table: list[dict[str, Any]], more: dict[str, float], args: argparse.Namespace) -> None:
-    statistics, numbers = found.statistics(), found.numbers() | more
+def _tell(found: FoilScores, table: list[dict[str, Any]], args: argparse.Namespace) -> None:
+    statistics, numbers = found.statistics(), found.numbers()
     intervals = resampled(statistics, args.bootstrap)
     if args.json:
         scores = {one.name: one.score().value for one in statistics} | numbers

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from groundling.commands.outputs import new_file
     from groundling.data.dataset import load
-    from groundling.inference.self_calibration import keep_calibration
+    from groundling.inference.calibration import keep_calibration
     from groundling.labels import engine
     from groundling.labels.truth import report
 

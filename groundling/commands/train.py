@@ -247,7 +247,7 @@ def _train_alone(args: argparse.Namespace, recipe: Recipe, device: torch.device,
 
 def _calibrate(out: Path, held_out: Dataset, store: Store) -> None:
     """A grounder's evidence, from the captions of the validation images alone."""
-    from groundling.inference.self_calibration import calibrate_run
+    from groundling.inference.calibration import calibrate_run
     from groundling.training.parallel import one_by_one, rank
 
     with one_by_one():

@@ -8,7 +8,7 @@
     for one in evidence.caption_evidence(grounder, grounder.regions("photo.jpg"), caption):
         print(one.phrase, one.probability, one.likely[0].box)
 
-The probability is the grounder's own: it was fitted on phrases of which one in two was in the image.
+The probability is the grounder's own evidence (`inference.evidence`).
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def caption_evidence(
     ranking = grounder.rank(regions, wanted)
     of_phrases = Ranking(ranking.similarity[: len(phrases)], ranking.overlap[: len(phrases)])
     best = best_similarity(ranking.similarity).tolist()
-    likely, probable = _likely(regions, of_phrases), grounder.evidence(of_phrases.similarity)
+    nouns = [tokens[head] for tokens, head in phrases]
+    likely, probable = _likely(regions, of_phrases), grounder.evidence(nouns, of_phrases.similarity, regions.whole)
     return tuple(
         _evidence(caption, asked[i], phrases[i][0], (best[i], best[len(phrases) + i]), probable[i], likely[i])
         for i in range(len(phrases))

@@ -1,141 +1,268 @@
-"""Evidence: the calibrated probability that a phrase is in an image at all.
+"""Fitting evidence on captions alone, and what captions alone tell of a grounder. No boxes are needed.
 
-A calibration is fitted on a data set. Present are the noun phrases of an image's captions. Absent are phrases of other
-images' captions, as many, whose head noun no caption of the image has, nor a kind of it, nor what it is a kind of. So
-one phrase in two is present: the probability is that of such a mixture. It is kept beside the model as CALIBRATION.
+Present are the noun phrases of an image's captions. Absent is each of them with its noun replaced by another of the
+same class of nouns (`noun_kinds`) and number, as often as captions of the images have it, that none of the image's
+captions has, nor a kind of it, nor what it is a kind of. So one phrase in two is present, and the absent ones are those
+that are hard to tell: mistakes of captioners name a plausible thing. The model is fitted on one half of the images and
+judged on the other; the hash of an image's id decides which it is in.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from groundling.data.dataset import Dataset
 from groundling.errors import DataError
-from groundling.files import read_bytes
-from groundling.metrics.calibration import Bin, Isotonic, expected_calibration_error, isotonic, reliability
-from groundling.metrics.statistics import Array
-from groundling.regions.fingerprints import require
+from groundling.files import MANIFEST, replace_files, saved
+from groundling.inference.evidence import CALIBRATION, FORMAT, THRESHOLD
+from groundling.inference.grounder import PhraseGrounder, best_similarity, load_grounder
+from groundling.metrics.agreement import area_under_curve
+from groundling.metrics.calibration import (
+    BROADER,
+    LOWEST,
+    SAME,
+    Bin,
+    EvidenceModel,
+    WordEvidence,
+    expected_calibration_error,
+    isotonic,
+    logistic,
+    reliability,
+)
+from groundling.metrics.statistics import Array, signature
+from groundling.regions.fingerprints import require, words_of
 from groundling.regions.store import Store
+from groundling.tensors import word_probabilities
+from groundling.text.absent_nouns import Noun, NounsOf
 from groundling.text.classes import head_noun
+from groundling.text.noun_kinds import kind_of
 from groundling.text.noun_phrases import joined
 from groundling.text.wordnet import wordnet
-from groundling.types import LIKELY, Example
+from groundling.types import Example, Score
 
-if TYPE_CHECKING:
-    from groundling.inference.grounder import PhraseGrounder
+log = logging.getLogger(__name__)
+SEPARATION = "separation"  # the name of the score
+MISSED = 0.05  # share of the phrases that are there that an audit may call "not there": so `not_there` is chosen
 
 Words = tuple[str, ...]
 
-CALIBRATION = "calibration.json"  # beside the model
-OLD_NAME = "presence.json"  # as versions before 0.2 wrote it
-FORMAT = 1
-LARGEST = 1 << 24  # bytes of its file
-THRESHOLD = LIKELY  # a phrase with less evidence is not found
+
+@dataclass(frozen=True)
+class Asked:
+    """A noun phrase of a caption: its words, which of them is the head, the head, and its Penn tag."""
+
+    words: Words
+    head: int
+    noun: Noun
+    tag: str
+
+    def with_noun(self, noun: Noun) -> Asked:
+        words = (*self.words[: self.head], noun.word, *self.words[self.head + 1 :])
+        return Asked(words, self.head, noun, self.tag)
 
 
-def read_calibration(folder: Path) -> Isotonic | None:
-    """The calibration beside a model; None where there is none, DataError where it is damaged."""
-    path = next((folder / name for name in (CALIBRATION, OLD_NAME) if (folder / name).exists()), None)
-    if path is None:
-        return None
-    try:
-        about = json.loads(read_bytes(path, LARGEST))
-        if about["format"] != FORMAT:
-            raise DataError(f"it has format {about['format']!r}, this version reads {FORMAT}")
-        return Isotonic.from_json(about["calibration"])
-    except (OSError, KeyError, TypeError, ValueError, RecursionError, DataError) as error:
-        raise DataError(f"{path} is damaged; fit it again with `groundling ground --calibrate`: {error}") from error
+@dataclass(frozen=True)
+class Answers:
+    """What a grounder answers for present and absent phrases of many images."""
+
+    nouns: tuple[str, ...]  # P heads
+    similarity: Array  # (P,) of the best region
+    truth: Array  # (P,) 1 or 0
+    image: NDArray[np.int64]  # (P,)
+    likely: Array | None  # (B, W) probabilities of words in the images
+    first: NDArray[np.bool_]  # (B,) is the image in the first half?
+
+    def half(self, first: bool) -> Answers:
+        kept = self.first[self.image] == first
+        nouns = tuple(noun for noun, keep in zip(self.nouns, kept, strict=True) if keep)
+        return replace(
+            self, nouns=nouns, similarity=self.similarity[kept], truth=self.truth[kept], image=self.image[kept]
+        )
+
+    def evidence(self, model: EvidenceModel) -> Array:
+        """(P,)"""
+        likely = None if self.likely is None else self.likely[self.image]
+        return np.array(model(self.nouns, self.similarity, likely))
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A calibration, and how good it is on images that it was not fitted on."""
+    """An evidence model, and how good it is on images that it was not fitted on."""
 
-    calibration: Isotonic
+    model: EvidenceModel
     ece: float
+    auc: float  # a present phrase has more evidence than an absent one
     curve: list[Bin]
     accuracy: float  # of "found", at the threshold
     fitted_on: int  # phrases, half of them absent
     judged_on: int
 
     def to_json(self) -> dict[str, Any]:
-        row = asdict(self) | {"calibration": self.calibration.to_json()}
-        return {"format": FORMAT, "threshold": THRESHOLD, "share_present": 0.5, **row}
+        row = {name: value for name, value in asdict(self).items() if name != "model"}
+        return {"format": FORMAT, "threshold": THRESHOLD, "share_present": 0.5, **self.model.to_json(), **row}
+
+    def to_bytes(self) -> bytes:
+        """The content of CALIBRATION."""
+        return json.dumps(self.to_json(), indent=1).encode()
 
 
-def calibrate(model: PhraseGrounder, examples: Dataset, store: Store, seed: int = 0) -> Calibration:
-    """Fit on one half of the images, judge on the other; the hash of an image's id decides which it is in."""
-    require(store.fingerprint, model.model.fingerprint)
+def calibrate(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int = 0) -> Calibration:
+    """Fit on one half of the images, judge on the other."""
+    require(store.fingerprint, grounder.model.fingerprint)
     store.require(example.id for example in examples)
-    scores, truth, first = similarities(model, examples, store, seed)
-    if not (first.any() and (~first).any()):
+    answers = ask(grounder, examples, store, seed)
+    fit, judge = answers.half(True), answers.half(False)
+    if not (len(fit.nouns) and len(judge.nouns)):
         raise DataError(f"{len(examples)} images are too few to fit on one half and judge on the other")
-    fitted = isotonic(scores[first], truth[first])
-    evidence = fitted(scores[~first])
-    curve = reliability(evidence, truth[~first])
-    right = float(((evidence >= THRESHOLD) == (truth[~first] > 0)).mean())
-    return Calibration(fitted, expected_calibration_error(curve), curve, right, int(first.sum()), int((~first).sum()))
+    model = fitted(fit, words_of(store.fingerprint))
+    evidence, truth = judge.evidence(model), judge.truth
+    curve = reliability(evidence, truth)
+    right = float(((evidence >= THRESHOLD) == (truth > 0)).mean())
+    auc = area_under_curve(evidence[truth > 0], evidence[truth <= 0])
+    return Calibration(model, expected_calibration_error(curve), auc, curve, right, len(fit.nouns), len(judge.nouns))
 
 
-def similarities(
-    model: PhraseGrounder, examples: Dataset, store: Store, seed: int
-) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Of present and absent phrases: how well the best region fits; 1 or 0; is the image in the first half?"""
-    from groundling.inference.grounder import best_similarity
-
-    draw = np.random.default_rng(seed)
-    phrases = [_phrases(example) for example in examples]
-    pool = [one for of_image in phrases for one in of_image.items()]
-    scores, truth, first = [], [], []
-    for example, present in zip(examples, phrases, strict=True):
-        absent = _absent(present, pool, draw)
-        asked = [*list(present)[: len(absent)], *absent]
-        if not asked:
-            continue
-        ranking = model.rank(store[example.id], asked)
-        scores += best_similarity(ranking.similarity).tolist()
-        truth += [1.0] * (len(asked) - len(absent)) + [0.0] * len(absent)
-        first += [in_first_half(example.id)] * len(asked)
-    return np.array(scores, float), np.array(truth), np.array(first, bool)
+def fitted(answers: Answers, words: tuple[str, ...]) -> EvidenceModel:
+    """The evidence model of these answers; `words` are those of the region source, if it has some."""
+    model = EvidenceModel(isotonic(answers.similarity, answers.truth))
+    if answers.likely is not None:
+        model = replace(model, words=_fitted_words(answers, words))
+    present = answers.evidence(model)[answers.truth > 0]
+    return replace(model, not_there=float(np.quantile(present, MISSED)))
 
 
-def _phrases(example: Example) -> dict[Words, int]:
-    """The different noun phrases of an image whose head WordNet knows, each with the synset of its head."""
-    phrases: dict[Words, int] = {}
+def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
+    likely = answers.likely
+    assert likely is not None
+    prior = likely[answers.first].mean(0).round(6).clip(LOWEST, 1 - LOWEST)
+    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {})
+    rows: dict[str, list[tuple[float, ...]]] = {SAME: [], BROADER: []}
+    truth: dict[str, list[float]] = {SAME: [], BROADER: []}
+    for noun, s, true, image in zip(answers.nouns, answers.similarity, answers.truth, answers.image, strict=True):
+        if concept := start.concept(noun):
+            rows[concept.how].append(start.inputs(concept, float(s), likely[image]))
+            truth[concept.how].append(float(true))
+    if not rows[SAME]:
+        raise DataError("the captions have none of the words that the region source knows")
+    rows[BROADER], truth[BROADER] = rows[BROADER] or rows[SAME], truth[BROADER] or truth[SAME]
+    weights = {how: tuple(logistic(np.array(rows[how]), np.array(truth[how])).tolist()) for how in rows}
+    return replace(start, weights=weights)
+
+
+# ---------------------------------------------------------------- what is asked
+
+
+def ask(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int) -> Answers:
+    """Present and absent phrases of every image, and what the grounder makes of them."""
+    draw = Random(seed)
+    phrases = [list(_phrases(example)) for example in examples]
+    pool: dict[tuple[str, str], list[Noun]] = {}
+    for one in (one for of_image in phrases for one in of_image):
+        pool.setdefault((kind_of(one.noun.lemma), one.tag), []).append(one.noun)
+    every = [noun for nouns in pool.values() for noun in nouns]
+    nouns: list[str] = []
+    similarity: list[float] = []
+    truth: list[float] = []
+    image: list[int] = []
+    likely: list[Array] = []
+    count = len(words_of(store.fingerprint))
+    for at, (example, present) in enumerate(zip(examples, phrases, strict=True)):
+        regions, pairs = store[example.id], list(_pairs(example, present, pool, every, draw))
+        if count and regions.whole is not None:
+            likely.append(word_probabilities(regions.whole, count)[0].numpy())
+        if pairs:
+            asked = [one for pair in pairs for one in pair]
+            similarity += best_similarity(grounder.rank(regions, [one.words for one in asked]).similarity).tolist()
+            nouns += [one.noun.word for one in asked]
+            truth += [1.0, 0.0] * len(pairs)
+            image += [at] * len(asked)
+    return Answers(
+        tuple(nouns),
+        np.array(similarity, float),
+        np.array(truth),
+        np.array(image, np.int64),
+        np.stack(likely) if likely else None,
+        np.array([in_first_half(example.id) for example in examples], bool),
+    )
+
+
+def _phrases(example: Example) -> Iterator[Asked]:
+    """The different noun phrases of an image whose head WordNet knows."""
+    seen: set[Words] = set()
     for caption in example.captions:
-        for span in joined(caption):
-            head = head_noun(caption, span)
-            synset = wordnet().synset(caption.lemmas[head]) if head >= 0 else None
+        for start, end in joined(caption):
+            head, words = head_noun(caption, (start, end)), caption.tokens[start:end]
+            synset = wordnet().synset(caption.lemmas[head]) if head >= 0 and words not in seen else None
             if synset is not None:
-                phrases[caption.tokens[slice(*span)]] = synset
-    return phrases
+                seen.add(words)
+                noun = Noun(caption.tokens[head], caption.lemmas[head], synset)
+                yield Asked(words, head - start, noun, caption.tags[head])
 
 
-def _absent(
-    present: dict[Words, int], pool: Sequence[tuple[Words, int]], draw: np.random.Generator, tries: int = 20
-) -> list[Words]:
-    """As many phrases that are not in the image; fewer where chance does not find them."""
-    net = wordnet()
-    here = set(present.values())
-    above = {kind for synset in here for kind in net.kinds(synset)}
-    absent: dict[Words, None] = {}
-    for at in draw.integers(len(pool), size=tries * len(present)):
-        if len(absent) == len(present):
-            break
-        words, synset = pool[at]
-        if synset not in above and not here & set(net.kinds(synset)):
-            absent[words] = None
-    return list(absent)
+def _pairs(
+    example: Example,
+    present: list[Asked],
+    pool: dict[tuple[str, str], list[Noun]],
+    every: list[Noun],
+    draw: Random,
+) -> Iterator[tuple[Asked, Asked]]:
+    """Each phrase, and the same with a noun that is not there: of its kind, else, where there is none, any."""
+    nouns = NounsOf(example.captions)
+    for one in present:
+        same_kind = pool[kind_of(one.noun.lemma), one.tag]
+        if other := nouns.other(same_kind, draw) or nouns.other(every, draw):
+            yield one, one.with_noun(other)
 
 
-def in_first_half(id: str) -> bool:
+def inin_first_half(id: str) -> bool:
     """Is an image among those that calibrations are fitted on? A hash of its id decides; the others judge."""
     return blake2b(id.encode(), digest_size=1).digest()[0] % 2 == 0
+
+
+# ---------------------------------------------------------------- beside a grounder
+
+
+def calibrate_run(folder: Path, held_out: Dataset, store: Store, device: str = "cpu") -> Calibration | None:
+    """Fit the evidence of the grounder in a run folder on images that it was not trained on, and keep it there.
+
+    None, and the reason is logged, where they are too few; its evidence is then unknown.
+    """
+    try:
+        found = calibrate(load_grounder(folder, device), held_out, store)
+    except DataError as error:
+        log.warning("evidence is not calibrated: %s; `groundling ground --calibrate` fits it on more", error)
+        return None
+    keep_calibration(folder / CALIBRATION, found.to_bytes())
+    return found
+
+
+def keep_calibration(path: Path, content: bytes) -> None:
+    """Leave it beside a model. The manifest vouches for it too, if there is one that vouches for the model."""
+    if (path.parent / MANIFEST).exists():
+        replace_files(path.parent, {path.name: content})
+    else:
+        with saved(path) as file:
+            file.write(content)
+
+
+def separation(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int = 0) -> Score:
+    """How often a phrase of an image's captions fits the image better than one whose noun is not there.
+
+    Of all pairs of one present and one absent phrase, by similarity (area under the ROC curve); 0.5 is chance.
+    """
+    answers = ask(grounder, examples, store, seed)
+    scores, truth = answers.similarity, answers.truth
+    if not 0 < truth.sum() < len(truth):
+        raise DataError(f"{len(examples)} images are too few to compare their phrases with those of others")
+    about = signature(SEPARATION, phrases="captions", split=examples[0].split)
+    return Score(SEPARATION, area_under_curve(scores[truth > 0], scores[truth <= 0]), len(truth), about)

@@ -27,13 +27,13 @@ from torch import Tensor
 from groundling.boxes import soft_iou_match
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
-from groundling.inference.calibration import THRESHOLD, read_calibration
+from groundling.inference.evidence import THRESHOLD, read_calibration
 from groundling.inference.inputs import Images, OneImage
 from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
-from groundling.metrics.calibration import Isotonic
+from groundling.metrics.calibration import EvidenceModel
 from groundling.models.grounder import Grounder
 from groundling.recipes import Model, load, recipe_name
-from groundling.tensors import Regions, RegionSource
+from groundling.tensors import Regions, RegionSource, word_probabilities
 from groundling.text import words
 from groundling.text.noun_phrases import NounPhrase, noun_phrases
 from groundling.text.wordnet import wordnet
@@ -109,6 +109,7 @@ class RegionFeatures:
 
     vectors: Tensor  # (B, R, H)
     valid: Tensor  # (B, R) bool
+    whole: Tensor | None  # (B, G) image vectors, where the source gives them
 
 
 class PhraseGrounder:
@@ -122,7 +123,7 @@ class PhraseGrounder:
     0.93
     """
 
-    def __init__(self, model: Model, calibration: Isotonic | None, device: torch.device) -> None:
+    def __init__(self, model: Model, calibration: EvidenceModel | None, device: torch.device) -> None:
         self.model, self.calibration, self.device = model, calibration, device
 
     @cached_property
@@ -210,7 +211,7 @@ class PhraseGrounder:
         best = ranking.overlap.argmax(-1)
         boxes = regions.boxes[0][best.cpu()].tolist()
         scores = ranking.overlap.gather(-1, best[:, None]).squeeze(-1).tolist()
-        evidence = self.evidence(ranking.similarity)
+        evidence = self.evidence([one.head or one.tokens[-1] for one in asked], ranking.similarity, regions.whole)
         return [
             GroundedPhrase(
                 one.text, one.span, (box[0], box[1], box[2], box[3]), score, p, self._unknown(one.tokens), one.head
@@ -222,7 +223,7 @@ class PhraseGrounder:
     def features(self, regions: Regions) -> RegionFeatures:
         """What the model computes of the regions of B images."""
         regions = regions.first(self.model.recipe.regions_per_image).to(self.device)
-        return RegionFeatures(self.matcher.see(regions), regions.valid)
+        return RegionFeatures(self.matcher.see(regions), regions.valid, regions.whole)
 
     @torch.inference_mode()
     def embed(self, phrases: Sequence[Sequence[str]]) -> Tensor:
@@ -245,11 +246,19 @@ class PhraseGrounder:
         p = (scores / TEMPERATURE).softmax(-1)
         return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~regions.valid[0], -1.0))
 
-    def evidence(self, similarity: Tensor) -> list[float | None]:
-        """How likely each phrase is in the image, by its similarity with the regions (P, R); None if not calibrated."""
+    def evidence(self, nouns: Sequence[str], similarity: Tensor, whole: Tensor | None) -> list[float | None]:
+        """How likely each phrase is in its image; None if not calibrated. See `inference.evidence`.
+
+        nouns: the heads of P phrases. similarity: (P, R), with the regions. whole: the image vector (1, G), or one for
+        each phrase (P, G); None: by similarity alone.
+        """
         if self.calibration is None:
             return [None] * len(similarity)
-        return [float(p) for p in self.calibration(best_similarity(similarity).double().cpu().numpy())]
+        count, likely = self.calibration.word_count, None
+        if whole is not None and 0 < count <= whole.shape[1]:
+            likely = word_probabilities(whole, count).expand(len(similarity), -1).cpu().numpy()
+        heads = [noun.split()[-1] for noun in nouns]
+        return [*self.calibration(heads, best_similarity(similarity).double().cpu().numpy(), likely)]
 
     def add_evidence(self, captions: Sequence[GroundedCaption], features: RegionFeatures) -> list[GroundedCaption]:
         """The same captions of B images, each link with its evidence: how likely its noun, alone, is there."""
@@ -259,7 +268,8 @@ class PhraseGrounder:
             return list(captions)
         image = torch.tensor([i for i, _ in known], device=self.device)
         scores = self.similarity(features, image, [[word] for _, word in known])
-        evidence = dict(zip(known, self.evidence(scores), strict=True))
+        whole = None if features.whole is None else features.whole[image]
+        evidence = dict(zip(known, self.evidence([word for _, word in known], scores, whole), strict=True))
         return [
             replace(
                 caption,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from groundling.boxes import soft_iou_match, union
-from groundling.inference.calibration import read_calibration
+from groundling.inference.evidence import read_calibration
 from groundling.inference.grounder import PhraseGrounder, RegionFeatures
 from groundling.models.grounder import Adapted, Grounder
 from groundling.recipes import Model, load

@@ -1,7 +1,7 @@
 """A grounder that learns from the very photos that it is to label: from pairs of image and caption alone.
 
 A tenth of the images, which a hash of their ids chooses, is held out. On them it is judged whether training helped, by
-what captions tell (`self_calibration.separation`) and never by boxes, even where the data set has some; where training
+what captions tell (`calibration.separation`) and never by boxes, even where the data set has some; where training
 did not help, the grounder is left as it was.
 """
 

@@ -64,8 +64,8 @@ class Grounder:
         require(store.fingerprint, self.model.model.fingerprint)
         return store
 
-    def rank(self, regions: Regions, phrases: Sequence[Words]) -> Ranked:
-        """Phrases as words, in one image (B = 1) that has regions."""
+    def rank(self, regions: Regions, phrases: Sequence[Words], nouns: Sequence[str]) -> Ranked:
+        """Phrases as words, and their heads, in one image (B = 1) that has regions."""
         if not regions.valid.any():
             raise DataError("this image has no regions: there is nothing to choose from")
         found = self.model.rank(regions, phrases)
@@ -76,7 +76,7 @@ class Grounder:
             seen.boxes[0].double().numpy()[real],
             found.similarity.double().cpu().numpy()[:, real],
             found.overlap.double().cpu().numpy()[:, real].clip(0, 1),
-            tuple(self.model.evidence(found.similarity)),
+            tuple(self.model.evidence(nouns, found.similarity, regions.whole)),
             (width, height),
             seen.labels[0].numpy()[real],
             seen.scores[0].double().numpy()[real],

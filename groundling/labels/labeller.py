@@ -68,7 +68,8 @@ class Labeller:
 
     def labels(self, regions: Regions, phrases: Sequence[CaptionPhrase]) -> list[Label]:
         """The labels of an image (B = 1) whose regions are known, in order of first mention."""
-        ranked = self.model.rank(regions, [phrase.tokens for phrase in phrases])
+        nouns = [phrase.head or phrase.tokens[-1] for phrase in phrases]
+        ranked = self.model.rank(regions, [phrase.tokens for phrase in phrases], nouns)
         things = chains(phrases, best_overlaps(ranked))
         placed = place(ranked, phrases, things)
         return [

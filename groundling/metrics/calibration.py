@@ -1,17 +1,34 @@
-"""Does a probability mean what it says? Isotonic regression makes it so, reliability and ECE tell whether it does."""
+"""Does a probability mean what it says? Isotonic and logistic regression make it so, reliability and ECE tell whether
+it does.
+
+Evidence is the probability that a noun phrase is in an image at all. A region source that was taught by captions gives
+p_w, how likely each of its words w is a word of the image. With s, the similarity of the grounder's best region to the
+phrase, and π_w, the mean of p_w over the photos of the fit,
+
+    logit P = a + b logit p_w + c log π_w + d s        w: the noun, a synonym, or its likeliest narrower kind ("same"),
+                                                        else its nearest broader kind ("broader"): coefficients of both
+
+Where the source knows no such word, or no words at all, P is a rising function of s alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from groundling.errors import DataError
 from groundling.metrics.statistics import Array
+from groundling.text.wordnet import wordnet
 
 BINS = 10
+SAME, BROADER = "same", "broader"
+KINDS = 4  # broader kinds that are tried, nearest first
+INPUTS = 4  # 1, logit p, log π, s
+LOWEST = 1e-6  # probability that a word has at least, and lacks to 1
 
 
 @dataclass(frozen=True)
@@ -72,6 +89,31 @@ def isotonic(scores: Array, truth: Array) -> Isotonic:
     return Isotonic(tuple((total / n).tolist()), tuple(np.maximum.accumulate(p).tolist()))
 
 
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + e^−x), without overflow."""
+    e = np.exp(-np.abs(x))
+    return np.asarray(np.where(np.asarray(x) >= 0, 1, e) / (1 + e))
+
+
+def logistic(inputs: Array, truth: Array, ridge: float = 1.0, steps: int = 50) -> Array:
+    """The w that minimises  −Σ_i log P(truth_i) + ridge/2 |w|²,  P(1) = σ(x_i · w): Newton's method.
+
+    inputs: (n, k), a column of ones among them; truth: (n,), 0 or 1.
+    """
+    if len(inputs) == 0:
+        raise ValueError("there is nothing to calibrate with")
+    weights = np.zeros(inputs.shape[1])
+    for _ in range(steps):
+        p = sigmoid(inputs @ weights)
+        gradient = inputs.T @ (p - truth) + ridge * weights
+        curvature = (inputs * (p * (1 - p))[:, None]).T @ inputs + ridge * np.eye(inputs.shape[1])
+        step = np.linalg.solve(curvature, gradient)
+        weights = weights - step
+        if np.abs(step).max() < 1e-10:
+            break
+    return weights
+
+
 def reliability(probability: Array, truth: Array, bins: int = BINS) -> list[Bin]:
     """Bins of equal width that hold any answer."""
     bin_of = np.minimum((probability * bins).astype(int), bins - 1)
@@ -86,3 +128,133 @@ def expected_calibration_error(curve: list[Bin]) -> float:
     """Σ_b (n_b / n) |said_b − true_b|"""
     total = sum(b.n for b in curve)
     return sum(b.n * abs(b.said - b.true) for b in curve) / max(1, total)
+
+
+# ---------------------------------------------------------------- evidence
+
+
+@dataclass(frozen=True)
+class Concept:
+    """The words that stand for a noun, as places among the words of a source, and how."""
+
+    words: tuple[int, ...]
+    how: str  # SAME or BROADER
+
+
+@dataclass(frozen=True)
+class WordEvidence:
+    """Coefficients of the equation above, and π of every word of the source."""
+
+    prior: Mapping[str, float]  # word -> π
+    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d
+    _concepts: dict[str, Concept | None] = field(default_factory=dict, compare=False, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"prior": dict(self.prior), "weights": {how: list(row) for how, row in self.weights.items()}}
+
+    @staticmethod
+    def from_json(row: Mapping[str, Any]) -> WordEvidence:
+        """The inverse of `to_json`; DataError for anything else."""
+        try:
+            prior = {str(word): float(p) for word, p in row["prior"].items()}
+            weights = {how: tuple(float(x) for x in row["weights"][how]) for how in (SAME, BROADER)}
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise DataError(f"not word evidence: {type(error).__name__}: {error}") from error
+        if not (prior and all(0 < p < 1 for p in prior.values())):
+            raise DataError("not word evidence: each prior is between 0 and 1, and there is at least one")
+        if any(len(one) != INPUTS or not np.isfinite(one).all() for one in weights.values()):
+            raise DataError(f"not word evidence: weights are {INPUTS} finite numbers for each of {SAME}, {BROADER}")
+        return WordEvidence(prior, weights)
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.prior)}
+
+    @cached_property
+    def _log_prior(self) -> Array:
+        return np.asarray(np.log(list(self.prior.values())))
+
+    @cached_property
+    def _below(self) -> dict[int, list[int]]:
+        """Synset -> the words that are kinds of it, themselves included."""
+        net, below = wordnet(), dict[int, list[int]]()
+        for word, i in self._index.items():
+            for kind in net.kinds(synset) if (synset := net.synset(word)) is not None else ():
+                below.setdefault(kind, []).append(i)
+        return below
+
+    def concept(self, noun: str) -> Concept | None:
+        """Which words of the source stand for a noun; None where it knows neither it nor a kind near it."""
+        if noun not in self._concepts:
+            self._concepts[noun] = self._find(noun.lower())
+        return self._concepts[noun]
+
+    def _find(self, noun: str) -> Concept | None:
+        forms = (noun, noun.removesuffix("s"), noun.removesuffix("es"))  # as taggers cut them
+        if own := next((form for form in forms if form in self._index), None) or self._base(noun):
+            return Concept((self._index[own],), SAME)
+        synset = wordnet().synset(noun)
+        if synset is None:
+            return None
+        if below := self._below.get(synset):
+            return Concept(tuple(below), SAME)
+        kinds = [kind for kind, _ in zip(wordnet().kinds(synset), range(KINDS + 1), strict=False)]
+        above = (self._meaning(kind) for kind in kinds[1:])
+        return next((Concept(words, BROADER) for words in above if words), None)
+
+    def _base(self, noun: str) -> str | None:
+        base = wordnet().base(noun)
+        return base if base in self._index else None
+
+    def _meaning(self, synset: int) -> tuple[int, ...]:
+        """The words that mean this first of all."""
+        net = wordnet()
+        return tuple(self._index[w] for w in net.lemmas(synset) if w in self._index and net.synset(w) == synset)
+
+    def inputs(self, concept: Concept, similarity: float, p: Array) -> tuple[float, ...]:
+        """1, logit p, log π and s of a noun in an image whose words have the probabilities p."""
+        best = max(concept.words, key=lambda word: p[word])
+        likely = min(max(float(p[best]), LOWEST), 1 - LOWEST)
+        return 1.0, float(np.log(likely / (1 - likely))), float(self._log_prior[best]), similarity
+
+    def __call__(self, concept: Concept, similarity: float, p: Array) -> float:
+        return float(sigmoid(np.dot(self.inputs(concept, similarity, p), self.weights[concept.how])))
+
+
+@dataclass(frozen=True)
+class EvidenceModel:
+    """From nouns, similarities and image vectors to probabilities; kept beside a grounder."""
+
+    similarity: Isotonic  # where no word is known
+    words: WordEvidence | None = None
+    not_there: float | None = None  # evidence below which an audit says "not there"; None: nobody fitted it
+
+    def __call__(self, nouns: Sequence[str], similarity: Array, likely: Array | None = None) -> list[float]:
+        """The evidence of P phrases, whose heads are `nouns`; `likely` (P, W) are probabilities of words in their
+        images, None where the region source knows none."""
+        found = [float(p) for p in self.similarity(similarity)]
+        if self.words is None or likely is None:
+            return found
+        for i, noun in enumerate(nouns):
+            if concept := self.words.concept(noun):
+                found[i] = self.words(concept, float(similarity[i]), likely[i])
+        return found
+
+    @property
+    def word_count(self) -> int:
+        """W, the number of words whose probabilities it takes."""
+        return 0 if self.words is None else len(self.words.prior)
+
+    def to_json(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"calibration": self.similarity.to_json()}
+        row |= {"words": self.words.to_json()} if self.words else {}
+        return row | ({} if self.not_there is None else {"not_there": self.not_there})
+
+    @staticmethod
+    def from_json(row: Mapping[str, Any]) -> EvidenceModel:
+        """The inverse of `to_json`; other fields are passed over."""
+        words = WordEvidence.from_json(row["words"]) if "words" in row else None
+        not_there = float(row["not_there"]) if "not_there" in row else None
+        if not_there is not None and not 0 <= not_there <= 1:
+            raise DataError(f"not_there is a probability, not {not_there}")
+        return EvidenceModel(Isotonic.from_json(row["calibration"]), words, not_there)

@@ -24,13 +24,13 @@ import torch
 from torch import Tensor
 
 from groundling.boxes import area, iou, union
+from groundling.regions.fingerprints import WORD
 from groundling.tensors import Regions
 from groundling.text.labels import Labels
 from groundling.text.singular import singular
 from groundling.text.wordnet import wordnet
 from groundling.types import Box
 
-WORD = "word:"  # begins the labels that are no classes of a detector
 SURE = 0.3  # probability from which something counts for its parts, and for a group
 NONE, SURROUNDINGS, BELOW = -1, -2, -7  # classes beside those of the detector; parts of a person are below
 PARTS: dict[int, tuple[tuple[str, ...], Box]] = {  # nouns with all their kinds, and where in a person's box they are

@@ -1,4 +1,5 @@
-"""Fingerprints of region sources as JSON, and the check that regions are those a model was trained on."""
+"""Fingerprints of region sources as JSON, the check that regions are those a model was trained on, and the words that
+an image vector holds."""
 
 from __future__ import annotations
 
@@ -14,6 +15,12 @@ from groundling.types import Fingerprint
 IMPORTED = "imported"  # the version of features that were made elsewhere
 DETECTOR = "detector"  # parameter of sources whose boxes and features no detector has made
 TEACHER, NONE = "teacher", "none"  # its values: one labels the regions, for training; none is run
+WORD = "word:"  # begins the labels that are words of captions, not classes of a detector
+
+
+def words_of(fingerprint: Fingerprint) -> tuple[str, ...]:
+    """The words whose probabilities are the last numbers of an image vector, in their order; none for most sources."""
+    return tuple(label.removeprefix(WORD) for label in fingerprint.labels if label.startswith(WORD))
 
 
 def to_json(fingerprint: Fingerprint) -> dict[str, Any]:

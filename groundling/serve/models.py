@@ -143,7 +143,8 @@ class Models:
         with torch.inference_mode():
             fit = grounder.matcher.see(regions.to(grounder.device))[0] @ vectors.T  # (R, W)
             best = fit.topk(min(count, len(names)))
-        evidence = grounder.evidence(best.values.reshape(-1, 1))
+        nouns = [names[i] for i in best.indices.flatten().tolist()]
+        evidence = grounder.evidence(nouns, best.values.reshape(-1, 1), None)  # of the region, not of the image
         rows = iter(evidence)
         return [[Word(names[i], round(float(next(rows) or 0.0), 4)) for i in row] for row in best.indices.tolist()]
 

@@ -2,7 +2,7 @@
 
 All weights are kept and learn on; new words get rows of their own (`extend`). Nothing becomes worse on the validation
 images: where training does not help, the model is left as it was. The grounder is judged by phrase accuracy where
-people drew boxes, else by what captions tell (`self_calibration.separation`); the captioner by CIDEr-D.
+people drew boxes, else by what captions tell (`calibration.separation`); the captioner by CIDEr-D.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import torch
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
 from groundling.evaluation.phrases import localised
-from groundling.inference.calibration import CALIBRATION
+from groundling.inference.calibration import calibrate_run, keep_calibration, separation
+from groundling.inference.evidence import CALIBRATION
 from groundling.inference.grounder import load_grounder
-from groundling.inference.self_calibration import calibrate_run, keep_calibration, separation
 from groundling.recipes import ABOUT, WEIGHTS, Model, TrainingContext, load, save
 from groundling.regions.store import Store
 from groundling.training.extend import extended

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from groundling.audit.kinds import kind_of
 from groundling.audit.known import BROADER, SAME, SYNONYM, Found, Known
 from groundling.audit.verdicts import FILE, Thresholds, best_overlap, read_thresholds
 from groundling.errors import DataError
 from groundling.formats.grounded import Place
-from groundling.metrics.calibration import Isotonic
+from groundling.inference.evidence import CALIBRATION
+from groundling.text.noun_kinds import kind_of
 from groundling.text.vocab import SPECIAL, Vocabulary
 
 WORDS = ("dog", "person", "man", "red", "couch", "vehicle", "bicycle")
@@ -21,9 +21,15 @@ VOCAB = Vocabulary(SPECIAL + WORDS, (False,) * 4 + tuple(word != "red" for word 
 
 def test_thresholds_are_kept_with_the_grounder(tmp_path: Path) -> None:
     assert read_thresholds(tmp_path) == Thresholds()
-    chosen = Thresholds(0.4, 0.1, 700, Isotonic((0.0, 1.0), (0.1, 0.9)))
+    chosen = Thresholds(0.4, 0.1, 700)
     (tmp_path / FILE).write_text(json.dumps(chosen.to_json()))
     assert read_thresholds(tmp_path) == chosen
+
+
+def test_not_there_begins_where_the_evidence_was_fitted_to(tmp_path: Path) -> None:
+    about = {"format": 2, "calibration": {"x": [0, 1], "p": [0, 1]}, "not_there": 0.17}
+    (tmp_path / CALIBRATION).write_text(json.dumps(about))
+    assert read_thresholds(tmp_path) == Thresholds(present=0.17)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[" * 100_000, '{"format": 1, "present": 3, "overlap": 0, "learned": 1}'])
@@ -67,6 +73,13 @@ def test_an_unknown_word_is_looked_for_as_a_synonym_or_a_broader_kind(
     noun: str, lemma: str, found: Found | None
 ) -> None:
     assert Known(VOCAB, learned=6).find(noun, lemma) == found
+
+
+def test_words_of_the_region_source_are_learned_and_no_others() -> None:
+    known = Known(VOCAB, learned=1, words=frozenset({"couch", "person"}))
+    assert known.find("couch", "couch") == Found("couch", SAME)
+    assert known.find("dog", "dog") is None  # frequent in captions, and its source cannot see it
+    assert known.find("plumber", "plumber") == Found("person", BROADER)
 
 
 def test_a_colour_is_no_broader_kind_and_ranks_count_from_one() -> None:

@@ -12,7 +12,7 @@ import torch
 
 from groundling import recipes
 from groundling.cli import main
-from groundling.inference.calibration import read_calibration
+from groundling.inference.evidence import read_calibration
 from groundling.text import words
 from groundling.training.extend import extended
 

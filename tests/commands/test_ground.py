@@ -13,7 +13,7 @@ from PIL import Image
 from groundling import inference
 from groundling.cli import main
 from groundling.errors import DataError, GroundlingError
-from groundling.inference import calibration
+from groundling.inference import evidence
 from groundling.inference.grounder import as_caption, best_similarity
 from groundling.report.picture import draw
 
@@ -51,9 +51,9 @@ def test_a_data_set_is_judged_by_both_conventions_and_its_calibration_is_kept(
         scores = found[truth]["scores"]
         assert 0 <= scores["recall@1"] <= scores["recall@5"] <= scores["recall@10"] <= scores["upper_bound"] <= 1
         assert scores["phrases"] > 20
-    kept = json.loads((place / "model" / calibration.CALIBRATION).read_text())
+    kept = json.loads((place / "model" / evidence.CALIBRATION).read_text())
     assert kept == found["calibration"]
-    assert calibration.read_calibration(place / "model") is not None
+    assert evidence.read_calibration(place / "model") is not None
     assert run("ground", *data) == 0
     assert "upper_bound" in capsys.readouterr().out
 
@@ -127,9 +127,9 @@ def test_an_image_without_regions_has_no_place_for_anything(place: Path, picture
 
 @pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"format": 1, "calibration": {"x": [1], "p": [3]}}'])
 def test_a_damaged_calibration_is_named_with_its_cure(content: str, tmp_path: Path) -> None:
-    (tmp_path / calibration.CALIBRATION).write_text(content)
+    (tmp_path / evidence.CALIBRATION).write_text(content)
     with pytest.raises(DataError, match="calibration.json is damaged.*--calibrate"):
-        calibration.read_calibration(tmp_path)
+        evidence.read_calibration(tmp_path)
 
 
 def test_the_cost_of_an_image_is_told(place: Path, picture: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,8 +161,8 @@ def test_mistakes_are_told_in_a_sentence(
 @pytest.mark.parametrize("content", ["{", "{}", '{"format": 1, "calibration": {"x": [2, 1], "p": [0, 1]}}'])
 def test_a_damaged_calibration_is_named(place: Path, tmp_path: Path, content: str) -> None:
     shutil.copytree(place / "model", tmp_path / "model")
-    (tmp_path / "model" / calibration.CALIBRATION).write_text(content)
-    with pytest.raises(DataError, match=calibration.CALIBRATION):
+    (tmp_path / "model" / evidence.CALIBRATION).write_text(content)
+    with pytest.raises(DataError, match=evidence.CALIBRATION):
         inference.load_grounder(tmp_path / "model")
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
-from groundling.audit.verdicts import Thresholds, read_thresholds
 from groundling.cli import main
 from groundling.data.dataset import load
 
@@ -80,17 +78,3 @@ def test_foils_are_judged_and_verdicts_told_by_frequency(grounded: Path, capsys:
     assert found["foils"] > 10
     assert all(0 <= value <= 1 for value in found["scores"].values())
     assert sum(row["true"]["n"] for row in found["verdicts"]) == found["foils"]
-
-
-def test_the_probability_of_an_audit_is_fitted_on_foils_and_kept(
-    grounded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(grounded / "model", tmp_path / "model")
-    words = ["score", "foils", grounded / "scenes", "--regions", grounded / "regions", "--split", "train"]
-    assert run(*words, "--model", tmp_path / "model", "--calibrate", "--bootstrap", 20) == 0
-    out = capsys.readouterr().out
-    assert "frequency rank" in out and "ece_calibrated" in out
-    kept = read_thresholds(tmp_path / "model")
-    assert kept.calibration is not None and kept.present == Thresholds().present
-    assert run(*words, "--calibrate") == 2
-    assert "--model RUN" in capsys.readouterr().err

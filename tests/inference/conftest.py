@@ -10,7 +10,7 @@ import torch
 from PIL import Image, ImageDraw
 
 from groundling import recipes
-from groundling.inference import calibration
+from groundling.inference import evidence
 from groundling.recipes.two_branch import TwoBranch
 from groundling.recipes.updown import Updown
 from groundling.regions.records import Layout
@@ -60,6 +60,6 @@ def looking(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = recipe.parts(vocab, seen.layout, seen.groundable)
     path = tmp_path_factory.mktemp("grounder")
     recipes.save(path, recipes.Model(recipe, parts, vocab, seen.fingerprint, seen.layout, seen.groundable))
-    about = {"format": calibration.FORMAT, "calibration": {"x": [-1, 1], "p": [0, 1]}}
-    (path / calibration.CALIBRATION).write_text(json.dumps(about))
+    about = {"format": evidence.FORMAT, "calibration": {"x": [-1, 1], "p": [0, 1]}}
+    (path / evidence.CALIBRATION).write_text(json.dumps(about))
     return path

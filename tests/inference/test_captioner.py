@@ -13,7 +13,7 @@ from PIL import Image
 import groundling
 from groundling import inference
 from groundling.errors import GroundlingError
-from groundling.inference import calibration, loading
+from groundling.inference import evidence, loading
 from groundling.regions.fingerprints import IMPORTED
 from groundling.regions.store import Store, Writer
 from groundling.tensors import Regions
@@ -105,7 +105,7 @@ def test_evidence_comes_from_all_regions_of_the_grounder_however_few_the_caption
     regions = grounder.regions(picture)
     for link in said:
         likely = [
-            grounder.evidence(grounder.rank(some, [[said.word(link)]]).similarity)[0]
+            grounder.evidence([said.word(link)], grounder.rank(some, [[said.word(link)]]).similarity, None)[0]
             for some in (regions, regions.first(2))
         ]
         assert link.evidence == pytest.approx(likely[0], abs=1e-5) != pytest.approx(likely[1], abs=1e-5)
@@ -121,7 +121,7 @@ def test_evidence_is_the_same_in_a_batch_and_unknown_without_calibration(
     alone = [captioner.caption(image, decoding) for image in images]
     for one, other in zip(captioner.generate(batch, ["", ""], ["", ""], decoding), alone, strict=True):
         assert [link.evidence for link in one] == pytest.approx([link.evidence for link in other], abs=1e-5)
-    shutil.copytree(looking, tmp_path / "new", ignore=shutil.ignore_patterns(calibration.CALIBRATION))
+    shutil.copytree(looking, tmp_path / "new", ignore=shutil.ignore_patterns(evidence.CALIBRATION))
     said = groundling.load(folder, grounder=tmp_path / "new").caption(picture, decoding)
     assert said.links and all(link.evidence is None for link in said)
 

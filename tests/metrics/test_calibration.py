@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from groundling.errors import DataError
-from groundling.metrics.calibration import Isotonic, expected_calibration_error, isotonic, reliability
+from groundling.metrics.calibration import (
+    Isotonic,
+    expected_calibration_error,
+    isotonic,
+    logistic,
+    reliability,
+    sigmoid,
+)
 
 
 def test_isotonic_pools_what_falls() -> None:
@@ -61,3 +68,23 @@ def test_a_calibration_survives_json() -> None:
 def test_what_is_no_calibration_is_refused(row: dict[str, object]) -> None:
     with pytest.raises(DataError, match="not a calibration"):
         Isotonic.from_json(row)
+
+
+def test_logistic_regression_of_two_groups_is_their_log_odds() -> None:
+    """3 of 4 true where x = 0, 1 of 4 where x = 1: without a penalty w = (log 3, −2 log 3)."""
+    x = np.array([[1.0, 0.0]] * 4 + [[1.0, 1.0]] * 4)
+    found = logistic(x, np.array([1, 1, 1, 0, 1, 0, 0, 0.0]), ridge=1e-9)
+    assert found == pytest.approx([np.log(3), -2 * np.log(3)], abs=1e-6)
+
+
+def test_the_gradient_of_the_penalised_likelihood_vanishes_even_where_groups_are_apart() -> None:
+    draw = np.random.default_rng(0)
+    x = np.c_[np.ones(50), draw.normal(size=(50, 2))]
+    truth = (x[:, 1] > 0).astype(float)
+    w = logistic(x, truth)
+    assert x.T @ (sigmoid(x @ w) - truth) + w == pytest.approx(np.zeros(3), abs=1e-8)
+    assert np.isfinite(logistic(x, np.ones(50))).all()
+
+
+def test_the_sigmoid_does_not_overflow() -> None:
+    assert sigmoid(np.array([-1e4, 0.0, 1e4])).tolist() == [0, 0.5, 1]

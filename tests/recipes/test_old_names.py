@@ -9,7 +9,7 @@ import pytest
 
 from groundling import recipes
 from groundling.commands import _parser
-from groundling.inference.calibration import OLD_NAME, read_calibration
+from groundling.inference.evidence import OLD_NAME, read_calibration
 from groundling.recipes.multi_branch import MultiBranch
 from groundling.recipes.scst import Scst
 from groundling.regions.records import Layout

@@ -23,6 +23,7 @@ from PIL import Image
 from torch import Tensor
 
 from groundling.errors import GroundlingError
+from groundling.regions.fingerprints import WORD
 from groundling.regions.sources._features import (
     POSITION,
     WORD_BACKBONE,
@@ -37,7 +38,7 @@ from groundling.regions.sources._features import (
     soft_iou,
 )
 from groundling.regions.sources._proposals import CLASSES, CONFIG, GRAPH, NAMES, Detections, Detector, propose, search
-from groundling.tensors import Regions
+from groundling.tensors import WORD_DEVIATION, WORD_MEAN, Regions
 from groundling.types import Fingerprint
 
 Floats = NDArray[np.float32]
@@ -50,7 +51,6 @@ SEARCH_SIDE = 200  # and selective search: at 320 it took three times as long an
 MAP_SIDE = 7  # cells of the feature map along each side
 LABELS, WORDS = 5, 8  # likeliest classes, and words, kept per region
 LIKELY = 0.2  # probability from which a word of the image may be a region's label
-WORD_MEAN, WORD_DEVIATION = -5.0, 2.5  # of log(−log(1 − p)), about: image vectors have mean 0 and deviation 1
 
 FILES = (GRAPH, CONFIG, NAMES, WORD_BACKBONE)
 
@@ -81,7 +81,7 @@ class Photos:
             dim=self._words.seen.matrix.shape[1] + self._words.detected.matrix.shape[1] + CLASSES + POSITION,
             parameters={"regions": regions},
             weights={file.name: file.sha256 for file in FILES},
-            labels=(*classes, *(f"word:{word}" for word in self._words.words)),
+            labels=(*classes, *(f"{WORD}{word}" for word in self._words.words)),
         )
 
     def __call__(self, image: Any) -> Regions:

@@ -34,13 +34,11 @@ from groundling.regions.sources.photos import (
     LABELS,
     MAP_SIDE,
     SEARCH_SIDE,
-    WORD_DEVIATION,
-    WORD_MEAN,
     WORKING_SIDE,
     checked_count,
     fit,
 )
-from groundling.tensors import Regions
+from groundling.tensors import WORD_DEVIATION, WORD_MEAN, Regions
 from groundling.types import Fingerprint
 
 VERSION = "1"

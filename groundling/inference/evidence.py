@@ -1,0 +1,34 @@
+"""Evidence, the calibrated probability that a noun phrase is in an image at all, as it is kept beside a grounder.
+
+`metrics.calibration.EvidenceModel` is what is kept; `inference.calibration` fits it; `PhraseGrounder.evidence` asks it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from groundling.errors import DataError
+from groundling.files import read_bytes
+from groundling.metrics.calibration import EvidenceModel
+from groundling.types import LIKELY
+
+CALIBRATION = "calibration.json"  # beside the model
+OLD_NAME = "presence.json"  # as versions before 0.2 wrote it
+FORMAT, READABLE = 2, (1, 2)  # format 1 has no words
+LARGEST = 1 << 24  # bytes of its file
+THRESHOLD = LIKELY  # a phrase with less evidence is not found
+
+
+def read_calibration(folder: Path) -> EvidenceModel | None:
+    """The calibration beside a model; None where there is none, DataError where it is damaged."""
+    path = next((folder / name for name in (CALIBRATION, OLD_NAME) if (folder / name).exists()), None)
+    if path is None:
+        return None
+    try:
+        about = json.loads(read_bytes(path, LARGEST))
+        if about["format"] not in READABLE:
+            raise DataError(f"it has format {about['format']!r}, this version reads {READABLE}")
+        return EvidenceModel.from_json(about)
+    except (OSError, KeyError, TypeError, ValueError, RecursionError, OverflowError, DataError) as error:
+        raise DataError(f"{path} is damaged; fit it again with `groundling ground --calibrate`: {error}") from error

@@ -1,0 +1,120 @@
+"""The evidence model: words of image vectors and similarity in, probability out."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from groundling.errors import DataError
+from groundling.inference.calibration import Answers, fitted
+from groundling.inference.evidence import CALIBRATION, read_calibration
+from groundling.metrics.calibration import BROADER, SAME, Concept, EvidenceModel, Isotonic, WordEvidence
+from groundling.regions.fingerprints import words_of
+from groundling.tensors import WORD_DEVIATION, WORD_MEAN, word_probabilities
+from groundling.types import Fingerprint
+
+PRIOR = {"dog": 0.2, "sheep": 0.1, "couch": 0.5, "pant": 0.3}
+WORDS = WordEvidence(PRIOR, {SAME: (1.0, 2.0, -1.0, 3.0), BROADER: (0.0, 1.0, 0.0, 0.0)})
+LINE = Isotonic((0.0, 1.0), (0.0, 1.0))
+
+
+def likely(*p: float) -> np.ndarray[Any, Any]:
+    """Probabilities of words in one image."""
+    return np.array([p])
+
+
+def test_an_image_vector_ends_with_the_probabilities_of_words() -> None:
+    p = torch.tensor([0.9, 0.01, 0.5])
+    words = ((-torch.log1p(-p)).log() - WORD_MEAN) / WORD_DEVIATION
+    found = word_probabilities(torch.cat([torch.tensor([7.0, 7.0]), words])[None], 3)
+    torch.testing.assert_close(found, p[None].double(), atol=1e-5, rtol=0)
+    labels = ("person", "word:dog", "word:sheep")
+    assert words_of(Fingerprint("photos", "2", 5, labels=labels)) == ("dog", "sheep")
+    assert words_of(Fingerprint("other", "1", 5, labels=("person",))) == ()
+
+
+def test_the_evidence_of_a_known_word_is_the_equation() -> None:
+    """p = 1/2: logit 0; π = 1/5; s = 0.4: σ(1 + 2·0 − log 0.2 + 3·0.4) = σ(2.2 + log 5)."""
+    model = EvidenceModel(LINE, WORDS)
+    [found] = model(["dogs"], np.array([0.4]), likely(0.5, 0.1, 0.1, 0.1))
+    assert found == pytest.approx(1 / (1 + math.exp(-2.2) / 5))
+
+
+def test_without_words_of_the_image_or_of_the_noun_similarity_alone_decides() -> None:
+    model, seen = EvidenceModel(LINE, WORDS), likely(0.5, 0.1, 0.1, 0.1)
+    assert model(["dog"], np.array([0.4]), None) == [0.4]
+    assert model(["theorem"], np.array([0.4]), seen) == [0.4]
+    assert model(["blorp"], np.array([0.4]), seen) == [0.4]
+    assert EvidenceModel(LINE)(["dog"], np.array([0.4]), seen) == [0.4]
+
+
+@pytest.mark.parametrize(
+    ("noun", "concept"),
+    [
+        ("dog", Concept((0,), SAME)),
+        ("Dogs", Concept((0,), SAME)),
+        ("pants", Concept((3,), SAME)),  # as a tagger cuts it
+        ("sofa", Concept((2,), SAME)),  # another word for a couch
+        ("animal", Concept((0, 1), SAME)),  # its kinds
+        ("spaniel", Concept((0,), BROADER)),
+        ("theorem", None),
+    ],
+)
+def test_a_noun_is_seen_as_itself_its_kinds_or_what_it_is_a_kind_of(noun: str, concept: Concept | None) -> None:
+    assert WORDS.concept(noun) == concept
+
+
+def test_the_likeliest_of_several_kinds_counts() -> None:
+    model = EvidenceModel(LINE, WORDS)
+    animal, sheep = model(["animal", "sheep"], np.zeros(2), np.repeat(likely(0.01, 0.8, 0.1, 0.1), 2, 0))
+    assert animal == sheep
+
+
+def test_it_is_kept_as_json_and_the_older_form_is_read(tmp_path: Path) -> None:
+    model = EvidenceModel(LINE, WORDS, 0.2)
+    (tmp_path / CALIBRATION).write_text(json.dumps({"format": 2} | model.to_json()))
+    assert read_calibration(tmp_path) == model
+    (tmp_path / CALIBRATION).write_text(json.dumps({"format": 1, "calibration": LINE.to_json()}))
+    assert read_calibration(tmp_path) == EvidenceModel(LINE)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"prior": {}, "weights": {SAME: [0, 0, 0, 0], BROADER: [0, 0, 0, 0]}},
+        {"prior": {"dog": 1.5}, "weights": {SAME: [0, 0, 0, 0], BROADER: [0, 0, 0, 0]}},
+        {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0]}},
+        {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0], BROADER: [0, 0, 0, 0]}},
+        {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0, math.inf], BROADER: [0, 0, 0, 0]}},
+        {"prior": ["dog"], "weights": {}},
+        None,
+    ],
+)
+def test_other_words_are_refused(words: Any, tmp_path: Path) -> None:
+    row = {"format": 2, "calibration": LINE.to_json(), "words": words}
+    (tmp_path / CALIBRATION).write_text(json.dumps(row))
+    with pytest.raises(DataError, match=r"is damaged; fit it again with `groundling ground --calibrate`"):
+        read_calibration(tmp_path)
+
+
+def test_the_fit_finds_that_the_word_tells_and_the_similarity_does_not() -> None:
+    """Dogs are there as often as their probability says; similarity is noise. So b > 0, and a probability that is
+    right: logit P = logit p, π being constant."""
+    draw = np.random.default_rng(0)
+    p = draw.uniform(0.02, 0.98, 4000)
+    words = np.concatenate([likely(x, 0.1) for x in p])
+    truth = (draw.uniform(size=4000) < p).astype(float)
+    answers = Answers(("dog",) * 4000, draw.normal(size=4000), truth, np.arange(4000), words, np.ones(4000, bool))
+    model = fitted(answers, ("dog", "sheep"))
+    assert model.words is not None
+    assert model.words.weights[SAME][1] == pytest.approx(1, abs=0.1)
+    assert model.words.weights[SAME][3] == pytest.approx(0, abs=0.1)
+    assert answers.evidence(model) == pytest.approx(p, abs=0.05)
+    below = answers.evidence(model)[truth > 0] < (model.not_there or 0)
+    assert below.mean() == pytest.approx(0.05, abs=0.002)  # one in twenty of what is there
