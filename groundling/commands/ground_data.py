@@ -21,6 +21,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling.errors import DataError, GroundlingError
     from groundling.evaluation.phrases import localised
     from groundling.inference.calibration import calibrate, keep_calibration
+    from groundling.inference.evidence import CALIBRATION
     from groundling.regions.store import Store
 
     if not args.regions:
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
         raise DataError(f"nobody drew boxes of phrases in the split {args.split!r} of {args.data}")
     calibration = calibrate(model, examples, store) if args.calibrate else None
     if calibration:
-        keep_calibration(Path(args.model), calibration.to_bytes())
+        keep_calibration(Path(args.model) / CALIBRATION, calibration.to_bytes())
     _tell(judged, calibration, args)
 
 

@@ -224,7 +224,7 @@ def _pairs(
             yield one, one.with_noun(other)
 
 
-def inin_first_half(id: str) -> bool:
+def in_first_half(id: str) -> bool:
     """Is an image among those that calibrations are fitted on? A hash of its id decides; the others judge."""
     return blake2b(id.encode(), digest_size=1).digest()[0] % 2 == 0
 
