@@ -41,6 +41,7 @@ NAMES = {  # column -> what people call it
         "filepath",
         "video",
         "clip",
+        "media",  # of `groundling caption`
     ),
     "caption": ("caption", "captions", "text", "sentence", "description", "comment"),
     "id": ("id", "image_id"),

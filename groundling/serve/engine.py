@@ -82,7 +82,7 @@ class Engine:
     limits: Limits
     metrics: Metrics
     decoders: DecoderPool
-    threads: int = (os.cpu_count() or 1) + 1  # that extract regions; one more than cores: one waits for a decoder
+    threads: int = min(8, os.cpu_count() or 1) + 1  # that extract regions; more than cores, as some wait for a decoder
     jobs: queue.SimpleQueue[Job | None] = field(default_factory=queue.SimpleQueue)
     loaded: threading.Event = field(default_factory=threading.Event)
     models: Models | None = None

@@ -64,6 +64,15 @@ def test_tables_are_read_as_people_write_them(tmp_path: Path, name: str, content
     assert dataset[0].media.endswith("a.png")
 
 
+def test_the_lines_that_groundling_caption_wrote_name_their_images_by_path(tmp_path: Path) -> None:
+    """In a folder whose name says nothing of images."""
+    little.image(tmp_path / "holiday" / "a.png")
+    line = {"id": "a", "caption": "A dog.", "tokens": ["a", "dog"], "media": "holiday/a.png"}
+    (tmp_path / "captions.jsonl").write_text(json.dumps(line) + "\n")
+    [example] = read(tmp_path / "captions.jsonl").examples
+    assert Path(example.media) == tmp_path / "holiday" / "a.png"
+
+
 def test_the_name_of_a_table_may_be_its_split(tmp_path: Path) -> None:
     for name in ("a", "b"):
         little.image(tmp_path / f"{name}.png")

@@ -86,7 +86,7 @@ class Person:
         from selenium.common.exceptions import StaleElementReferenceException
         from selenium.webdriver.support.ui import WebDriverWait
 
-        wait = WebDriverWait(self.browser, 120, ignored_exceptions=[StaleElementReferenceException])
+        wait = WebDriverWait(self.browser, 250, ignored_exceptions=[StaleElementReferenceException])
         return wait.until(lambda _: there())
 
     def choose_a_photo(self, name: str = "astronaut.jpg") -> None:
@@ -216,6 +216,19 @@ class TestInABrowser:
         Select(person.one("#decoding")).select_by_value("sample")
         assert person.one("#temperature").is_displayed()
 
+    def test_a_busy_server_is_tried_again(self, chromium: Any, server: Running) -> None:
+        """The first two requests about a photo get 503; the page waits as long as Retry-After says."""
+        person = Person(chromium, server)
+        busy = """window.refused = 0; const real = window.fetch; window.fetch = (path, options) => {
+            if (!String(path).startsWith("/v1/regions") || window.refused === 2) return real(path, options);
+            window.refused += 1;
+            const headers = {"Content-Type": "application/problem+json", "Retry-After": "1"};
+            return Promise.resolve(new Response(JSON.stringify({detail: "busy"}), {status: 503, headers})); };"""
+        chromium.execute_script(busy)
+        person.choose_a_photo("cat.jpg")
+        assert chromium.execute_script("return window.refused") == 2
+        assert not person.all("#status.wrong") and person.quiet()
+
     def test_what_goes_wrong_is_reported_in_the_words_of_the_server(
         self, chromium: Any, server: Running, tmp_path: Any
     ) -> None:
@@ -282,6 +295,7 @@ class TestInABrowser:
         person.one("#theme").send_keys(Keys.ENTER)
         person.all("#examples button")[0].send_keys(Keys.ENTER)
         person.until(lambda: person.all("#caption .word"))
+        assert chromium.execute_script("return document.activeElement === document.querySelector('#stage svg')")
         bare = "return [...document.querySelectorAll('button, input, textarea, select, img, svg')].filter((e) => "
         bare += "!(e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim() || e.alt !== undefined"
         bare += """ || e.querySelector('img[alt]:not([alt=""])'))).length"""

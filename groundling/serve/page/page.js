@@ -12,9 +12,8 @@ const SOON = 400; // milliseconds after which work under way is named
 let running = 0;
 
 function message(text, wrong = false) {
-  $("status").className = wrong ? "wrong" : "";
+  $("status").className = [wrong && "wrong", text && "shown"].filter(Boolean).join(" ");
   $("message").textContent = text;
-  $("status").hidden = !text;
 }
 
 /** Names the work if it takes a moment; what went wrong stays until it is closed or the next work begins. */

@@ -51,7 +51,7 @@ export class PhotoView {
       if (this.media) this.caption();
     });
     $("format").addEventListener("change", () => { $("resized").hidden = $("format").value !== NEEDS_SIZE; });
-    $("another").addEventListener("click", () => this.clear());
+    $("another").addEventListener("click", () => { this.clear(); $("file").focus(); });
     $("draw").addEventListener("click", () => this.drawing($("draw").getAttribute("aria-pressed") !== "true"));
   }
 
@@ -106,6 +106,7 @@ export class PhotoView {
     this.stage.show(this.address, media.clip, name);
     this.drawing(false);
     $("caption").replaceChildren(make("span", { class: "loading" }), make("span", { class: "loading short" }));
+    this.stage.svg.focus({ preventScroll: true }); // what had the focus is hidden now
     window.scrollTo({ top: 0 });
     await this.caption();
     if (this.media !== media) return;
