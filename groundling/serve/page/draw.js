@@ -50,7 +50,15 @@ export class Stage {
       this.media.addEventListener("timeupdate", () => this.paint());
       this.media.addEventListener("error", () => this.frame.replaceChildren(make("p", { class: "unplayable" }, UNPLAYABLE)));
     }
+    this.media.addEventListener(clip ? "loadedmetadata" : "load", () => this.fit());
     this.frame.replaceChildren(this.media, this.svg, this.tags);
+    this.paint();
+  }
+
+  /** As large as there is room, at most twice its size. */
+  fit() {
+    const [width, height] = this.clip ? [this.media.videoWidth, this.media.videoHeight] : [this.media.naturalWidth, this.media.naturalHeight];
+    this.frame.style.width = `min(100%, ${(72 * width) / height}vh, ${2 * width}px)`;
     this.paint();
   }
 
@@ -106,23 +114,23 @@ export class Stage {
     });
     if (this.extra) rects.push(rectangle(this.extra.box, [this.extra.kind]));
     this.svg.replaceChildren(...rects);
-    const named = shown.filter((mark) => mark.name && this.width);
-    this.tags.replaceChildren(...named.map((mark, i) => this.tag(mark, lit, named.slice(0, i).filter((other) => this.near(mark, other)).length)));
+    this.tags.replaceChildren(...this.names(shown, lit));
   }
 
-  /** Would the names of two boxes lie on each other? */
-  near(one, other) {
-    return Math.abs(one.box[0] - other.box[0]) < 0.18 * this.width && Math.abs(one.box[1] - other.box[1]) < 0.05 * this.height;
-  }
-
-  /** The name of a box, at its upper left corner, below `above` other names. */
-  tag(mark, lit, above) {
-    const node = make("span", { class: `tag${lit && mark.key !== this.lit ? " faint" : ""}` }, mark.name);
-    node.style.left = `${(100 * Math.max(0, mark.box[0])) / this.width}%`;
-    node.style.top = `${(100 * Math.max(0, mark.box[1])) / this.height}%`;
-    node.style.marginTop = `${1.3 * above}rem`;
-    node.style.background = mark.colour;
-    return node;
+  /** The names of boxes at their upper left corners, none on another. */
+  names(marks, lit) {
+    const step = 2200 / (this.svg.getBoundingClientRect().height || 400); // percent that a name is high, about
+    const taken = [];
+    return marks.filter((mark) => mark.name && this.width).map((mark) => {
+      const left = (100 * Math.max(0, mark.box[0])) / this.width;
+      let top = (100 * Math.max(0, mark.box[1])) / this.height;
+      for (const [x, y] of taken) if (Math.abs(x - left) < 18 && Math.abs(y - top) < step) top = y + step;
+      taken.push([left, top]);
+      taken.sort((one, other) => one[1] - other[1]);
+      const node = make("span", { class: `tag${lit && mark.key !== this.lit ? " faint" : ""}` }, mark.name);
+      Object.assign(node.style, { left: `min(${left}%, 100% - 4rem)`, top: `${Math.min(top, 100 - step)}%`, background: mark.colour });
+      return node;
+    });
   }
 
   at(event) {

@@ -3,6 +3,7 @@
 import { getBlob, getJson } from "/api.js";
 import { PALETTE, Stage, make } from "/draw.js";
 
+const SIMILAR = 0.5; // cosine of query and label; others are shown apart
 const $ = (id) => document.getElementById(id);
 
 export class SearchView {
@@ -25,7 +26,9 @@ export class SearchView {
     const { hits } = await getJson(`/v1/search?query=${encodeURIComponent(query)}`);
     for (const address of this.addresses) URL.revokeObjectURL(address);
     this.addresses = [];
-    $("hits").replaceChildren(...hits.map((hit) => this.card(hit)));
+    const [similar, others] = [hits.filter((hit) => hit.score >= SIMILAR), hits.filter((hit) => hit.score < SIMILAR)];
+    const heading = similar.length && others.length ? [make("h2", {}, "Less similar")] : [];
+    $("hits").replaceChildren(...similar.map((hit) => this.card(hit)), ...heading, ...others.map((hit) => this.card(hit)));
     const found = hits.length === 1 ? "One photo" : `${hits.length} photos`;
     $("search-state").textContent = hits.length ? `${found}, the best match first.` : `No photo matches “${query}”. Try fewer or other words.`;
   }
