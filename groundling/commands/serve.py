@@ -64,7 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--deadline", type=float, default=30.0, metavar="S", help="seconds for a response (30)")
     group.add_argument(
-        "--window-ms", type=float, default=50.0, metavar="MS", help="under load, wait so long to fill a batch (50)"
+        "--window-ms",
+        type=float,
+        default=20.0,
+        metavar="MS",
+        help="an image waits so long for others, to be captioned together (20)",
     )
     group.add_argument("--remember", type=int, default=64, metavar="N", help="images whose regions are kept (64)")
     parser.add_argument("--quiet", action="store_true", help="write no line for each request")

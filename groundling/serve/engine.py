@@ -178,13 +178,16 @@ class Engine:
 
     async def _extracted(self, extract: Callable[..., ImageRegions], *args: Any) -> ImageRegions:
         """The result of `extract` in another thread, which learns by an event that nobody waits for it any more."""
-        self.extracting += 1
-        abandoned = threading.Event()
+        loop, abandoned = asyncio.get_running_loop(), threading.Event()
+        self._count_extracting(1)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._extractors, extract, abandoned, *args)
+            return await loop.run_in_executor(self._extractors, extract, abandoned, *args)
         finally:
             abandoned.set()
-            self.extracting -= 1
+            loop.call_soon(self._count_extracting, -1)  # after its job was queued: a batch must not close in between
+
+    def _count_extracting(self, change: int) -> None:
+        self.extracting += change
 
     def _cached(self, key: str) -> ImageRegions | None:
         with self._lock:
@@ -263,23 +266,31 @@ class Engine:
                 self._infer(self.models, batch)
 
     def _next_batch(self) -> list[Job] | None:
-        """Jobs that are there and, while all extracting threads are busy, those that come in time; None at the end."""
+        """Jobs that are there, and those that come while the first one may wait; None at the end."""
         first = self.jobs.get()
         if first is None:
             return None
-        batch, until = [first], time.monotonic() + self.limits.window
+        batch, began = [first], time.monotonic()
         while len(batch) < self.limits.batch:
-            # with a thread to spare there are few clients: the time of each counts, not their number
-            wait = until - time.monotonic() if self.extracting >= self.threads else 0.0
+            left = began + self._window() - time.monotonic()
             try:
-                job = self.jobs.get(timeout=wait) if wait > 0 else self.jobs.get_nowait()
+                job = self.jobs.get(timeout=min(left, 0.02)) if left > 0 else self.jobs.get_nowait()
             except queue.Empty:
+                if left > 0:  # the window may be another by now
+                    continue
                 break
             if job is None:
                 self.jobs.put(None)
                 break
             batch.append(job)
         return [job for job in batch if job.wanted]
+
+    def _window(self) -> float:
+        """Seconds that an image may wait for others. Where all extracting threads are busy, these decide how long
+        responses take, and larger batches leave them more of the cores; where nothing is extracted, nobody comes."""
+        if self.extracting >= self.threads:
+            return self.limits.busy_window
+        return self.limits.window if self.extracting else 0.0
 
     def _infer(self, models: Models, batch: list[Job]) -> None:
         groups: dict[Any, list[Job]] = {}

@@ -79,17 +79,23 @@ def respond(engine: Engine, medias: Sequence[Media], what: Any = GREEDY, **how: 
 def test_requests_that_come_together_are_inferred_together(decoders: DecoderPool) -> None:
     """Eight at once with one thread to extract regions: that thread is busy until the eighth, so batches fill up."""
     models = StandIn()
-    respond(engine(decoders, models, threads=1, window=5.0, batch=4), [photo(i) for i in range(1, 9)])
+    respond(engine(decoders, models, threads=1, window=0, busy_window=5.0, batch=4), [photo(i) for i in range(1, 9)])
     assert models.together == [4, 4]
 
 
-def test_few_requests_do_not_wait_for_others(decoders: DecoderPool) -> None:
-    """Two at once with four threads to extract regions: nobody waits half a minute to be inferred with others."""
+def test_an_image_waits_for_another_that_is_on_its_way(decoders: DecoderPool) -> None:
+    """Two at once with four threads to extract regions: the first waits for the second, within the window."""
     models = StandIn()
-    one = engine(decoders, models, threads=4, window=30.0, deadline=60)
+    respond(engine(decoders, models, threads=4, window=5.0, busy_window=0), [photo(1), photo(2)])
+    assert models.together == [2]
+
+
+def test_a_lone_request_does_not_wait_for_others(decoders: DecoderPool) -> None:
+    models = StandIn()
+    one = engine(decoders, models, window=30.0, busy_window=30.0, deadline=60)
     began = time.monotonic()
-    respond(one, [photo(200), photo(201)])
-    assert sum(models.together) == 2 and time.monotonic() - began < 20
+    respond(one, [photo(200)])
+    assert models.together == [1] and time.monotonic() - began < 20
 
 
 def test_what_is_drawn_at_random_is_inferred_alone(decoders: DecoderPool) -> None:
