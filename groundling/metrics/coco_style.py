@@ -85,10 +85,14 @@ class Meteor:
 
 
 class Spice:
-    """SPICE by its jar; needs Java and files that no package carries: see docs/spice.md."""
+    """SPICE by its jar; needs Java and files that no package carries: see docs/spice.md.
 
-    def compute_score(self, gts: Texts, res: Texts) -> tuple[float, Floats]:
-        return _mean("spice", gts, res)
+    As in the original, the scores of an image are a dictionary; of its categories only {"All": {"f": score}} is there.
+    """
+
+    def compute_score(self, gts: Texts, res: Texts) -> tuple[float, list[dict[str, dict[str, float]]]]:
+        score, scores = _mean("spice", gts, res)
+        return score, [{"All": {"f": value}} for value in scores.tolist()]
 
     def method(self) -> str:
         return "SPICE"
@@ -131,10 +135,10 @@ class COCOEvalCap:
                 self._keep(name, score, ids, scores)
         self.evalImgs = list(self.imgToEval.values())
 
-    def _keep(self, name: str, score: float, ids: Sequence[Any], scores: Sequence[float]) -> None:
+    def _keep(self, name: str, score: float, ids: Sequence[Any], scores: Sequence[Any]) -> None:
         self.eval[name] = score
         for id, value in zip(ids, scores, strict=True):
-            self.imgToEval[id][name] = float(value)
+            self.imgToEval[id][name] = value if isinstance(value, dict) else float(value)
 
 
 def _mean(metric: str, gts: Texts, res: Texts) -> tuple[float, Floats]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ IDS = VECTORS["ids"][:N]
 GTS = dict(zip(IDS, VECTORS["tokenised_references"][:N], strict=True))
 RES = {id: [text] for id, text in zip(IDS, VECTORS["tokenised_hypotheses"][:N], strict=True)}
 RAW = {id: [{"caption": text} for text in texts] for id, texts in zip(IDS, VECTORS["references"][:N], strict=True)}
-METRICS = ("bleu", "rouge", "cider-d")
+METRICS = ("bleu", "rouge", "cider-d", "meteor")
 
 
 @pytest.mark.parametrize("name", ["Cider", "Rouge"])
@@ -40,6 +43,87 @@ def test_bleu_gives_what_the_original_gives_for_every_order() -> None:
     np.testing.assert_allclose(scores, each, atol=1e-9)
 
 
+FEW = IDS[:6]  # the jar reads its paraphrases anew for each process
+JAVA = pytest.mark.java
+NEEDED_JAVA = pytest.mark.skipif(shutil.which("java") is None, reason="no Java here")
+
+
+@JAVA
+@NEEDED_JAVA
+def test_meteor_gives_what_the_original_gives_by_its_jar() -> None:
+    original = pytest.importorskip("pycocoevalcap.meteor.meteor").Meteor()
+    gts, res = {id: GTS[id] for id in FEW}, {id: RES[id] for id in FEW}
+    score, scores = coco_style.Meteor().compute_score(gts, res)
+    try:
+        theirs, each = original.compute_score(gts, res)
+    finally:
+        original.meteor_p.stdin.close()
+        original.meteor_p.wait(timeout=60)
+        original.meteor_p.stdout.close()
+        original.meteor_p.stderr.close()
+    assert score == pytest.approx(theirs, abs=1e-6)
+    assert isinstance(scores, list) and scores == pytest.approx(each, abs=1e-6)
+
+
+@JAVA
+@NEEDED_JAVA
+def test_tokens_are_those_of_the_original_by_its_jar() -> None:
+    original = pytest.importorskip("pycocoevalcap.tokenizer.ptbtokenizer").PTBTokenizer()
+    rows = {id: RAW[id] for id in FEW}
+    assert coco_style.PTBTokenizer().tokenize(rows) == original.tokenize(rows)
+
+
+@pytest.fixture
+def spice_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `java` that answers both callers as SPICE's jar would: its parser's models are not to be had from packages."""
+    from groundling.metrics.spice import NEEDED, SETTING
+
+    (tmp_path / "jars").mkdir()
+    for name, resource in NEEDED.items():
+        with zipfile.ZipFile(tmp_path / "jars" / name, "w") as jar:
+            jar.writestr(resource, b"")
+    script = tmp_path / "bin" / "java"
+    script.parent.mkdir()
+    script.write_text(
+        f"""#!{sys.executable}
+import json, sys
+asked, answer = sys.argv[-2:]
+if "-out" in sys.argv:  # the original
+    asked, answer = sys.argv[sys.argv.index("-cache") - 1], sys.argv[sys.argv.index("-out") + 1]
+rows = json.load(open(asked))
+def f(row):
+    return len(set(row["test"].split()) & set(row["refs"][0].split())) / 10
+scores = [{{"image_id": row["image_id"], "scores": {{"All": {{"f": f(row)}}}}}} for row in rows]
+json.dump(scores, open(answer, "w"))
+"""
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(script.parent))
+    monkeypatch.setenv(SETTING, str(tmp_path / "jars" / "stanford-corenlp-3.6.0-models.jar"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_spice_has_the_form_of_the_original(spice_jar: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given the same answers of the jar, in another order than that of the ids."""
+    module = pytest.importorskip("pycocoevalcap.spice.spice")
+    monkeypatch.setattr(module, "TEMP_DIR", str(tmp_path / "temp"))
+    monkeypatch.setattr(module, "CACHE_DIR", str(tmp_path / "their cache"))
+    gts, res = {id: GTS[id] for id in sorted(FEW)}, {id: RES[id] for id in sorted(FEW)}
+    theirs, each = module.Spice.__new__(module.Spice).compute_score(gts, res)  # its constructor fetches the models
+    score, scores = coco_style.Spice().compute_score(gts, res)
+    assert 0 < score == pytest.approx(theirs) and scores == each
+    made = coco_style.COCOEvalCap(coco_of(RAW), coco_of({id: [{"caption": RES[id][0]}] for id in IDS}), ["SPICE"])
+    made.params["image_id"] = FEW
+    made.evaluate()
+    assert made.imgToEval[FEW[0]]["SPICE"].keys() == {"All"}
+    assert made.eval["SPICE"] == pytest.approx(np.mean([row["SPICE"]["All"]["f"] for row in made.evalImgs]))
+
+
+def coco_of(texts: dict[Any, list[dict[str, str]]]) -> Any:
+    rows = [{"image_id": id, "caption": row["caption"]} for id in IDS for row in texts[id]]
+    return coco([row | {"id": n} for n, row in enumerate(rows)])
+
+
 def coco(rows: list[dict[str, Any]]) -> Any:
     COCO = pytest.importorskip("pycocotools.coco").COCO
     made = COCO()
@@ -49,13 +133,8 @@ def coco(rows: list[dict[str, Any]]) -> Any:
 
 
 def test_coco_eval_cap_reads_pycocotools_and_has_the_fields_of_the_original(capsys: pytest.CaptureFixture[str]) -> None:
-    refs = [{"id": n, "image_id": id, "caption": row["caption"]} for id in IDS for n, row in enumerate(RAW[id])]
-    refs = [row | {"id": n} for n, row in enumerate(refs)]
-    pred = [
-        {"id": n, "image_id": id, "caption": text}
-        for n, (id, text) in enumerate(zip(IDS, VECTORS["hypotheses"], strict=False))
-    ]
-    made = coco_style.COCOEvalCap(coco(refs), coco(pred), metrics=("Bleu", "ROUGE_L", "CIDEr"))
+    captions = {id: [{"caption": text}] for id, text in zip(IDS, VECTORS["hypotheses"], strict=False)}
+    made = coco_style.COCOEvalCap(coco_of(RAW), coco_of(captions), metrics=("Bleu", "ROUGE_L", "CIDEr"))
     capsys.readouterr()
     made.evaluate()
     assert capsys.readouterr().out == ""
