@@ -28,6 +28,7 @@ OFFICIAL = {  # what the first word may be -> module, one line
     "chair": ("score_chair", "CHAIR: objects that captions mention and images do not show"),
     "human": ("score_human", "how well metrics agree with people's ratings of captions: Kendall's tau_b and tau_c"),
     "foils": ("score_foils", "does a grounder see which noun of a caption was replaced by one that is not there?"),
+    "audit": ("score_audit", "an audit against references: have nouns that no reference mentions less evidence?"),
     "classes": ("score_classes", "region classification: does the class of a region fit what people drew there?"),
     "attention": ("score_attention", "a trained model, by where it looks while it reads the captions of people"),
 }

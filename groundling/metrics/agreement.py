@@ -77,3 +77,14 @@ def area_under_curve(high: NDArray[Any], low: NDArray[Any]) -> float:
         return float("nan")
     below, upto = np.searchsorted(low, high, "left"), np.searchsorted(low, high, "right")
     return float((below + upto).sum() / (2 * len(high) * len(low)))
+
+
+def average_precision(scores: NDArray[Any], truth: NDArray[Any]) -> float:
+    """Σ_k (R_k − R_{k−1}) P_k over falling thresholds, equal scores passing together; NaN where nothing is true."""
+    scores, truth = np.asarray(scores, float), np.asarray(truth, float)
+    if not truth.sum():
+        return float("nan")
+    order = np.argsort(-scores, kind="stable")
+    last = np.append(np.diff(scores[order]) != 0, True)  # of equal scores
+    hits, chosen = np.cumsum(truth[order])[last], np.flatnonzero(last) + 1
+    return float((np.diff(hits, prepend=0) * hits / chosen).sum() / truth.sum())

@@ -30,6 +30,9 @@ class NounsOf:
         self._synsets = {synset for lemma in self._lemmas if (synset := net.synset(lemma)) is not None}
         self._above = {kind for synset in self._synsets for kind in net.kinds(synset)}
 
+    def __contains__(self, lemma: object) -> bool:
+        return lemma in self._lemmas
+
     def lack(self, noun: Noun) -> bool:
         """None of them is this noun, nor a kind of it, nor what it is a kind of."""
         known = noun.lemma in self._lemmas or noun.synset in self._above

@@ -172,3 +172,17 @@ def test_mistakes_are_told_in_a_line(
     end = ["--model", grounded / "model", "-o", tmp_path / "m.jsonl"] if len(more) > 1 else []
     assert run(*more, *end) == 2
     assert told in capsys.readouterr().err
+
+
+def test_an_audit_is_held_against_references(
+    words: list[object], grounded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The captions are the references themselves: no noun is invented, so there is nothing to part."""
+    assert run(*words) == 0
+    capsys.readouterr()
+    assert run("score", "audit", tmp_path / "out.jsonl", "--data", grounded / "scenes", "--json") == 0
+    [found] = json.loads(capsys.readouterr().out).values()
+    assert found["captions"] == 12 and found["invented"] == 0 and found["auc"] is None
+    (tmp_path / "none.jsonl").write_text("")
+    assert run("score", "audit", tmp_path / "none.jsonl", "--data", grounded / "scenes") == 2
+    assert "name the data set of its images" in capsys.readouterr().err

@@ -39,7 +39,7 @@ def test_grounding_is_told_for_each_caption_and_entries_may_share_an_image(
     alone, joined = found["per_image"]["grounding"], found["per_image"]["grounding-ref"]
     assert 0 < alone["1"] <= 1 and alone["2"] == 0  # no noun phrase
     assert joined["1"] != alone["1"]
-    assert "form:mean-similarity|grounder:" in found["scores"][0]["signature"]
+    assert "form:evidence-of-phrases-and-words|grounder:" in found["scores"][0]["signature"]
     assert run(*words, "--regions", grounded / "regions") == 0
     assert json.loads(capsys.readouterr().out)["per_image"]["grounding"]["1"] == pytest.approx(alone["1"], abs=1e-2)
     assert run(*words) == 2

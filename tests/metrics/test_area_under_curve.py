@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from groundling.metrics.agreement import area_under_curve
+from groundling.metrics.agreement import area_under_curve, average_precision
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,10 @@ def test_the_area_is_the_share_of_pairs_in_the_right_order(scores: list[float], 
     assert area_under_curve(np.array(scores)[np.array(truth)], np.array(scores)[~np.array(truth)]) == pytest.approx(
         area
     )
+
+
+def test_average_precision_of_four_and_of_equal_scores() -> None:
+    """1 0 1 0 in falling order: (1/1 + 2/3) / 2 = 5/6. All equal: the share that is true."""
+    assert average_precision(np.array([4, 3, 2, 1]), np.array([1, 0, 1, 0])) == pytest.approx(5 / 6)
+    assert average_precision(np.zeros(4), np.array([0, 0, 1, 0])) == pytest.approx(1 / 4)
+    assert np.isnan(average_precision(np.zeros(2), np.zeros(2)))

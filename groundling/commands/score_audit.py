@@ -1,0 +1,56 @@
+"""`groundling score audit`: have nouns that no reference mentions less evidence than those that one does?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+DESCRIPTION = """\
+Hold an audit against the references of a data set. A noun of an audited caption counts as true where a reference of
+its image has it, a kind of it, or what it is a kind of; else as invented.
+
+  auc                 a true noun has more evidence than an invented one (area under the ROC curve; 0.5 is chance)
+  average_precision   of captions with an invented noun, found by the lowest evidence of their nouns; base_rate: chance
+
+People do not mention all that is there, so figures are lower than with people's own marks. Several audits are told one
+by one, and together."""
+
+EPILOG = """\
+examples:
+  groundling caption coco --split val --regions coco.regions --sample --out weak.jsonl
+  groundling audit weak.jsonl --data coco --split val --regions coco.regions -o weak.audit.jsonl
+  groundling score audit weak.audit.jsonl strong.audit.jsonl --data coco --split val"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument(
+        "audits", nargs="+", type=Path, metavar="AUDIT", help="JSON lines that `groundling audit` wrote"
+    )
+    parser.add_argument("--data", required=True, metavar="DATA", help="the data set of the images")
+    parser.add_argument("--split", metavar="NAME", help="only this split of it")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    from itertools import chain
+
+    from groundling.audit.references import hold
+    from groundling.audit.stream import read_lines
+    from groundling.data.dataset import load
+    from groundling.errors import DataError
+
+    lines = {str(path): list(read_lines(path)) for path in args.audits}
+    examples = load(args.data, args.split).examples
+    found = {name: hold(rows, examples).numbers() for name, rows in lines.items()}
+    if not all(row["captions"] for row in found.values()):
+        raise DataError(f"an audit has no caption of an image of {args.data}: name the data set of its images")
+    if len(lines) > 1:
+        found["together"] = hold(chain(*lines.values()), examples).numbers()
+    if args.json:
+        print(json.dumps({name: {k: None if v != v else v for k, v in row.items()} for name, row in found.items()}))
+        return
+    for name, row in found.items():
+        print(name)
+        print("".join(f"  {key:18}{value:.4g}\n" for key, value in row.items()))
