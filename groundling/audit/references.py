@@ -1,7 +1,7 @@
 """An audit held against references: do nouns that no person mentions of an image have less evidence than the others?
 
 A noun of an audited caption counts as true where a reference of its image has it, a kind of it, or what it is a kind
-of; else as invented. People do not mention all that is there, so a noun that counts as invented may be there: the figures
+of; else as invented. People do not mention all that is there, so a noun that counts as invented may be there: figures
 are lower than with people's marks, and compare systems and versions, not more.
 """
 

@@ -20,28 +20,28 @@ from groundling import __version__
 
 COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs them
     "demo": "the whole path on drawn scenes: data, regions, training, captions, scores, a page",
-    "scenes": "draw little worlds, still or moving, with captions and boxes: a data set made here",
+    "scenes": "draw a data set of pictures or clips with captions and boxes, to try things on",
     "doctor": "check a data set, its regions and this machine before training",
-    "regions": "make or import the regions that models look at",
-    "train": "train a recipe",
+    "regions": "find or import the regions (boxes with features) that models use",
+    "train": "train a captioner or grounder by the recipe of a paper",
     "adapt": "adapt the trained weights to your own captioned photos",
-    "seeds": "train, caption and score with several seeds: mean and deviation of every score",
+    "seeds": "train and score with several seeds: mean and standard deviation of every score",
     "caption": "caption images and videos, each noun with its box",
     "ground": "find the phrases of a sentence in an image, each with its box",
-    "serve": "a web page to try it on your photos, and an API in JSON",
-    "label": "captioned images in, phrases with boxes out, in the formats of other tools",
+    "serve": "start a web page to try it on your photos, and a JSON API",
+    "label": "add boxes to captioned images, and export them in the formats of other tools",
     "index": "make labelled images searchable by phrases",
-    "search": "find images and boxes by what they show",
-    "audit": "is each noun of anybody's captions really in its image, and is its box right?",
-    "convert": "grounded output of other models: from one convention of boxes to another",
-    "report": "one HTML page to look at captions and boxes",
-    "score": "score captions and their grounding",
-    "retrieve": "find images by captions: how distinctive captions are",
-    "study": "ask people which of two systems points better",
-    "official": "reference and split files for the official grounding evaluators",
-    "reproduce": "a whole table of a paper on your data, beside the paper's numbers",
-    "tokenize": "tokens as the caption metrics see them",
-    "df": "document frequencies of a caption corpus, for CIDEr on few images",
+    "search": "find images and boxes by a phrase",
+    "audit": "check captions of any origin: is each noun in its image, and is its box right?",
+    "convert": "convert captions with boxes between the formats of other models",
+    "report": "write an HTML page that shows captions and their boxes",
+    "score": "score captions and their boxes by the metrics of the field",
+    "retrieve": "measure retrieval: do captions find their own images?",
+    "study": "make a page on which people choose the better boxes of two systems",
+    "official": "write the reference and split files of the official grounding evaluators",
+    "reproduce": "run a table of a paper on your data, beside the paper's numbers",
+    "tokenize": "print tokens as the caption metrics count them",
+    "df": "count document frequencies of a caption corpus, for CIDEr on few images",
 }
 OLD_COMMANDS = {"labels": ("regions", "classes")}  # read for one more version, with a note
 CHOICE = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
@@ -62,7 +62,11 @@ def call(argv: Sequence[str]) -> int:
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """Of all commands; only the one that is called knows its arguments."""
-    parser = argparse.ArgumentParser(prog="groundling", description="Captions that point.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="groundling",
+        description="Caption images so that every noun points to its box; train, check and score such models.",
+        allow_abbrev=False,
+    )
     parser.add_argument("--version", action="version", version=f"groundling {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = next((word for word in argv if word in COMMANDS), None)

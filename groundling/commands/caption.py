@@ -29,22 +29,22 @@ Caption images and videos, each noun with its box.
 IMAGES are picture files, video files, folders of them, or one data set that `groundling doctor` understands. Without
 --model, the captioner and the grounder that come with the package are used.
 
-In a terminal each caption is shown with its nouns numbered: `score` is how sure the model is of the box, `evidence`
-the probability that the thing is in the image at all, as far as a grounder knows. Below 0.5 (without a grounder: where
-the captioner gave the box less than a fifth of its attention) the evidence is weak: the word may be made up, and has a
-question mark or a dashed box wherever it is shown. With --json, into a file or into a pipe, one JSON line per image:
-caption, tokens, characters of each token, links (token, box in xyxy pixels, score, evidence, weak), looks (where the
-attention of each word went). An id is a file's name without its ending, or its path where names are alike.
+In a terminal each caption is shown with its nouns numbered. `score` says how sure the model is of the box. `evidence`
+is the probability that the thing is in the image at all, by the grounder. Below 0.5 (without a grounder: if less than a
+fifth of the captioner's attention was on the box) the evidence is weak: the word may be made up, and is shown with a
+question mark or a dashed box. With --json, into a file or into a pipe, there is one JSON line per image: caption,
+tokens, characters of each token, links (token, box in xyxy pixels, score, evidence, weak), and with --attention `looks`
+(the regions that each word attended to). An id is a file's name without its ending, or its path where names are alike.
 
 A video of several shots gets a caption for each (--whole-clip: one for all): `segment` in JSON has the seconds from and
-to, and the id ends with @ and the second at which the shot begins. Of each shot --frames frames are looked at, at the
-middles of as many equal parts; links then say in which frame, counted from 0, their box is. Boxes are in pixels of the
+to, and the id ends with @ and the second at which the shot begins. Of each shot --frames frames are used, at the
+middles of as many equal parts; each link then has the number of its frame, from 0. Boxes are in pixels of the
 picture as viewers show it, turned as its EXIF says; if that turns it, `stored_box` of a link in JSON has the box in the
 pixels as the file stores them. A picture or video that cannot be read is named and left out; the command then ends
 with code 1, or with 0 under --skip-bad.
 
-The file of --out appears when all captions are there, and an earlier one stays until then. A command that was stopped
-goes on when it is given again: what was made is kept in FILE.part."""
+The file of --out is written when all captions are there; an earlier one stays until then. If the command is stopped,
+run it again: it continues, as finished captions are kept in FILE.part."""
 
 EPILOG = """\
 examples:
@@ -106,9 +106,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is written")
     group.add_argument("--json", action="store_true", help="print JSON lines in a terminal too, as in a pipe")
     group.add_argument("--plain", action="store_true", help="print one line each: the file, a tab, the caption")
-    group.add_argument("--attention", action="store_true", help="JSON also tells what was attended for each word")
+    group.add_argument("--attention", action="store_true", help="JSON also has the attention of each word")
     group.add_argument("--out", metavar="FILE", help="write JSON lines here and print nothing")
-    group.add_argument("--html", metavar="FILE", help="also write one page to look at all of it")
+    group.add_argument("--html", metavar="FILE", help="also write an HTML page that shows all captions and boxes")
     group.add_argument("--coco", metavar="FILE", help="also write COCO results JSON (image_id, caption)")
     group.add_argument("--coco-boxes", metavar="FILE", help="also write the boxes as COCO detection JSON, with scores")
     group.add_argument("--submission", metavar="FILE", help="also write JSON for the official grounding evaluators")

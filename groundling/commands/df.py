@@ -13,8 +13,8 @@ Count in how many images' captions each n-gram of 1 to 4 words occurs, and keep 
 With it CIDEr can be computed on a few images, even one, and is comparable across test sets: `groundling score captions
 --df FILE`. The table's name in signatures is a digest of its content.
 
-With --end a word is counted behind the last one of each caption, as the reward of self-critical training counts the end
-of a caption (`groundling.metrics.CiderReward`); a table to score with is made without."""
+With --end, this word is added after the last word of each caption, as in the reward of self-critical training
+(`groundling.metrics.CiderReward`). Do not use it for a table to score with."""
 
 EPILOG = """\
 examples:

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from groundling.types import Example
 
 DESCRIPTION = """\
-Check a data set, its regions and this machine before anyone trains.
+Check a data set, its regions and this machine before training.
 
 Every file of the data set is read and every bad item listed; every image must have regions, with finite features and
-boxes inside the image; and the upper bound is told: the share of annotated phrases for which some region is right
-(IoU > 0.5 with any of their boxes), which no grounding on these regions can exceed.
+boxes inside the image. The upper bound is printed: the share of annotated phrases for which some region is right
+(IoU > 0.5 with any of their boxes). No grounding on these regions can exceed it.
 
-Pictures that are in the data set twice are told; one that is in two splits is a problem, as scores would be too good.
+Pictures that occur twice are listed. One that is in two splits is a problem: scores would be too good.
 
 Exit code 0: all is well. 1: problems were found, and each is printed with what to do about it."""
 
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("data", type=Path, nargs="?", metavar="DATA", help="folder or file of a data set")
     parser.add_argument("--regions", type=Path, metavar="STORE", help="region store made for the data set")
-    parser.add_argument("--skip-bad", action="store_true", help="bad items are to be left out: list them, and go on")
+    parser.add_argument("--skip-bad", action="store_true", help="list bad items and go on with the others")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
 
 

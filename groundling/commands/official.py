@@ -13,9 +13,9 @@ Write a data set as the official grounding evaluators want it: the reference and
 
 Pictures become the files of Flickr30k-Entities, videos (ids VIDEO_segment_NN, boxes with frames) those of
 ActivityNet-Entities. Together with the submission of `groundling caption --submission` they go into the original
-evaluators, or into `groundling score flickr30k-entities` and `groundling score activitynet-entities`, which count the
-same. Words have the classes that the data set names; where it names none, those that training makes of its phrases: the
-lemmas of the nouns that head enough of them."""
+evaluators, or into `groundling score flickr30k-entities` and `groundling score activitynet-entities`, which give the
+same numbers. Words have the classes that the data set gives. Where it gives none, they are those that training makes:
+the lemmas of the head nouns of frequent phrases."""
 
 EPILOG = """\
 examples:

@@ -23,9 +23,9 @@ SHOWN = 20  # problems that are listed one by one
 DESCRIPTION = """\
 Make, import, describe and verify region stores.
 
-A region store is one folder that holds, for every image, the boxes that a model may look at and their features. Make
-one from images with `extract`, or from features that others extracted with `import`. Both go on where they were
-stopped when the same command is run again, and readers never see a store that is not finished."""
+A region store is a folder that holds, for every image, candidate boxes and their features. Make one from images with
+`extract`, or from features that others extracted with `import`. If either is stopped, the same command continues where
+it stopped. A store that is not finished cannot be read by accident."""
 
 EPILOG = """\
 examples:
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
-    verb = _verb(verbs, "extract", "regions of images", EXTRACT)
+    verb = _verb(verbs, "extract", "find regions in images", EXTRACT)
     verb.add_argument("images", type=Path, metavar="IMAGES", help="a data set, or a folder of image and video files")
     verb.add_argument("--source", required=True, help="what finds the regions: scenes, photos, onnx, ...")
     verb.add_argument("--out", required=True, type=Path, metavar="STORE", help="folder to write")
@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave out bad items of the data set; end with code 0 even if images were left out",
     )
 
-    verb = _verb(verbs, "import", "features that others extracted", IMPORT)
+    verb = _verb(verbs, "import", "read features that others extracted", IMPORT)
     verb.add_argument("sources", nargs="+", type=Path, metavar="SOURCE", help="files or folders of features")
     verb.add_argument("--out", required=True, type=Path, metavar="STORE", help="folder to write")
     verb.add_argument("--format", default="auto", help="auto, tsv, arrays, hdf5 or gvd (default: auto)")
@@ -98,14 +98,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     verb.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read instead of stopping")
 
-    studies.add_truth(_verb(verbs, "truth", "the boxes that people drew: a perfect detector", studies.TRUTH))
-    studies.add_biased(_verb(verbs, "biased", "a detector that knows only annotated words", studies.BIASED))
-
-    classes.add_arguments(
-        _verb(verbs, "classes", "which phrases of a data set have a class of a detector", classes.DESCRIPTION)
+    studies.add_truth(
+        _verb(verbs, "truth", "make regions of the boxes that people drew, as a perfect detector would", studies.TRUTH)
+    )
+    studies.add_biased(
+        _verb(verbs, "biased", "relabel regions by a classifier that knows only annotated words", studies.BIASED)
     )
 
-    verb = _verb(verbs, "info", "what a store holds", "What a store holds and how it was made.")
+    classes.add_arguments(
+        _verb(verbs, "classes", "count the phrases of a data set that a detector has a class for", classes.DESCRIPTION)
+    )
+
+    verb = _verb(verbs, "info", "show what a store holds", "What a store holds and how it was made.")
     verb.add_argument("store", type=Path, metavar="STORE")
     verb.add_argument("--json", action="store_true", help="one JSON object instead of a table")
 

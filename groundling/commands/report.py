@@ -21,8 +21,8 @@ SHOWN = 20  # pictures left out that are named one by one
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "One self-contained HTML page: hover or tap a word and its box lights up; attention per word; find and sort;\n"
-        "several systems under one image. It opens from the file, without a server or a network.\n\n"
+        "Write one HTML page that shows captions and boxes: hover over or tap a word, and its box is highlighted.\n"
+        "Images can be searched and sorted, and several systems compared. The page needs no server and no network.\n\n"
         "With --data the page also shows the references and the true boxes, and gets a view of scores and errors.\n"
         "An image whose picture cannot be read is named and left out; the command then ends with code 1, or with 0\n"
         "under --skip-bad."

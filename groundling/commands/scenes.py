@@ -9,13 +9,13 @@ from pathlib import Path
 from groundling.errors import printable
 
 DESCRIPTION = """\
-Draw little worlds with captions and boxes: a data set made here, in the layout of Flickr30k Entities.
+Draw a data set of pictures with captions and boxes, in the layout of Flickr30k Entities.
 
 People, animals, vehicles and things in seven places, five captions each, every phrase with its boxes. Objects are made
-of parts, some come together more often than not, and some are rare: the problems of grounded captioning in small.
+of parts, some often occur together, and some are rare: small examples of the problems of grounded captioning.
 The same seed gives the same files, however many workers draw them.
 
-With --video they move: clips of some frames in which people and things cross the picture, come into it or leave it, one
+With --video, clips: a few frames in which people and things cross the picture, come into it or leave it, one
 sentence each, boxes in every frame, in the layout of ActivityNet-Entities.
 """
 EPILOG = """\

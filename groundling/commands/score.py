@@ -30,7 +30,10 @@ OFFICIAL = {  # what the first word may be -> module, one line
     "foils": ("score_foils", "does a grounder see which noun of a caption was replaced by one that is not there?"),
     "audit": ("score_audit", "an audit against references: have nouns that no reference mentions less evidence?"),
     "classes": ("score_classes", "region classification: does the class of a region fit what people drew there?"),
-    "attention": ("score_attention", "a trained model, by where it looks while it reads the captions of people"),
+    "attention": (
+        "score_attention",
+        "attention accuracy: is a model's attention at each word of given captions on its box?",
+    ),
 }
 
 DESCRIPTION = """\

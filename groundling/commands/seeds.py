@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from groundling.types import Score
 
 DESCRIPTION = """\
-Train, caption and score with several seeds, and tell the mean and the deviation of every score.
+Train, caption and score with several seeds, and print the mean and the standard deviation of every score.
 
 After `--` comes a `groundling train` command without --seed and --out. Each seed has its folder, OUT/seed-S, with the
-model and its captions of the split that is scored. What is done is not done again: a command that was stopped goes on,
-and one with more seeds adds them. The deviation is that of a sample, with n - 1 below the root: two runs that differ by
-less than it do not differ. For the tables of the papers see `groundling reproduce`, which also takes --seeds."""
+model and its captions of the split that is scored. Finished runs are kept: a command that was stopped continues, and
+one with more seeds adds them. The deviation is that of a sample (n - 1). Two systems that differ by less than it cannot
+be told apart. For the tables of the papers see `groundling reproduce`, which also takes --seeds."""
 
 EPILOG = """\
 examples:

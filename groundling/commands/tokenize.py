@@ -11,7 +11,7 @@ from typing import BinaryIO
 from groundling.errors import DataError
 
 DESCRIPTION = """\
-Tokens as the caption metrics see them: Stanford PTBTokenizer 3.4.1, lower-cased, without punctuation.
+Print tokens as the caption metrics count them: Stanford PTBTokenizer 3.4.1, lower-cased, without punctuation.
 
 Reads lines, writes the tokens of each, separated by spaces: one line out for every line in, whatever it contains. Only
 a line feed ends a line; carriage returns, form feeds and the like are spaces. A token that holds a space ("3 1/2") has

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Train a recipe on a data set and its regions.
 
-Every recipe is a paper; `groundling train RECIPE --help` shows its equations and its config. A recipe of your own is
-a Python file, `groundling train path/to/my_recipe.py --help`, or comes with a package that you installed. A run that
-was stopped, by Ctrl-C or by a power cut, goes on when the same command is given again, and ends with the same weights
-as if nothing had happened."""
+Every recipe is a paper; `groundling train RECIPE --help` shows its equations and its settings. A recipe of your own is
+a Python file, `groundling train path/to/my_recipe.py --help`, or comes with a package that you installed. If a run is
+stopped, by Ctrl-C or by a power cut, give the same command again: it continues, and ends with the same weights as
+without the stop."""
 
 EPILOG = """\
 examples:
