@@ -85,11 +85,23 @@ def _decode(
 def sample_with_greedy(captioner: Captioner, encoded: EncodedImage, length: int, samples: int) -> tuple[Tensor, Tensor]:
     """What each of N rows would say by `greedy`, tokens (N, T), and `samples` drawn captions of each, (N * samples, T).
 
+    See `sample_several`.
+    """
+    tokens = sample_several(captioner, encoded, length, samples, greedy=True)
+    tokens = tokens.view(len(encoded), samples + 1, -1)
+    return tokens[:, 0], tokens[:, 1:].flatten(0, 1)
+
+
+def sample_several(
+    captioner: Captioner, encoded: EncodedImage, length: int, samples: int, greedy: bool = False
+) -> Tensor:
+    """`samples` drawn captions of each of N rows, tokens (N * samples, T); with `greedy` the likeliest before them.
+
     One loop for all, dropout off, no gradient, and nothing but words: what learning from rewards begins with. They are
     drawn from the probabilities among the words that are said; score them with `mask_special`, as they were drawn.
     Equal votes of branches are decided by these probabilities, too, where `greedy` asks for those among all words.
     """
-    n, each = len(encoded), 1 + samples  # the first of each row is the likeliest
+    n, each = len(encoded), greedy + samples
     rows = torch.arange(n * each, device=encoded.row.device)  # the captions that are not finished
     tokens, of = rows.new_full((n * each, length), PAD), rows // each
     with torch.no_grad(), _dropout_off(captioner):
@@ -98,8 +110,10 @@ def sample_with_greedy(captioner: Captioner, encoded: EncodedImage, length: int,
             logp, _, state = captioner.step(token, encoded, state, mask_special=True)
             if t == 0:  # all captions of a row begin alike
                 logp, encoded, state = logp[of], encoded[of], pick_rows(state, of)
-            likeliest = (rows % each == 0).nonzero().squeeze(1)
-            token = _draw(logp.exp(), None).index_copy(0, likeliest, logp[likeliest].max(1).indices)
+            token = _draw(logp.exp(), None)
+            if greedy:
+                likeliest = (rows % each == 0).nonzero().squeeze(1)
+                token = token.index_copy(0, likeliest, logp[likeliest].max(1).indices)
             tokens[rows, t] = token
             going = (token != EOS).nonzero().squeeze(1)
             if not len(going):
@@ -111,8 +125,7 @@ def sample_with_greedy(captioner: Captioner, encoded: EncodedImage, length: int,
                     _narrow(encoded[going]),
                     pick_rows(state, going),
                 )
-    tokens = tokens[:, : t + 1].view(n, each, t + 1)
-    return tokens[:, 0], tokens[:, 1:].flatten(0, 1)
+    return tokens[:, : t + 1]
 
 
 def _keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:

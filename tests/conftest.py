@@ -13,8 +13,11 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")  # before torch is im
 
 import torch  # noqa: E402
 from browsers import browser_tests  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 torch.set_num_threads(1)
+settings.register_profile("patient", deadline=None)  # how long an example takes depends on what else the machine does
+settings.load_profile("patient")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -183,6 +183,7 @@ def _some(value: Any) -> Sequence[Any]:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected a string, got {type(value).__name__}")
+    value.encode()  # half of a surrogate pair, which JSON can spell, is a UnicodeEncodeError: no format can hold it
     return value
 
 

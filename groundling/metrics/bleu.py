@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.metrics.ngrams import ORDERS, SHIFT, Corpus, Ints, Sentences, bag, grams
+from groundling.metrics.ngrams import ORDERS, Corpus, Entries, Ints, run_ends
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +23,11 @@ SMALL, TINY = 1e-9, 1e-15
 
 def counts(corpus: Corpus) -> Floats:
     """(n, 10) per image: h, r, g_1..g_4, c_1..c_4. These add up over a corpus."""
-    return np.concatenate([np.zeros((0, 2 + 2 * ORDERS)), *map(_counts, corpus.blocks())])
+    lengths = corpus.hypotheses.lengths
+    guessed = np.maximum(lengths[:, None] - np.arange(ORDERS), 0)
+    closest = _closest(lengths, corpus.references.lengths, corpus.image)
+    correct = [_correct(entries, corpus) for entries in corpus.entries]
+    return np.column_stack([lengths, closest, guessed, *correct]).astype(np.float64)
 
 
 def bleu(counts: Floats, order: int) -> Floats:
@@ -35,28 +39,15 @@ def bleu(counts: Floats, order: int) -> Floats:
     return np.asarray(precision * np.exp(np.minimum(1 - 1 / ratio, 0)))
 
 
-def _counts(corpus: Corpus) -> Ints:
-    lengths = corpus.hypotheses.lengths
-    guessed = np.maximum(lengths[:, None] - np.arange(ORDERS), 0)
-    closest = _closest(lengths, corpus.references.lengths, corpus.image)
-    return np.column_stack([lengths, closest, guessed, _correct(corpus)])
-
-
-def _correct(corpus: Corpus) -> Ints:
-    """(n, 4) how many n-grams of each hypothesis are in its references."""
-    n = len(corpus)
-    words = np.concatenate([corpus.hypotheses.words, corpus.references.words])
-    lengths = np.concatenate([corpus.hypotheses.lengths, corpus.references.lengths])
-    entries = bag(list(grams(Sentences(words, lengths), [()] * ORDERS)))
-    mine = np.searchsorted(entries.sentence, n)  # entries are sorted by sentence: the hypotheses come first
-    key = (np.concatenate([np.arange(n), corpus.image])[entries.sentence] << SHIFT) + entries.gram
-    index = np.searchsorted(key[:mine], key[mine:])
-    shared = np.flatnonzero(index < mine)
-    shared = shared[key[index[shared]] == key[mine:][shared]]
-    most = np.zeros(mine, np.int64)  # times in the reference that has the n-gram most often
-    np.maximum.at(most, index[shared], entries.times[mine:][shared])
-    row = (entries.sentence * ORDERS + entries.order)[:mine]
-    return np.bincount(row, np.minimum(most, entries.times[:mine]), n * ORDERS).astype(np.int64).reshape(n, ORDERS)
+def _correct(entries: Entries, corpus: Corpus) -> Floats:
+    """(n,) how many n-grams of each hypothesis are in its references."""
+    runs = run_ends(entries.hypothesis)
+    if len(runs) == 1:
+        return np.zeros(len(corpus))
+    own = entries.hypothesis[runs[:-1]]
+    most = np.maximum.reduceat(entries.times[entries.other], runs[:-1])  # in the reference that has it most often
+    image = np.searchsorted(corpus.first, entries.sentence[own])
+    return np.asarray(np.bincount(image, np.minimum(most, entries.times[own]), len(corpus)), np.float64)
 
 
 def _closest(length: Ints, wanted: Ints, image: Ints) -> Ints:

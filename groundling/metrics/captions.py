@@ -11,16 +11,18 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain, islice
 from pathlib import Path
 
+import numpy as np
+
 from groundling.errors import DataError
-from groundling.metrics import bleu, cider
+from groundling.metrics import bleu, cider, rouge
 from groundling.metrics.caption_files import read_predictions, read_references
 from groundling.metrics.cider import DocumentFrequency
-from groundling.metrics.ngrams import Corpus, Numbers
-from groundling.metrics.rouge import rouge_l
+from groundling.metrics.ngrams import Corpus, Numbers, is_plain
 from groundling.metrics.statistics import ScoreTable, Statistics, mean_statistics, signature
-from groundling.text.ptb import token_text
+from groundling.text.ptb import token_text, token_texts
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +48,9 @@ class Captions:
     @cached_property
     def corpus(self) -> Corpus:
         numbers = Numbers(self.df.vocabulary if self.df else ())
-        words = (text.split() for text in self.hypotheses)
-        return Corpus.of(words, ((text.split() for text in refs) for refs in self.references), numbers)
+        hypotheses = numbers.read_texts(self.hypotheses)
+        references = numbers.read_texts([*chain.from_iterable(self.references)])
+        return Corpus(hypotheses, references, np.array([*map(len, self.references)], np.int64))
 
     def signature(self, metric: str, **fields: str) -> str:
         n = str(len(self.ids)) if len(self.ids) == self.images else f"{len(self.ids)}/{self.images}"
@@ -105,10 +108,11 @@ def tokenized(
     missing = len(references) - len(hypotheses)
     if missing:
         log.warning("%d of %d images have no prediction and are left out", missing, len(references))
+    tokens = iter(token_texts([text for image in hypotheses for text in references[image]]))
     return Captions(
         ids=tuple(hypotheses),
-        hypotheses=tuple(token_text(text) for text in hypotheses.values()),
-        references=tuple(tuple(token_text(text) for text in references[image]) for image in hypotheses),
+        hypotheses=tuple(token_texts([*hypotheses.values()])),
+        references=tuple(tuple(islice(tokens, len(references[image]))) for image in hypotheses),
         images=len(references),
         df=df,
     )
@@ -125,8 +129,11 @@ def _bleu(captions: Captions) -> Iterator[Statistics]:
 
 
 def _rouge(captions: Captions) -> Iterator[Statistics]:
-    hypotheses = (text.split(" ") for text in captions.hypotheses)
-    values = rouge_l(hypotheses, ([text.split(" ") for text in refs] for refs in captions.references))
+    if is_plain("".join(chain(captions.hypotheses, *captions.references))):
+        values = rouge.score(captions.corpus)
+    else:
+        hypotheses = (text.split(" ") for text in captions.hypotheses)
+        values = rouge.rouge_l(hypotheses, ([text.split(" ") for text in refs] for refs in captions.references))
     yield mean_statistics("ROUGE-L", captions.signature("rouge-l", beta="1.2"), captions.ids, values)
 
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,19 @@ from numpy.typing import NDArray
 from groundling.errors import DataError
 from groundling.files import saved
 from groundling.metrics import ngrams
-from groundling.metrics.ngrams import LOW, ORDERS, SHIFT, Bag, Corpus, Ints, Numbers, Sentences, Words
+from groundling.metrics.ngrams import (
+    LOW,
+    ORDER_SHIFT,
+    ORDERS,
+    SHIFT,
+    Bag,
+    Corpus,
+    Entries,
+    Ints,
+    Numbers,
+    Sentences,
+    Words,
+)
 
 Floats = NDArray[np.float64]
 
@@ -85,11 +98,17 @@ class DocumentFrequency:
     def vocabulary(self) -> dict[str, int]:
         return {word: i for i, word in enumerate(self.words)}
 
-    @cached_property
-    def idf(self) -> Floats:
-        """ln N - ln max(1, df) of the n-grams of each order and, behind them, of one never seen; all in one row."""
-        df = np.concatenate([np.append(count, 1) for count in self.counts])
-        return np.asarray(np.log(max(self.images, 1)) - np.log(df))
+    def idf_of(self, orders: Sequence[Entries]) -> Iterator[Floats]:
+        """ln N - ln max(1, df) of the n-grams of each order of a corpus."""
+        index = np.zeros(1, np.int64)  # of the n-grams of the order before in its table; -1 where it is not there
+        for entries, table, counts in zip(orders, self.tables, self.counts, strict=True):
+            before, last = index[entries.key >> SHIFT], entries.key & LOW
+            key = np.where(before < 0, -1, (before << SHIFT) + last)
+            index = np.searchsorted(table, key)
+            known = np.append(table, -2)[index] == key
+            df = np.append(counts, 1)[np.where(known, index, -1)]
+            index[~known] = -1
+            yield np.asarray(np.log(max(self.images, 1)) - np.log(df))
 
     @cached_property
     def digest(self) -> str:
@@ -144,12 +163,26 @@ def cider_d(
 
 def score(corpus: Corpus, df: DocumentFrequency | None, clipped: bool) -> Floats:
     """CIDEr (or, clipped, CIDEr-D) of each image; the numbers of words begin with those of `df`."""
-    df = df or DocumentFrequency.of_numbers(corpus.references, corpus.image, len(corpus))
-    parts = [np.zeros(0)]
-    for block in corpus.blocks():
-        references = References(block.references, block.image, df)
-        parts.append(references.score(block.hypotheses, np.arange(len(block)), clipped))
-    return np.concatenate(parts)
+    lengths, refs = corpus.sentences.lengths, corpus.per_image
+    own = np.repeat(corpus.first, refs + 1)  # of each sentence: the hypothesis of its image
+    similarity = np.zeros(len(lengths))
+    for entries, idf in zip(corpus.entries, df.idf_of(corpus.entries) if df else _idf(corpus), strict=True):
+        weight = entries.times * idf[entries.gram]
+        norm = np.sqrt(np.bincount(entries.sentence, weight**2, len(lengths)))
+        mine, other = weight[entries.hypothesis], weight[entries.other]
+        product = (np.minimum(mine, other) if clipped else mine) * other
+        scale = norm * norm[own]
+        dot = np.bincount(entries.sentence[entries.other], product, len(lengths))
+        similarity += dot / np.where(scale > 0, scale, 1)
+    if clipped:
+        bigrams = np.maximum(lengths - 1, 0)
+        similarity *= np.exp(-((bigrams[own] - bigrams) ** 2) / (2 * SIGMA**2))
+    return np.asarray(10 / ORDERS * np.bincount(np.searchsorted(corpus.first, own), similarity, len(corpus)) / refs)
+
+
+def _idf(corpus: Corpus) -> list[Floats]:
+    """Of the n-grams of each order, with the references of the corpus as documents."""
+    return [np.log(max(len(corpus), 1)) - np.log(np.maximum(entries.images, 1)) for entries in corpus.entries]
 
 
 class References:
@@ -160,67 +193,136 @@ class References:
         self._per_image = np.bincount(image)
         self._first = np.cumsum(self._per_image) - self._per_image
         self._bigrams = np.maximum(sentences.lengths - 1, 0)
-        self._idf, self._sizes = df.idf, np.array([len(count) for count in df.counts])
-        self._begin = np.cumsum(self._sizes + 1) - self._sizes - 1  # of each order in the row of idf
         orders = list(ngrams.grams(sentences, [[table] for table in df.tables]))
-        self._tables = [
-            [table, grams_of_order.new] if len(grams_of_order.new) else [table]
-            for table, grams_of_order in zip(df.tables, orders, strict=True)
+        self._known = [
+            _Known.of(table, grams.new, df.images, counts)
+            for table, grams, counts in zip(df.tables, orders, df.counts, strict=True)
         ]
-        self._known = np.array([sum(map(len, tables)) for tables in self._tables])
         entries = ngrams.bag(orders)
-        weight = self._weights(entries)
+        weight = entries.times * np.concatenate([known.idf for known in self._known])[self._row(entries)]
         self._norms = _norms(entries.sentence * ORDERS + entries.order, weight, len(sentences.lengths))
         key = (image[entries.sentence] << SHIFT) + entries.gram
         order = np.argsort(key)  # by image, then by n-gram
         self._sentence, self._weight, key = entries.sentence[order], weight[order], key[order]
         self._start = ngrams.run_ends(key)  # where the entries of each key begin
-        self._key = key[self._start[:-1]]
-        self._keys_of = np.searchsorted(self._key, np.arange(len(self._per_image) + 1) << SHIFT)  # those of each image
+        self._keys = _Table.of(key[self._start[:-1]])
 
-    def score(self, hypotheses: Sentences, image: Ints, clipped: bool) -> Floats:
-        """CIDEr (or, clipped, CIDEr-D) of each hypothesis against the references of its image."""
+    def _row(self, entries: Bag) -> Ints:
+        """Where the n-grams are, those of an order behind those of the order before."""
+        sizes = np.array([len(known.idf) for known in self._known])
+        return np.asarray((np.cumsum(sizes) - sizes)[entries.order] + entries.number)
+
+    def score(self, words: Ints, lengths: Ints, image: Ints) -> Floats:
+        """CIDEr-D of hypotheses (S, T), of which `lengths` words count, against the references of their images."""
         refs = self._per_image[image]
         pair_of = np.cumsum(refs) - refs  # pairs (hypothesis, reference) are numbered hypothesis by hypothesis
         hypothesis = np.repeat(np.arange(len(image)), refs)
         reference = ngrams.ranges(self._first[image], refs)
-        entries = ngrams.bag(list(ngrams.grams(hypotheses, self._tables)))
-        weight = self._weights(entries)
-        mine, theirs = self._meet(entries, image)
+        gram, times, weight, norms = self._ngrams(words.T, lengths)
+        mine, owner, theirs = self._meet(gram, image)
         ours, other = weight[mine], self._weight[theirs]
-        product = (np.minimum(ours, other) if clipped else ours) * other
-        row = entries.sentence * ORDERS + entries.order
-        cell = row + ORDERS * (pair_of - self._first[image] - np.arange(len(image)))[entries.sentence]
-        index = cell[mine] + ORDERS * self._sentence[theirs]  # of the pair and the order
-        dot = np.bincount(index, product, len(reference) * ORDERS).reshape(-1, ORDERS)
-        scale = _norms(row, weight, len(image))[hypothesis] * self._norms[reference]
+        pair = (pair_of - self._first[image])[owner] + self._sentence[theirs]
+        product = np.minimum(ours, other) * other / times[mine]  # an n-gram that occurs twice is met twice
+        order = gram[mine] >> ORDER_SHIFT
+        dot = np.bincount(pair * ORDERS + order, product, len(reference) * ORDERS).reshape(-1, ORDERS)
+        scale = norms[hypothesis] * self._norms[reference]
         similarity = dot / np.where(scale > 0, scale, 1) @ np.full(ORDERS, 1 / ORDERS)
-        if clipped:
-            longer = np.maximum(hypotheses.lengths - 1, 0)[hypothesis] - self._bigrams[reference]
-            similarity *= np.exp(-(longer**2) / (2 * SIGMA**2))
+        longer = np.maximum(lengths - 1, 0)[hypothesis] - self._bigrams[reference]
+        similarity *= np.exp(-(longer**2) / (2 * SIGMA**2))
         return np.asarray(10 * np.bincount(hypothesis, similarity, len(image)) / refs)
 
-    def _weights(self, entries: Bag) -> Floats:
-        """times * idf; an n-gram whose number is beyond the table was never seen."""
-        order = entries.order
-        return np.asarray(
-            entries.times * self._idf[self._begin[order] + np.minimum(entries.number, self._sizes[order])]
-        )
+    def _ngrams(self, words: Ints, lengths: Ints) -> tuple[Ints, Ints, Floats, Floats]:
+        """Of every position where an n-gram begins, those of all orders in one row, hypotheses side by side: number
+        (-1: no table has it), times, weight. And the norms (S, 4).
 
-    def _meet(self, entries: Bag, image: Ints) -> tuple[Ints, Ints]:
-        """Where a hypothesis and a reference of its image share an n-gram: their entries."""
-        images, local = np.unique(image, return_inverse=True)
-        start = self._keys_of[images]
-        length = self._keys_of[images + 1] - start
-        here = ngrams.ranges(start, length)  # the part of the corpus that belongs to these images
-        keys = (np.repeat(np.arange(len(images)), length) << SHIFT) + (self._key[here] & LOW)
-        mine = np.flatnonzero(entries.number < self._known[entries.order])
-        wanted = (local.reshape(-1)[entries.sentence[mine]] << SHIFT) + entries.gram[mine]
-        index = np.searchsorted(keys, wanted)
-        met = np.flatnonzero(np.append(keys, -1)[index] == wanted)
-        there = here[index[met]]
-        times = self._start[there + 1] - self._start[there]
-        return np.repeat(mine[met], times), ngrams.ranges(self._start[there], times)
+        Nothing is sorted: two positions hold the same n-gram if they hold the same one of an order less, and the same
+        word behind it.
+        """
+        real = np.arange(len(words))[:, None] < lengths  # (T, S)
+        short = words.astype(np.uint32)  # as numbers of words are
+        one = same = (short[:, None] == short[None]) & real[:, None] & real[None]  # (T, T, S)
+        number = np.zeros_like(words)
+        grams, repeated, weights, norms = [], [], [], np.empty((words.shape[1], ORDERS))
+        for n, known in enumerate(self._known):
+            if n:
+                same, number = same[:-1, :-1] & one[n:, n:], number[:-1]
+            times = np.add.reduce(same.view(np.uint8), 0, dtype=np.uint8 if len(words) < 256 else np.int64)
+            number = known.find(number, np.where(real[n:], words[n:], -1))
+            weight = times * known.idf[number]
+            norms[:, n] = np.sqrt(
+                (weight * known.idf[number]).sum(0)
+            )  # each of the positions of an n-gram adds its part
+            grams.append(np.where(number < 0, -1, number + (n << ORDER_SHIFT)).ravel())
+            repeated.append(times.ravel())
+            weights.append(weight.ravel())
+        return np.concatenate(grams), np.concatenate(repeated), np.concatenate(weights), norms
+
+    def _meet(self, gram: Ints, image: Ints) -> tuple[Ints, Ints, Ints]:
+        """Where a hypothesis and a reference of its image share an n-gram: position in `gram`, hypothesis, and entry of
+        the reference. The hypotheses are side by side in `gram`, as often as it takes."""
+        mine = np.flatnonzero(gram >= 0)
+        owner = np.broadcast_to(np.arange(len(image)), (len(gram) // max(len(image), 1), len(image))).reshape(-1)[mine]
+        there = self._keys.find((image[owner] << SHIFT) + gram[mine])
+        met = np.flatnonzero(there >= 0)
+        start = self._start[there[met]]
+        times = self._start[there[met] + 1] - start
+        return np.repeat(mine[met], times), np.repeat(owner[met], times), ngrams.ranges(start, times)
+
+
+class _Table(NamedTuple):
+    """Keys by number, in a hash table: the keys themselves are compared, not only their hashes."""
+
+    keys: Ints  # and -1 at the end
+    slots: NDArray[np.int32]  # the number of a key is where its hash says, or in the first slots behind; -1: none
+
+    @staticmethod
+    def of(keys: Ints) -> _Table:
+        slots = np.full(1 << (4 * len(keys)).bit_length(), -1, np.int32)
+        left, slot = np.arange(len(keys)), _hash(keys, len(slots))
+        while len(left):
+            free = slots[slot] < 0
+            slots[slot[free]] = left[free]
+            lost = slots[slot] != left
+            left, slot = left[lost], (slot[lost] + 1) & (len(slots) - 1)
+        return _Table(np.append(keys, -1), slots)
+
+    def find(self, keys: Ints) -> Ints:
+        """The number of each key; -1: there is none."""
+        number, left, slot = np.full(len(keys), -1, np.int64), np.arange(len(keys)), _hash(keys, len(self.slots))
+        while len(left):
+            here = self.slots[slot]
+            hit = self.keys[here] == keys[left]
+            number[left[hit]] = here[hit]
+            on = np.flatnonzero((here >= 0) > hit)
+            left, slot = left[on], (slot[on] + 1) & (len(self.slots) - 1)
+        return number
+
+
+class _Known(NamedTuple):
+    """The n-grams of one order that documents or references have."""
+
+    table: _Table
+    idf: Floats  # by number, and of one never seen at the end
+
+    @staticmethod
+    def of(table: Ints, new: Ints, images: int, counts: Ints) -> _Known:
+        """Those of a table with their counts of images, and those that only references have, numbered behind."""
+        df = np.concatenate([counts, np.ones(len(new) + 1, np.int64)])
+        return _Known(_Table.of(np.concatenate([table, new])), np.log(max(images, 1)) - np.log(df))
+
+    def find(self, before: Ints, last: Ints) -> Ints:
+        """The number of each n-gram, of which the first words have the number `before`; -1: there is none."""
+        number = np.full(last.shape, -1, np.int64)
+        maybe = np.flatnonzero((before >= 0) & (last >= 0))
+        key = (before.reshape(-1)[maybe] << SHIFT) + last.reshape(-1)[maybe]
+        number.reshape(-1)[maybe] = self.table.find(key)
+        return number
+
+
+def _hash(keys: Ints, size: int) -> Ints:
+    """A slot for each key, of so many slots, a power of 2."""
+    mixed = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return np.asarray(mixed >> np.uint64(65 - size.bit_length()), np.int64)
 
 
 def _norms(row: Ints, weight: Floats, sentences: int) -> Floats:

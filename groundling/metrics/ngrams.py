@@ -9,19 +9,21 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Small = NDArray[np.signedinteger[Any]]  # 32 bits where many are kept
 Words = Sequence[str]
 
 ORDERS = 4  # every caption metric here counts n-grams of 1 to 4 words
 SHIFT, ORDER_SHIFT = 32, 30  # an n-gram's number has 30 bits, its order 2
 LOW = (1 << SHIFT) - 1
 SMALL = 1 << 16  # keys below are looked up in an array
-BLOCK = 1024  # images at a time: memory stays flat, and sorting stays in the cache
+END = "\n"  # a word that no caption has
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,6 @@ class Sentences:
 
     words: Ints  # all words of all sentences
     lengths: Ints  # words in each sentence
-
-    def part(self, start: int, stop: int) -> Sentences:
-        first = int(self.lengths[:start].sum())
-        lengths = self.lengths[start:stop]
-        return Sentences(self.words[first : first + int(lengths.sum())], lengths)
 
 
 class Numbers(dict[str, int]):
@@ -50,6 +47,41 @@ class Numbers(dict[str, int]):
             words.extend(map(self.__getitem__, sentence))
             lengths.append(len(sentence))
         return Sentences(np.array(words, np.int64), np.array(lengths, np.int64))
+
+    def read_texts(self, texts: Sequence[str]) -> Sentences:
+        """The same of words that are joined by single spaces: no sentence is looked at by itself."""
+        joined = f" {END} ".join(texts)
+        if not texts or joined.count(END) >= len(texts) or not is_plain(joined.replace(END, "")):
+            return self.read(text.split() for text in texts)
+        words = joined.split(" ")
+        own = {"": -1, END: -2}  # between the spaces of an empty caption, and behind each caption
+        new = dict.fromkeys(words).keys() - self.keys() - own.keys()
+        self.update(zip(sorted(new), range(len(self), len(self) + len(new)), strict=True))
+        numbers = np.fromiter(map((self | own).__getitem__, words), np.int64, len(words))
+        numbers = numbers[numbers != -1]
+        ends = np.append(np.flatnonzero(numbers == -2), len(numbers))
+        return Sentences(numbers[numbers >= 0], np.diff(ends, prepend=-1) - 1)
+
+
+def is_plain(text: str) -> bool:
+    """Whether the plain space is the only white space of a text."""
+    return (text.isascii() and text.isprintable()) or len(text.split()) == len([*filter(None, text.split(" "))])
+
+
+class Entries(NamedTuple):
+    """The n-grams of one order in the sentences of a corpus: sorted by n-gram, then by sentence.
+
+    The sentences are those of one image after those of another, its hypothesis first. An n-gram that is in the
+    hypothesis and in a reference of an image makes a pair of entries: (hypothesis[i], other[i]).
+    """
+
+    gram: Small  # ascending from 0
+    sentence: Small
+    times: Small  # of the n-gram in the sentence
+    hypothesis: Small
+    other: Small
+    images: Ints  # with a reference that has it, of each n-gram
+    key: Ints  # of each n-gram: (number of its first n - 1 words << 32) + its last word
 
 
 @dataclass(frozen=True)
@@ -86,13 +118,76 @@ class Corpus:
         """The image of each reference."""
         return np.repeat(np.arange(len(self)), self.per_image)
 
-    def blocks(self) -> Iterator[Corpus]:
-        """The corpus, a thousand images at a time."""
-        ends = np.concatenate([[0], np.cumsum(self.per_image)])
-        for start in range(0, len(self), BLOCK):
-            stop = min(start + BLOCK, len(self))
-            references = self.references.part(int(ends[start]), int(ends[stop]))
-            yield Corpus(self.hypotheses.part(start, stop), references, self.per_image[start:stop])
+    @cached_property
+    def first(self) -> Ints:
+        """Where in `sentences` the hypothesis of each image is; its references follow."""
+        return np.asarray(np.cumsum(self.per_image + 1) - self.per_image - 1)
+
+    @cached_property
+    def sentences(self) -> Sentences:
+        """All sentences, image by image."""
+        source = np.empty(len(self) + len(self.image), np.int64)  # in the arrays of hypotheses, then of references
+        mine = np.zeros(len(source), bool)
+        mine[self.first] = True
+        source[mine], source[~mine] = np.arange(len(self)), len(self) + np.arange(len(self.image))
+        lengths = np.concatenate([self.hypotheses.lengths, self.references.lengths])
+        words = np.concatenate([self.hypotheses.words, self.references.words])
+        return Sentences(words[ranges((np.cumsum(lengths) - lengths)[source], lengths[source])], lengths[source])
+
+    @cached_property
+    def entries(self) -> list[Entries]:
+        """Of each order."""
+        image = np.repeat(np.arange(len(self), dtype=np.int32), self.per_image + 1)
+        return list(_entries(self.sentences, image, self.first))
+
+
+def _entries(sentences: Sentences, image: Small, first: Ints) -> Iterator[Entries]:
+    """Entries of orders 1, 2, ...; the sentence `first[i]` is the hypothesis of image i.
+
+    One sort of an order finds the equal n-grams, sentence by sentence: counting needs no other.
+    """
+    lengths, words = sentences.lengths, sentences.words
+    is_hypothesis = np.zeros(len(lengths), bool)
+    is_hypothesis[first] = True
+    owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    left = np.cumsum(lengths)[owner] - np.arange(len(words))  # words from each to the end of its sentence
+    begin, number, base = np.arange(len(words)), np.zeros(len(words), np.int64), int(words.max(initial=0)) + 1
+    for n in range(1, ORDERS + 1):
+        goes_on = np.flatnonzero(left[begin] >= n) if n > 1 else slice(None)
+        begin, number = begin[goes_on], number[goes_on]
+        order, keys = in_turn(number * base + words[begin + n - 1])
+        runs = run_ends(keys)
+        gram = np.repeat(np.arange(len(runs) - 1, dtype=np.int32), np.diff(runs))
+        number = np.empty(len(keys), np.int64)
+        number[order] = gram
+        prefix, last = np.divmod(keys[runs[:-1]], base)
+        yield _counted(gram, owner[begin[order]], image, is_hypothesis, (prefix << SHIFT) + last)
+
+
+def _counted(gram: Small, sentence: Small, image: Small, is_hypothesis: NDArray[np.bool_], key: Ints) -> Entries:
+    """Entries of n-grams that are sorted, each with its sentence."""
+    ends = run_ends((gram.astype(np.int64) << SHIFT) + sentence)
+    gram, sentence, times = gram[ends[:-1]], sentence[ends[:-1]], np.diff(ends)
+    of_image = run_ends((gram.astype(np.int64) << SHIFT) + image[sentence])
+    start, several = of_image[:-1], np.diff(of_image)
+    mine = is_hypothesis[sentence[start]]
+    images = np.bincount(gram[start], several > mine, len(key)).astype(np.int64)
+    start, several = start[mine], several[mine] - 1
+    hypothesis, other = np.repeat(start, several).astype(np.int32), ranges(start + 1, several).astype(np.int32)
+    return Entries(gram, sentence, times.astype(np.int32), hypothesis, other, images, key)
+
+
+def in_turn(keys: Ints) -> tuple[Ints, Ints]:
+    """The order that sorts keys of 0 and more, equal ones as they come, and the sorted keys.
+
+    Where there is room the position is in the lowest bits of what is sorted, which is faster than `argsort`.
+    """
+    bits = len(keys).bit_length()
+    if int(keys.max(initial=0)) >> (63 - bits):
+        order = np.argsort(keys, kind="stable")
+        return order, keys[order]
+    packed = np.sort((keys << bits) + np.arange(len(keys)))
+    return packed & ((1 << bits) - 1), packed >> bits
 
 
 class Grams(NamedTuple):
@@ -181,7 +276,7 @@ def distinct(keys: Ints) -> tuple[Ints, Ints]:
     return keys[ends[:-1]], np.diff(ends)
 
 
-def run_ends(keys: Ints) -> Ints:
+def run_ends(keys: Small) -> Ints:
     """Where the runs of equal keys begin in a sorted array, and where the last one ends."""
     return np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1], [True]])) if len(keys) else np.zeros(1, int)
 

@@ -54,14 +54,11 @@ class CiderReward:
             raise ValueError(f"samples must be (S, T) and image (S,), got {samples.shape} and {image.shape}")
         if len(image) and not 0 <= image.min() <= image.max() < self._images:
             raise ValueError(f"images are numbered 0 to {self._images - 1}, got {image.min()} to {image.max()}")
-        sentences = _spoken(samples, self.end)
-        return self._references.score(
-            Sentences(self._numbered(sentences.words), sentences.lengths), image, clipped=True
-        )
+        return self._references.score(self._numbered(samples), _lengths(samples, self.end), image)
 
     def _numbered(self, ids: Ints) -> Ints:
         limit = LOW + 1 if self._numbers is None else len(self._numbers)
-        if len(ids) and not 0 <= ids.min() <= ids.max() < limit:
+        if ids.size and not 0 <= ids.min() <= ids.max() < limit:
             raise ValueError(f"ids of words are 0 to {limit - 1}, got {ids.min()} to {ids.max()}")
         return ids if self._numbers is None else self._numbers[ids]
 
@@ -87,9 +84,14 @@ class BleuReward:
 
 def _spoken(samples: Ints, end: int) -> Sentences:
     """Rows (S, T), each up to and including its first end."""
-    ends = np.column_stack([samples == end, np.ones(len(samples), bool)]).argmax(1)
-    lengths = np.minimum(ends + 1, samples.shape[1])
+    lengths = _lengths(samples, end)
     return Sentences(samples[np.arange(samples.shape[1]) < lengths[:, None]], lengths)
+
+
+def _lengths(samples: Ints, end: int) -> Ints:
+    """Words of each row up to and including its first end."""
+    ends = np.column_stack([samples == end, np.ones(len(samples), bool)]).argmax(1)
+    return np.asarray(np.minimum(ends + 1, samples.shape[1]), np.int64)
 
 
 def _to_end(ids: Sequence[int], end: int) -> list[int]:

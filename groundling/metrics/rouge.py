@@ -11,39 +11,87 @@ words counts as one empty word, as in the published scorer, so two empty texts s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-Words = Sequence[str]
+from groundling.metrics.ngrams import Corpus, Ints, Numbers, Words, in_turn, run_ends
 
 BETA2 = 1.2**2
+BITS = 64
+
+T = TypeVar("T")
 
 
 def rouge_l(hypotheses: Iterable[Words], references: Iterable[Sequence[Words]]) -> NDArray[np.float64]:
     """ROUGE-L of each item, 0 to 1; words already tokenised."""
-    scores = []
-    for index, (hypothesis, refs) in enumerate(zip(hypotheses, references, strict=True)):
-        if not refs:
-            raise ValueError(f"image {index} has no reference")
-        words = hypothesis or [""]
-        bits = _bits(words)
-        common = [(_lcs(bits, len(words), ref or [""]), len(ref) or 1) for ref in refs]
-        precision = max(lcs for lcs, _ in common) / len(words)
-        recall = max(lcs / length for lcs, length in common)
-        scores.append((1 + BETA2) * precision * recall / (recall + BETA2 * precision) if precision else 0.0)
-    return np.array(scores, np.float64)
+    filled = (words or [""] for words in hypotheses)
+    return score(Corpus.of(filled, ([ref or [""] for ref in refs] for refs in references), Numbers()))
 
 
-def _bits(words: Sequence[str]) -> dict[str, int]:
+def score(corpus: Corpus) -> NDArray[np.float64]:
+    """ROUGE-L of each image."""
+    lengths, refs = np.maximum(corpus.sentences.lengths, 1), corpus.per_image
+    own = np.repeat(corpus.first, refs + 1)  # of each sentence: the hypothesis of its image
+    common = np.where(corpus.sentences.lengths + corpus.sentences.lengths[own] > 0, _common(corpus, own), 1)
+    common[corpus.first] = 0
+    precision = np.maximum.reduceat(common, corpus.first) / lengths[corpus.first] if len(refs) else np.zeros(0)
+    recall = np.maximum.reduceat(common / lengths, corpus.first) if len(refs) else np.zeros(0)
+    below = recall + BETA2 * precision
+    return np.asarray((1 + BETA2) * precision * recall / np.where(below > 0, below, 1))
+
+
+def _common(corpus: Corpus, own: Ints) -> Ints:
+    """Words of each sentence's longest common subsequence with the hypothesis of its image.
+
+    All sentences at once, one word of each after another; what is longer than a machine word is done by itself.
+    """
+    words, lengths = corpus.sentences.words, corpus.sentences.lengths
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    start = np.cumsum(lengths) - lengths
+    order, keys = in_turn(np.searchsorted(corpus.first, own)[owner] * (int(words.max(initial=0)) + 1) + words)
+    mine = own[owner[order]] == owner[order]  # a word of the hypothesis: its bit is set where it stands
+    bits = np.where(mine, np.uint64(1) << ((order - start[owner[order]]) % BITS).astype(np.uint64), np.uint64(0))
+    runs = run_ends(keys)
+    here = np.zeros(len(words), np.uint64)
+    if len(keys):
+        here[order] = np.repeat(np.bitwise_or.reduceat(bits, runs[:-1]), np.diff(runs))
+    every = np.where(lengths[own] < BITS, (np.uint64(1) << (lengths[own] % BITS).astype(np.uint64)), 0) - np.uint64(1)
+    row = every.copy()
+    meets = np.flatnonzero(here)  # other words change nothing
+    times = np.bincount(owner[meets], minlength=len(lengths))
+    longest_first = np.argsort(-times, kind="stable")
+    begin = np.cumsum(times) - times
+    for n in range(int(times.max(initial=0))):
+        some = longest_first[: np.searchsorted(-times[longest_first], -n)]
+        now = row[some]
+        step = now & here[meets[begin[some] + n]]
+        row[some] = (now + step) | (now - step)
+    common = lengths[own] - _ones(row & every)
+    for i in np.flatnonzero(lengths[own] > BITS):
+        mine, other = (words[start[k] : start[k] + lengths[k]].tolist() for k in (own[i], i))
+        common[i] = _lcs(_bits(mine), len(mine), other)
+    return common
+
+
+def _ones(numbers: NDArray[np.uint64]) -> Ints:
+    """Bits of each number that are set."""
+    return np.asarray(_ONES[numbers.view(np.uint8)].reshape(-1, 8).sum(1), np.int64)
+
+
+_ONES = np.array([number.bit_count() for number in range(256)], np.uint8)
+
+
+def _bits(words: Sequence[T]) -> dict[T, int]:
     """For each word a number whose bits are set where the word stands."""
-    bits: dict[str, int] = {}
+    bits: dict[T, int] = {}
     for position, word in enumerate(words):
         bits[word] = bits.get(word, 0) | 1 << position
     return bits
 
 
-def _lcs(bits: dict[str, int], length: int, other: Sequence[str]) -> int:
+def _lcs(bits: dict[T, int], length: int, other: Sequence[T]) -> int:
     """Length of the longest common subsequence, one row of the usual table per word, kept in the bits of a number.
 
     A zero bit marks a column where the row's value rises by one (Crochemore et al., 2001).

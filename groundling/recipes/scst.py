@@ -92,12 +92,15 @@ class Scst(PatientAdam, Recipe):
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
             encoded = m.captioner.eval().encode(batch.regions)
-            usual, drawn = decoding.sample_with_greedy(m.captioner, encoded, length, self.samples)
-            with torch.no_grad():
+            if self.baseline == "greedy":
+                usual, drawn = decoding.sample_with_greedy(m.captioner, encoded, length, self.samples)
                 worth = reward(m, batch, torch.cat([usual, drawn]), torch.cat([own, image_of]))
-            each = worth[len(own) :]
-            expected = worth[image_of] if self.baseline == "greedy" else of_others(each, self.samples)
-            terms = {"scst": reinforce(log_likelihood(m, encoded[image_of], drawn), drawn, each - expected)}
+                gain = worth[len(own) :] - worth[image_of]
+            else:
+                drawn = decoding.sample_several(m.captioner, encoded, length, self.samples)
+                worth = reward(m, batch, drawn, image_of)
+                gain = worth - of_others(worth, self.samples)
+            terms = {"scst": reinforce(log_likelihood(m, encoded[image_of], drawn), drawn, gain)}
             if self.guide:
                 terms["attention"] = self.lam1 * followed(m.guide, batch, attention(m, encoded, batch))
             return terms
@@ -111,6 +114,7 @@ class Scst(PatientAdam, Recipe):
         captions = [[context.vocab.encode(c.tokens) for c in example.captions if c.tokens] for example in spoken]
         cider, bleu = CiderReward(captions), BleuReward(captions) if self.bleu else None
 
+        @torch.no_grad()
         def reward(m: RewardedParts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
             samples, image = words.cpu().numpy(), np.array([number[name] for name in batch.ids])[image_of.cpu().numpy()]
             worth = cider(samples, image)

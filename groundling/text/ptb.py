@@ -17,9 +17,12 @@ alone: where the original peeks at the next caption ("a sign with a P." loses it
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+import numpy as np
 
 from groundling.text.ptb_characters import StandIns
-from groundling.text.ptb_rules import MENTIONED, NOT_JUST_A_WORD, Rule, rules_by_first_character
+from groundling.text.ptb_rules import ABBREVIATION, MENTIONED, SEVERAL_WORDS, Rule, rules_by_first_character
 
 PUNCTUATION = frozenset(["''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"])
 
@@ -38,6 +41,31 @@ def token_text(text: str) -> str:
     if tokens:
         tokens[-1] = tokens[-1].rstrip()  # a web address may hold spaces, but the official wrapper strips each line
     return _counted(tokens)
+
+
+def token_texts(texts: Sequence[str]) -> list[str]:
+    """`token_text` of each. Usual captions are joined, cut at spaces and looked up in one go."""
+    alone = {i for i, text in enumerate(texts) if "\n" in text}
+    lines = ["" if i in alone else text for i, text in enumerate(texts)] if alone else texts
+    alone.update(i for i in _unusual("\n".join(lines)) if _NEEDS_THE_WHOLE.search(lines[i]))
+    chunks = " \n ".join(["" if i in alone else text for i, text in enumerate(lines)]).split(" ")
+    tokens = {chunk: _CHUNKS[chunk] for chunk in dict.fromkeys(chunks)} | {"\n": "\n"}
+    joined = " ".join(map(tokens.__getitem__, chunks))
+    while "  " in joined:  # where a chunk was no token
+        joined = joined.replace("  ", " ")
+    result = [text.strip(" ") for text in joined.split("\n")] if texts else []
+    for i in alone:
+        result[i] = token_text(texts[i])
+    return result
+
+
+def _unusual(joined: str) -> list[int]:
+    """Numbers of the lines with a character, but for the last, that is unusual in a caption."""
+    data = np.frombuffer(joined.encode(errors="surrogatepass"), np.uint8)
+    ends = np.append(np.flatnonzero(data == ord("\n")), len(data))
+    odd = _IS_UNUSUAL[data]
+    odd[ends[ends > 0] - 1] = False
+    return np.unique(np.searchsorted(ends, np.flatnonzero(odd))).tolist()  # type: ignore[no-any-return]
 
 
 def lex(text: str) -> list[str]:
@@ -67,13 +95,18 @@ def _counted(tokens: list[str]) -> str:
     return " ".join(token for token in map(str.lower, tokens) if token not in PUNCTUATION)
 
 
+def _is_abbreviation(chunk: str) -> bool:
+    return chunk[-1] == "." and ABBREVIATION.fullmatch(chunk) is not None
+
+
 class _Chunks(dict[str, str]):
     """What becomes of a chunk between spaces: few of them are ever new."""
 
     def __missing__(self, chunk: str) -> str:
         word = chunk[:-1] if chunk[-1:] in (".", ",") else chunk
-        plain = word.isascii() and word.isalpha() and not NOT_JUST_A_WORD.fullmatch(chunk)
-        tokens = word.lower() if plain else _counted(lex(chunk))
+        tokens = word.lower()
+        if not (word.isascii() and word.isalpha()) or tokens in SEVERAL_WORDS or _is_abbreviation(chunk):
+            tokens = _counted(lex(chunk))
         if len(self) < 1 << 17 and len(chunk) < 64:  # at most some 20 MB, whatever is read
             self[chunk] = tokens
         return tokens
@@ -86,6 +119,7 @@ _RULES_AT = rules_by_first_character()
 # Most captions can be read one chunk between spaces at a time. Not so where a token may hold a space or look beyond
 # it: tags, web addresses with other kinds of space, "3 1/2", "(555) 123-4567", "No. 5", ". . .", "B. The", "Pty. ltd".
 _UNUSUAL = re.compile(r"[^A-Za-z ,'\-](?!\Z)")  # before the last character; most captions have none
+_IS_UNUSUAL = np.array([bool(_UNUSUAL.match(chr(code) + " ")) and chr(code) != "\n" for code in range(256)])
 _NEEDS_THE_WHOLE = re.compile(
     r"[<\t-\r\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
     r"|[\d).] [\d.]|(?<![A-Za-z]{2})\. +[A-Z]|T[EY]\. "

@@ -270,7 +270,8 @@ ROWS: list[tuple[str, str, Tidy | None]] = [  # (first characters, pattern, what
 ]
 
 # Of chunks that are ASCII letters, with a period or comma behind them or not, only these are not simply a word.
-NOT_JUST_A_WORD = re.compile(rf"(?i:cannot|gonna|wanna|gotta|gimme|lemme)[.,]?|{ENDING}|{LEADING}\.|[A-Za-z]\.")
+SEVERAL_WORDS = frozenset(["cannot", "gonna", "wanna", "gotta", "gimme", "lemme"])
+ABBREVIATION = re.compile(rf"{ENDING}|{LEADING}\.|[A-Za-z]\.")
 
 
 def rules_by_first_character() -> dict[str, tuple[Rule, ...]]:

@@ -225,3 +225,10 @@ def test_a_damaged_file_is_an_error_that_names_it(name: str, file: str, content:
     (tmp_path / file).write_text(content)
     with pytest.raises(DataError, match=file):
         list(formats.read(name, tmp_path))
+
+
+def test_half_of_a_surrogate_pair_is_refused_where_labels_are_read() -> None:
+    """JSON can spell it, and no format that is written as UTF-8 can hold it."""
+    row = json.loads(json.dumps({"id": "a", "captions": ["A \ud800 dog."], "labels": []}))
+    with pytest.raises(DataError, match="not a labelled image"):
+        LabelledImage.from_dict(row)

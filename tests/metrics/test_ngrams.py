@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundling.metrics.ngrams import ORDERS, SMALL, Corpus, Numbers, bag, distinct, grams, ranges, rank
+from groundling.metrics.ngrams import ORDERS, SMALL, Corpus, Numbers, bag, distinct, grams, in_turn, ranges, rank
 
 sentences = st.lists(st.lists(st.sampled_from("abc"), max_size=6), max_size=5)
 integers = st.lists(st.integers(0, 20), max_size=30).map(lambda x: np.array(x, np.int64))
@@ -53,13 +55,43 @@ def test_ranges_by_hand() -> None:
     assert ranges(np.array([5, 0, 9]), np.array([2, 0, 3])).tolist() == [5, 6, 9, 10, 11]
 
 
-def test_blocks_are_the_corpus() -> None:
-    said = [["a"] * (i % 4) for i in range(2500)]
-    references = [[["b"] * (i % 3), ["a"]][: 1 + i % 2] for i in range(2500)]
-    corpus = Corpus.of(said, references, Numbers())
-    blocks = list(corpus.blocks())
-    assert [len(b) for b in blocks] == [1024, 1024, 452]
-    for part in ("hypotheses", "references"):
-        whole, pieces = getattr(corpus, part), [getattr(b, part) for b in blocks]
-        assert np.concatenate([p.words for p in pieces]).tolist() == whole.words.tolist()
-        assert np.concatenate([p.lengths for p in pieces]).tolist() == whole.lengths.tolist()
+items = st.lists(st.tuples(sentences.map(lambda x: [w for s in x for w in s]), sentences.filter(len)), max_size=4)
+
+
+@given(items)
+def test_entries_count_every_n_gram_and_pair_what_was_said_with_its_references(
+    corpus: list[tuple[list[str], list[list[str]]]],
+) -> None:
+    laid = [s for said, refs in corpus for s in (said, *refs)]
+    image = [i for i, (_, refs) in enumerate(corpus) for _ in range(len(refs) + 1)]
+    first = [image.index(i) for i in range(len(corpus))]
+    numbers = Numbers()
+    for n, found in enumerate(Corpus.of([s for s, _ in corpus], [r for _, r in corpus], numbers).entries, start=1):
+        expected = [Counter(tuple(s[k : k + n]) for k in range(len(s) - n + 1)) for s in laid]
+        rows = list(zip(found.sentence.tolist(), found.gram.tolist(), found.times.tolist(), strict=True))
+        assert len({(s, g) for s, g, _ in rows}) == len(rows) == sum(map(len, expected))
+        assert sorted((s, t) for s, _, t in rows) == sorted((s, t) for s, c in enumerate(expected) for t in c.values())
+        pairs = {(found.sentence[a], found.sentence[b]) for a, b in zip(found.hypothesis, found.other, strict=True)}
+        assert (found.gram[found.hypothesis] == found.gram[found.other]).all()
+        assert {(a, b) for a, b in pairs if a not in first or b in first or image[a] != image[b]} == set()
+        shared = sum(len(expected[first[image[s]]].keys() & c.keys()) for s, c in enumerate(expected) if s not in first)
+        assert len(found.hypothesis) == shared
+        documents = [set().union(*(c for s, c in enumerate(expected) if image[s] == i and s not in first))
+                     for i in range(len(corpus))]  # fmt: skip
+        assert found.images.sum() == sum(map(len, documents))
+
+
+@given(integers, st.sampled_from([1, 1 << 57]))
+def test_in_turn_keeps_the_order_of_equal_keys(keys: np.ndarray, apart: int) -> None:
+    order, in_order = in_turn(keys * apart)
+    assert order.tolist() == np.argsort(keys, kind="stable").tolist()
+    assert in_order.tolist() == sorted((keys * apart).tolist())
+
+
+@given(st.lists(st.sampled_from(["", "a", "a b", "b a a", "a\u00a0b", "a  b", "a\nb", "\n", " a"]), max_size=6))
+def test_texts_are_read_as_their_words(texts: list[str]) -> None:
+    numbers = Numbers({"b": 0})
+    found, expected = numbers.read_texts(texts), [text.split() for text in texts]
+    words = {number: word for word, number in numbers.items()}
+    assert found.lengths.tolist() == [len(s) for s in expected]
+    assert [words[number] for number in found.words.tolist()] == [word for s in expected for word in s]

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundling.metrics.rouge import _lcs, _places, rouge_l
+from groundling.metrics.ngrams import Corpus, Numbers
+from groundling.metrics.rouge import _bits, _common, _lcs, rouge_l
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 
@@ -55,4 +56,7 @@ def test_the_longest_common_subsequence_is_that_of_the_usual_table(one: list[str
         above = row[:]
         for i, mine in enumerate(one):
             row[i + 1] = above[i] + 1 if mine == word else max(row[i], above[i + 1])
-    assert _lcs(_places(one), len(one), other) == row[-1]
+    assert _lcs(_bits(one), len(one), other) == row[-1]
+    corpus = Corpus.of([["x"], one, []], [[["y"]], [["x"], other], [["y"]]], Numbers())
+    common = _common(corpus, np.repeat(corpus.first, corpus.per_image + 1))
+    assert common.tolist()[2:5] == [len(one), 0, row[-1]]

@@ -119,6 +119,11 @@ def test_reading_chunk_by_chunk_changes_nothing(text: str) -> None:
     assert (tokenize(text) or [""]) == read_as_a_whole(text)
 
 
+@given(st.lists(texts | st.sampled_from(["", "A dog.", "a dog. two\n", "\n", "it isn't. . .", "\ud800"]), max_size=5))
+def test_many_texts_at_once_are_tokenised_as_each_alone(several: list[str]) -> None:
+    assert ptb.token_texts(several) == [ptb.token_text(text) for text in several]
+
+
 def test_first_characters_leave_no_rule_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """With every rule tried everywhere the tokens stay the same."""
     everything = tuple(Rule(re.compile(pattern).match, tidy) for _, pattern, tidy in ROWS)
