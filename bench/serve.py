@@ -4,7 +4,7 @@
     python bench/serve.py --minutes 3 --hostile 300   # a short run
     python bench/serve.py --only idle,hostile
 
-Bounded in count and time; all requests go to 127.0.0.1. Prints one table, each measure with its bound and whether it
+Bounded in count and time; all requests go to 127.0.0.1. Prints a line for each measure, with its bound and whether it
 held, and writes the same as JSON. The bounds are for two cores that nothing else uses; under other load the numbers are
 those of that load.
 """
@@ -356,20 +356,20 @@ def main() -> int:
     if args.library:
         library(args.library)
         return 0
-    machine, found = about(), list[Measure]()
+    machine, measures = about(), list[Measure]()
     for name in args.only.split(","):
         print(f"{name} …", file=sys.stderr, flush=True)
         try:
             for one in PARTS[name](args):
-                found.append(one)
+                measures.append(one)
+                print(one.line(), flush=True)
         except Exception as error:  # the other parts are measured all the same
             traceback.print_exc()
-            found.append(most(f"{name} ended early: {type(error).__name__}", 1, 0))
+            measures.append(most(f"{name} ended early: {type(error).__name__}", 1, 0))
+        rows = [asdict(one) | {"held": one.held} for one in measures]  # written part by part: a run may be interrupted
+        Path(args.out).write_text(json.dumps({"machine": machine, "arguments": vars(args), "measures": rows}, indent=1))
     print(" · ".join(f"{name} {value}" for name, value in machine.items()), f"· {sys.argv[1:]}")
-    print("\n".join(one.line() for one in found))
-    rows = [asdict(one) | {"held": one.held} for one in found]
-    Path(args.out).write_text(json.dumps({"machine": machine, "arguments": vars(args), "measures": rows}, indent=1))
-    return 0 if all(one.held for one in found) else 1
+    return 0 if all(one.held for one in measures) else 1
 
 
 if __name__ == "__main__":
