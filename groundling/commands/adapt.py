@@ -22,8 +22,8 @@ is the way for some hundred photos: training from nothing needs thousands.
 Every weight is kept and learns on; words that your captions have twice or more and the model never saw are added. The
 grounder comes first, with the calibration of its evidence, then the captioner, which stops when it no longer becomes
 better. Both are judged on your validation photos (the split val; without splits, a tenth of the photos is held out).
-Neither ends below what it began with: where training does not help, the model is left as it was. Both numbers are told.
-Boxes are not needed; where your validation photos have them, the grounder is judged by them.
+Neither ends below what it began with: where training does not clearly help, the model is left as it was. Both numbers
+are printed. Boxes are not needed; where your validation photos have them, the grounder is judged by them.
 
 Regions are made in OUT/regions, or taken from --regions. A run that was stopped goes on when the same command is given
 again."""
@@ -133,7 +133,7 @@ def _print_changes(changes: Sequence[Change], n: int, out: Path) -> None:
     for change in changes:
         name, before, after = change.before.name, change.before.value, change.after.value
         what = f"{change.what}: {name} {before:.4f} -> {after:.4f} on {n} validation photos"
-        left = "" if change.helped else f"; training gave {change.tried:.4f}, so it was left as it was"
+        left = "" if change.helped else f"; training gave {change.tried:.4f}, no clear gain: it was left as it was"
         print(f"{what}, {change.new_words} new words{left}" if change.helped else f"{what}{left}")
     if n < FEW:
         print(f"{n} validation photos are few: differences of this size may be chance")

@@ -2,11 +2,13 @@
 
 All weights are kept and learn on; new words get rows of their own (`extend`). Nothing becomes worse on the validation
 images: where training does not help, the model is left as it was. The grounder is judged by phrase accuracy where
-people drew boxes, else by what captions tell (`calibration.separation`); the captioner by CIDEr-D.
+people drew boxes, else by what captions tell (`calibration.separation`), where a gain must be larger than the standard
+error; the captioner by CIDEr-D.
 """
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -18,7 +20,7 @@ import torch
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
 from groundling.evaluation.phrases import localised
-from groundling.inference.calibration import calibrate_run, keep_calibration, separation
+from groundling.inference.calibration import SEPARATION, calibrate_run, keep_calibration, separation
 from groundling.inference.evidence import CALIBRATION
 from groundling.inference.grounder import load_grounder
 from groundling.recipes import ABOUT, WEIGHTS, Model, TrainingContext, load, save
@@ -64,7 +66,7 @@ def adapt_grounder(start: Path, photos: Photos, out: Path, **settings: Any) -> C
     model, before = load(start), grounder_score(start, photos)
     bigger = _train(model, start, photos, out / TRAINING, GROUNDER | settings)
     after = grounder_score(out / TRAINING, photos)
-    _leave(start, out, model.recipe, helped := after.value > before.value)
+    _leave(start, out, model.recipe, helped := after.value > before.value + _doubt(before))
     if not helped and (start / CALIBRATION).exists():
         keep_calibration(out / CALIBRATION, (start / CALIBRATION).read_bytes())
     else:
@@ -89,6 +91,14 @@ def grounder_score(folder: Path, photos: Photos) -> Score:
         judged = localised(grounder, photos.held_out, photos.store)["any"]
         return next(one.score() for one in judged.statistics().values())
     return separation(grounder, photos.held_out, photos.store)
+
+
+def _doubt(score: Score) -> float:
+    """By how much the grounder must become better: where boxes judge it, at all.
+
+    What captions tell is a measure of it at second hand, so there by more than a standard error, √(p (1 − p) / n).
+    """
+    return math.sqrt(max(0.0, score.value * (1 - score.value)) / score.n) if score.name == SEPARATION else 0.0
 
 
 def captioner_score(model: Model, photos: Photos, guide: Path) -> Score:

@@ -12,9 +12,12 @@ import torch
 
 from groundling import recipes
 from groundling.cli import main
+from groundling.inference.calibration import SEPARATION
 from groundling.inference.evidence import read_calibration
 from groundling.text import words
+from groundling.training.adapt import _doubt
 from groundling.training.extend import extended
+from groundling.types import Score
 
 GROUNDER = ["--joint", 16, "--embed", 8, "--hidden", 8, "--epochs", 1, "--batch", 8, "--min-count", 1, "--distill", 0]
 CAPTIONER = ["--hidden", 16, "--embed", 16, "--attention", 16, "--epochs", 1, "--min-count", 1]
@@ -99,3 +102,9 @@ def test_new_words_get_rows_and_every_other_weight_is_kept(place: Path) -> None:
 def test_a_word_that_occurs_once_stays_unknown(place: Path) -> None:
     model = recipes.load(place / "captioner")
     assert extended(model, [words.caption("a zyzzyva")]).vocab == model.vocab
+
+
+def test_what_captions_tell_of_a_grounder_must_rise_by_more_than_a_standard_error() -> None:
+    """p = 0.75 of n = 300: √(0.75 · 0.25 / 300) = 0.025; accuracy by boxes may rise by anything."""
+    assert _doubt(Score(SEPARATION, 0.75, 300, "")) == pytest.approx(0.025)
+    assert _doubt(Score("recall@1", 0.75, 300, "")) == 0
