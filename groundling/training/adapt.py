@@ -9,7 +9,6 @@ error; the captioner by CIDEr-D.
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -20,10 +19,11 @@ import torch
 from groundling.data.dataset import Dataset
 from groundling.data.loader import Loader
 from groundling.evaluation.phrases import localised
+from groundling.files import MANIFEST, replace_files
 from groundling.inference.calibration import SEPARATION, calibrate_run, keep_calibration, separation
 from groundling.inference.evidence import CALIBRATION
 from groundling.inference.grounder import load_grounder
-from groundling.recipes import ABOUT, WEIGHTS, Model, TrainingContext, load, save
+from groundling.recipes import WEIGHTS, Model, TrainingContext, load, save
 from groundling.regions.store import Store
 from groundling.training.extend import extended
 from groundling.training.run import EVALUATED, train
@@ -155,8 +155,8 @@ def _leave(start: Path, out: Path, recipe: Any, helped: bool) -> None:
         named = {"guide": recipe.guide} if hasattr(recipe, "guide") else {}  # not the folder of this machine
         save(out, replace(adapted, recipe=_with(adapted.recipe, named)))
         return
-    for name in (WEIGHTS, ABOUT):
-        shutil.copyfile(start / name, out / name)
+    beside = (file.name for file in start.glob("*.json") if file.name != MANIFEST)  # what it is, its calibration
+    replace_files(out, {name: (start / name).read_bytes() for name in (WEIGHTS, *beside)})
 
 
 def _with(recipe: Any, settings: Mapping[str, Any]) -> Any:

@@ -12,6 +12,7 @@ import torch
 
 from groundling import recipes
 from groundling.cli import main
+from groundling.files import check_manifest
 from groundling.inference.calibration import SEPARATION
 from groundling.inference.evidence import read_calibration
 from groundling.text import words
@@ -83,6 +84,7 @@ def test_training_that_makes_it_worse_is_undone(
         if f"{what}: " in told and "left as it was" in next(x for x in told.splitlines() if x.startswith(what)):
             kept = tmp_path / "mine" / what / recipes.WEIGHTS
             assert kept.read_bytes() == (folder / recipes.WEIGHTS).read_bytes()
+            assert check_manifest(kept.parent, required=True)
     assert "left as it was" in told
 
 
