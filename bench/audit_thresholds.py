@@ -1,6 +1,8 @@
 """What the thresholds of `groundling audit` trade: python bench/audit_thresholds.py DATA --regions STORE [--model RUN]
 
-Two tables. `present`: of phrases that are there, and of foils (groundling/foils.py), how many are called "not there".
+Two tables. `present`: of phrases that are there, and of foils (audit/foils.py), how many are called "not there". The
+grounder's own is the evidence below which 5 % of the true phrases of its calibration are (MISSED in
+inference/calibration.py), unless audit.json says otherwise.
 `overlap`: of true boxes of phrases, and of boxes of other things in the same photo, how many are "in the wrong place".
 """
 
@@ -33,11 +35,10 @@ def main() -> None:
     store = Store.open(args.regions)
     examples = load(args.data, args.split).examples[: args.images]
     scores = foils.judge(auditor, foils.make_foils(examples), store)
-    n = len(scores.foils)
-    true, false = scores.probability[:n], scores.probability[n:]
-    print(f"present, on {n} foils: called not there")
-    for threshold in (0.1, 0.2, 0.3, 0.4, 0.5):
-        _tell(threshold, "foil", true, false)
+    chosen = auditor.thresholds.present
+    print(f"present, on {len(scores.foils)} foils: called not there; the grounder's own is {chosen:.3f}")
+    for threshold in sorted((0.1, 0.2, 0.3, 0.4, 0.5, chosen)):
+        _tell(threshold, "foil", scores.true, scores.false)
     right, wrong = (np.array(x) for x in zip(*_overlaps(auditor, examples, store), strict=True))
     print(f"overlap, on {len(right)} phrases: called in the wrong place")
     for threshold in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
