@@ -56,8 +56,13 @@ class Hit:
 class Index:
     """Made by `open_index`."""
 
-    def __init__(self, model: grounder.Grounder, near: Neighbours, entries: Sequence[Entry], halves: int) -> None:
-        self.model, self.near, self.entries, self.halves = model, near, entries, halves
+    def __init__(
+        self, model: grounder.Grounder, near: Neighbours, entries: Sequence[Entry], vectors: Vectors, halves: int
+    ) -> None:
+        self.model, self.near, self.entries, self.vectors, self.halves = model, near, entries, vectors, halves
+        self._of_image: dict[str, list[int]] = {}
+        for place, entry in enumerate(entries):
+            self._of_image.setdefault(entry.id, []).append(place)
 
     def search(self, query: str, images: int = 10) -> list[Hit]:
         """The images that show most of what the query names, the best first."""
@@ -71,15 +76,15 @@ class Index:
             for place, score in zip(row, found, strict=True):
                 entry = self.entries[place]
                 best.setdefault(entry.id, {}).setdefault(phrase, (entry, score))
-        floors = [float(row[-1]) for row in scores]  # of what is not among the nearest, this is the most
-        hits = [self._hit(found, [" ".join(one) for one in asked], floors) for found in best.values()]
+        hits = [self._hit(found, [" ".join(one) for one in asked], vectors) for found in best.values()]
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:images]
 
-    def _hit(self, found: dict[int, tuple[Entry, float]], phrases: Sequence[str], floors: Sequence[float]) -> Hit:
+    def _hit(self, found: dict[int, tuple[Entry, float]], phrases: Sequence[str], asked: Vectors) -> Hit:
+        """An image by its best box for each phrase, among the nearest or not; shown are those among the nearest."""
         first = next(iter(found.values()))[0]
-        total = sum(found[i][1] if i in found else floors[i] for i in range(len(phrases)))
+        scores = (asked @ self.vectors[self._of_image[first.id]].T).max(1)
         boxes = tuple((phrases[i], entry, score) for i, (entry, score) in sorted(found.items()))
-        return Hit(first.id, first.media, first.size, total / len(phrases), boxes)
+        return Hit(first.id, first.media, first.size, float(scores.mean()), boxes)
 
 
 # ---------------------------------------------------------------- making and opening
@@ -144,7 +149,7 @@ def open_index(path: str | Path, model: str = "", device: str = "cpu") -> Index:
     if found.digest != about["grounder"]:
         raise DataError(f"{folder} was made with another grounder; name it with --model, or make the index again")
     near: Neighbours = Exact(vectors) if exact else Approximate.open(folder)
-    return Index(found, near, entries, halves)
+    return Index(found, near, entries, vectors, halves)
 
 
 def _vectors(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from labelled_scenes import scenes as scenes  # a fixture
 from groundling.cli import main
 from groundling.errors import DataError
 from groundling.labels import Label, LabelledImage, Mention, PlacedBox, grounder
-from groundling.search.index import Hit, build, open_index
+from groundling.search.index import DEEP, Entry, Hit, Index, build, open_index
 from groundling.search.page import write
 from groundling.search.vectors import Approximate, Exact, Vectors, recall
 
@@ -54,6 +56,25 @@ def test_recall_counts_what_is_missed() -> None:
             return places * 2, scores
 
     assert recall(Half(), Exact(vectors), queries, 4) == pytest.approx((true % 2 == 0).mean())
+
+
+def test_an_image_counts_by_what_it_lacks_too() -> None:
+    """Image x has a ball of 1.0 and no dog (0), image y a dog and a ball of 0.6: y is better, 0.6 against 0.5.
+
+    That x's dog is not among the nearest boxes does not make it as good as the last of these (0.9).
+    """
+    axes = np.eye(3, dtype=np.float32)
+    vectors = np.stack([axes[1], 0.6 * (axes[0] + axes[1]), *[0.9 * axes[0]] * DEEP])
+    ids = ["x", "y", *(f"z{i}" for i in range(DEEP))]
+    entries = [Entry(id, "", (9, 9), "thing", (0, 0, 1, 1), 1.0) for id in ids]
+
+    class Axes:
+        def embed_phrases(self, phrases: Sequence[Sequence[str]]) -> Vectors:
+            return axes[[["dog", "ball"].index(phrase[-1]) for phrase in phrases]]
+
+    index = Index(cast(grounder.Grounder, Axes()), Exact(vectors), entries, vectors, 1)
+    hits = index.search("a dog and a ball", 1)
+    assert [hit.id for hit in hits] == ["y"] and hits[0].score == pytest.approx(0.6)
 
 
 def said(id: str, *phrases: str) -> LabelledImage:
@@ -108,4 +129,4 @@ def test_an_index_of_another_grounder_or_a_damaged_one_is_refused(scenes: Path, 
 def test_a_page_escapes_what_it_shows(tmp_path: Path) -> None:
     write(tmp_path / "p.html", "<script>", [Hit("<b>", "nowhere.png", (5, 5), 0.5, ())])
     text = (tmp_path / "p.html").read_text()
-    assert "<script>" not in text and "<b><b>" not in text and "no such image" in text
+    assert "<script>" not in text and "<b><b>" not in text and "does not exist" in text
