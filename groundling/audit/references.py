@@ -48,14 +48,18 @@ class Held:
 
 def hold(lines: Iterable[Mapping[str, Any]], examples: Iterable[Example]) -> Held:
     """The lines of an audit beside the captions of the same images."""
-    nouns_of = {key: NounsOf(e.captions) for e in examples for key in (e.id, Path(e.media).name, Path(e.media).stem)}
+    nouns_of: dict[str, NounsOf] = {}
+    for example in examples:
+        nouns = NounsOf(example.captions)
+        nouns_of |= dict.fromkeys((*_names(example.media), example.id), nouns)
     true: list[float] = []
     invented: list[float] = []
     lowest: list[float] = []
     wrong: list[float] = []
     unknown = 0
     for line in lines:
-        references = nouns_of.get(str(line.get("image", "")))
+        names = (str(line.get("image", "")), *_names(str(line.get("image", ""))))
+        references = next((nouns_of[name] for name in names if name in nouns_of), None)
         if references is None or "error" in line:
             continue
         phrases = [one for one in line["phrases"] if one["lemma"] not in NO_THING]
@@ -71,6 +75,11 @@ def hold(lines: Iterable[Mapping[str, Any]], examples: Iterable[Example]) -> Hel
             lowest.append(min(p for p, _ in judged))
             wrong.append(float(not all(right for _, right in judged)))
     return Held(np.array(true), np.array(invented), np.array(lowest), np.array(wrong), unknown)
+
+
+def _names(media: str) -> tuple[str, str]:
+    """What an image file may be called."""
+    return Path(media).name, Path(media).stem
 
 
 def _borne_out(phrase: Mapping[str, Any], references: NounsOf) -> bool:

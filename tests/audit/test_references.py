@@ -22,7 +22,8 @@ def test_a_kind_of_what_a_reference_has_is_true_and_another_thing_is_invented() 
     """Of the pairs (true, invented) = (0.9, 0.8), (0.5, 0.8) one is in order. The caption with a cat has a
     lowest noun of 0.8, the other of 0.5: so the one that is wrong comes second, and the precision there is a half."""
     held = hold(
-        [line("7.jpg", ("spaniel", 0.9), ("cat", 0.8), ("theorem", None)), line("7", ("animal", 0.5))], [EXAMPLE]
+        [line("elsewhere/7.jpg", ("spaniel", 0.9), ("cat", 0.8), ("theorem", None)), line("7", ("animal", 0.5))],
+        [EXAMPLE],
     )
     assert held.true.tolist() == [0.9, 0.5] and held.invented.tolist() == [0.8]
     numbers = held.numbers()
