@@ -5,6 +5,9 @@
 Every word keeps what was attended to say it. PAD, BOS and UNK are never said. A caption has at most `length` tokens,
 EOS included; one that reaches the limit stops there without EOS. `logp` is the captioner's own log-probability,
 whatever the choice among words was restricted to, so that teacher forcing of a caption gives the same numbers.
+
+`bias` (N, V) or None: added to the log-probabilities of every step when words are compared, and to nothing else. Its
+numbers are 0 or less: log-evidence of nouns, times a weight.
 """
 
 from __future__ import annotations
@@ -25,10 +28,10 @@ from groundling.types import BOS, EOS, PAD
 # ---------------------------------------------------------------- one caption per row
 
 
-def greedy(captioner: Captioner, encoded: EncodedImage, length: int) -> Decoding:
+def greedy(captioner: Captioner, encoded: EncodedImage, length: int, bias: Tensor | None = None) -> Decoding:
     """The likeliest word at every step; dropout off, no gradient."""
     with torch.no_grad(), _dropout_off(captioner):
-        return _decode(captioner, encoded, length, lambda logp, likeliest: likeliest)
+        return _decode(captioner, encoded, length, lambda logp, likeliest: likeliest, bias)
 
 
 def sample(
@@ -40,6 +43,7 @@ def sample(
     top_k: int = 0,
     top_p: float = 1.0,
     generator: torch.Generator | None = None,
+    bias: Tensor | None = None,
 ) -> Decoding:
     """Words drawn from p^(1/temperature), among the `top_k` likeliest and the smallest set of probability >= `top_p`.
 
@@ -52,11 +56,15 @@ def sample(
     def draw(logp: Tensor, likeliest: Tensor) -> Tensor:
         return _draw(_keep_likeliest(logp / temperature, top_k, top_p).softmax(1), generator)
 
-    return _decode(captioner, encoded, length, draw)
+    return _decode(captioner, encoded, length, draw, bias)
 
 
 def _decode(
-    captioner: Captioner, encoded: EncodedImage, length: int, choose: Callable[[Tensor, Tensor], Tensor]
+    captioner: Captioner,
+    encoded: EncodedImage,
+    length: int,
+    choose: Callable[[Tensor, Tensor], Tensor],
+    bias: Tensor | None,
 ) -> Decoding:
     """One caption per row; `choose` takes what may be said, log-probabilities (n, V), and the likeliest of it (n,)."""
     n = len(encoded)
@@ -66,6 +74,8 @@ def _decode(
     for _ in range(length):
         logp, glimpse, state = captioner.step(token, encoded, state)
         may = without_special(logp.detach())
+        if bias is not None:
+            may = may + bias[rows]
         guess = may.max(1).indices  # faster than argmax
         token = choose(may, guess)
         picks = glimpse.picks(token, encoded.frame[encoded.row])
@@ -164,8 +174,9 @@ def beam(
     length_penalty: float = 0.0,
     no_repeat: int = 0,
     min_length: int = 0,
+    bias: Tensor | None = None,
 ) -> Decoding:
-    """The best caption that beam search finds for each row, by Σ logp / tokens^length_penalty.
+    """The best caption that beam search finds for each row, by Σ (logp + bias) / tokens^length_penalty.
 
     At every step the `width` best continuations of each row are kept; those that end are set aside and compared at
     last. `no_repeat`: no n-gram of that size twice, and no word twice in a row (0: allowed). `min_length`: no EOS
@@ -175,7 +186,7 @@ def beam(
     if width < 1 or length_penalty < 0:
         raise ValueError(f"width must be at least 1 and length_penalty at least 0, got {width} and {length_penalty}")
     with torch.no_grad(), _dropout_off(captioner):
-        return _Beams(captioner, encoded, length, width, length_penalty).search(no_repeat, min_length)
+        return _Beams(captioner, encoded, length, width, length_penalty).search(no_repeat, min_length, bias)
 
 
 class _Beams:
@@ -202,24 +213,25 @@ class _Beams:
         self.best_path = torch.zeros_like(self.best_words)
         self.best_logps = torch.zeros(n, length, dtype=exact, device=device)
 
-    def search(self, no_repeat: int, min_length: int) -> Decoding:
+    def search(self, no_repeat: int, min_length: int, bias: Tensor | None) -> Decoding:
         for t in range(self.length):
             logp, glimpse, self.state = self.captioner.step(self.words[:, -1], self.encoded, self.state)
             may = without_special(logp)
             if no_repeat or min_length:
                 _restrict(may, self.words[:, 1:], no_repeat, min_length)
+            scores = may if bias is None else may + bias[self.rows].repeat_interleave(self.each, 0)
             self.glimpses.append(glimpse)
-            self.guesses.append(may.max(1).indices)
-            self.extend(may)
+            self.guesses.append(scores.max(1).indices)
+            self.extend(may, scores)
             self.finish(t + 1)
             if not len(self.rows):
                 break
         return self.result()
 
-    def extend(self, may: Tensor) -> None:
-        """Keep the `width` best of each row's beams times words."""
+    def extend(self, may: Tensor, scores: Tensor) -> None:
+        """Keep the `width` best of each row's beams times words, by `scores`; both (n * each, V)."""
         n, v = len(self.rows), may.shape[1]
-        scores = (self.total[:, None] + may).view(n, self.each * v)
+        scores = (self.total[:, None] + scores).view(n, self.each * v)
         total, index = scores.topk(min(self.width, scores.shape[1]), 1)
         parent = (torch.arange(n, device=index.device)[:, None] * self.each + index // v).flatten()
         word = (index % v).flatten()
@@ -246,7 +258,7 @@ class _Beams:
         ):
             best[row, :t] = live[winner]
         self.total = self.total.masked_fill(ended, -math.inf)
-        # A log-probability only falls; spread over all tokens that are left it bounds what a live beam can reach.
+        # Log-probability and bias only fall: spread over all tokens that are left they bound what a beam can reach.
         reach = self.total.view(-1, self.each).amax(1) / self.length**self.penalty
         going = (reach > self.best[self.rows]).nonzero().squeeze(1)
         if len(going) < len(self.rows):
@@ -330,25 +342,38 @@ def _spread(values: Tensor, where: Tensor, n: int, t: int) -> Tensor:
 
 # ---------------------------------------------------------------- settings
 
+EVIDENCE_WEIGHT = 0.0  # the captioner alone chooses, until more photos tell; bench/evidence_weight.py measures
+
 
 @dataclass(frozen=True)
 class BeamSearch:
-    """The likeliest caption that a beam finds; a beam of 1 takes the likeliest word at every step (greedy)."""
+    """The likeliest caption that a beam finds; a beam of 1 takes the likeliest word at every step (greedy).
+
+    Captions are compared by (Σ log p(word) + evidence_weight · Σ log evidence(noun)) / tokens^length_penalty. The
+    evidence of a noun is the probability, by a calibrated grounder beside the captioner, that it is in the image. Of
+    nouns that fit the sentence equally well, the one that is there is chosen.
+    """
 
     beam: int = 1
-    length_penalty: float = 0.0  # captions are compared by Σ logp / tokens^length_penalty
+    length_penalty: float = 0.0
     no_repeat: int = 2  # no n-gram of this size twice and no word twice in a row; 0 allows all
     min_length: int = 0  # words
+    evidence_weight: float = EVIDENCE_WEIGHT  # 0: the captioner alone chooses
 
     def __post_init__(self) -> None:
         if self.beam < 1:
             raise GroundlingError(f"the beam must be 1 or more, got {self.beam}")
         if min(self.length_penalty, self.no_repeat, self.min_length) < 0:
             raise GroundlingError("length_penalty, no_repeat and min_length must be 0 or more")
+        _check_evidence_weight(self.evidence_weight)
 
-    def __call__(self, captioner: Captioner, encoded: EncodedImage, length: int) -> Decoding:
+    def __call__(
+        self, captioner: Captioner, encoded: EncodedImage, length: int, log_evidence: Tensor | None = None
+    ) -> Decoding:
+        """`log_evidence` (N, V): of each word in the image of each row; 0 for words of which nothing is known."""
+        bias = _bias(self.evidence_weight, log_evidence)
         if self.beam == 1 and not (self.no_repeat or self.min_length):
-            return greedy(captioner, encoded, length)
+            return greedy(captioner, encoded, length, bias)
         return beam(
             captioner,
             encoded,
@@ -357,23 +382,32 @@ class BeamSearch:
             length_penalty=self.length_penalty,
             no_repeat=self.no_repeat,
             min_length=self.min_length,
+            bias=bias,
         )
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Every word drawn at random, as likely as the model finds it. The same seed and images give the same words."""
+    """Every word drawn at random, as likely as the model finds it. The same seed and images give the same words.
 
-    temperature: float = 1.0  # words are drawn from p^(1/temperature)
+    Words are drawn from (p · evidence^evidence_weight)^(1/temperature), see `BeamSearch`.
+    """
+
+    temperature: float = 1.0
     top_k: int = 0  # among so many likeliest words; 0: all
     top_p: float = 1.0  # among the fewest words that have this probability together
     seed: int = 0
+    evidence_weight: float = EVIDENCE_WEIGHT  # 0: the captioner alone chooses
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
             raise GroundlingError("temperature must be above 0, top_k 0 or more, top_p above 0 and at most 1")
+        _check_evidence_weight(self.evidence_weight)
 
-    def __call__(self, captioner: Captioner, encoded: EncodedImage, length: int) -> Decoding:
+    def __call__(
+        self, captioner: Captioner, encoded: EncodedImage, length: int, log_evidence: Tensor | None = None
+    ) -> Decoding:
+        """`log_evidence`: see `BeamSearch`."""
         generator = torch.Generator(encoded.row.device).manual_seed(self.seed)
         return sample(
             captioner,
@@ -383,7 +417,17 @@ class Sampling:
             top_k=self.top_k,
             top_p=self.top_p,
             generator=generator,
+            bias=_bias(self.evidence_weight, log_evidence),
         )
+
+
+def _check_evidence_weight(weight: float) -> None:
+    if not 0 <= weight < math.inf:
+        raise GroundlingError(f"evidence_weight must be 0 or more, got {weight}")
+
+
+def _bias(weight: float, log_evidence: Tensor | None) -> Tensor | None:
+    return weight * log_evidence if weight and log_evidence is not None else None
 
 
 DecodingSettings = BeamSearch | Sampling

@@ -98,6 +98,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="no N words in a row occur twice, and no word twice in a row (default 2; 0: both may)",
     )
     group.add_argument("--min-length", type=int, metavar="N", help="a caption has at least N words (default 0)")
+    group.add_argument(
+        "--evidence-weight",
+        type=float,
+        metavar="W",
+        help="how much it counts, when words are chosen, how likely the grounder finds each noun in the image: "
+        "captions are compared by log p + W * sum of log evidence (default 0: the captioner alone chooses)",
+    )
     group.add_argument("--sample", action="store_true", help="sample words at random by the model's probabilities")
     group.add_argument("--temperature", type=float, metavar="T", help="with --sample: below 1 prefers likely words (1)")
     group.add_argument("--top-k", type=int, metavar="K", help="with --sample: among the K likeliest words (0: all)")
@@ -162,7 +169,8 @@ def _decoding(args: argparse.Namespace) -> DecodingSettings:
     if wrong := next(iter(search if args.sample else sampling), None):
         cure = "does not go with --sample" if args.sample else "needs --sample"
         raise GroundlingError(f"--{wrong.replace('_', '-')} {cure}")
-    return Sampling(**sampling) if args.sample else BeamSearch(**search)
+    both = given("evidence_weight")
+    return Sampling(**sampling, **both) if args.sample else BeamSearch(**search, **both)
 
 
 def _captioner(args: argparse.Namespace) -> GroundedCaptioner:
@@ -172,7 +180,13 @@ def _captioner(args: argparse.Namespace) -> GroundedCaptioner:
     if args.grounder_weight is not None and args.model and not args.grounder:
         raise GroundlingError("--grounder-weight needs a grounder: name one with --grounder RUN")
     weight = GROUNDER_WEIGHT if args.grounder_weight is None else args.grounder_weight
-    return load(args.model, args.device, grounder=args.grounder, grounder_weight=weight)
+    captioner = load(args.model, args.device, grounder=args.grounder, grounder_weight=weight)
+    if args.evidence_weight and not (captioner.reranker and captioner.reranker.calibrated):
+        raise GroundlingError(
+            "--evidence-weight needs a calibrated grounder: name one with --grounder RUN, "
+            "and calibrate it with `groundling ground --calibrate`"
+        )
+    return captioner
 
 
 # ---------------------------------------------------------------- what to caption

@@ -179,10 +179,13 @@ class GroundedCaptioner:
         model, reranker, groundable = self.model, self.reranker, self.model.groundable.class_of
         seen = regions.first(model.recipe.regions_per_image).to(self.device)
         with torch.inference_mode():
-            decoded = decoding(self.network, self.network.encode(seen), self.length)
+            encoded = self.network.encode(seen)
             if reranker is None:
+                decoded = decoding(self.network, encoded, self.length)
                 return link(decoded, seen, model.vocab, ids, groundable, media=media)
             features = reranker.features(regions)  # of all regions that the grounder uses, once
+            log_evidence = reranker.log_evidence(features) if decoding.evidence_weight else None
+            decoded = decoding(self.network, encoded, self.length, log_evidence)
             decoded = reranker.rerank(decoded, seen, features)
             captions = link(decoded, seen, model.vocab, ids, groundable, media=media)
             return reranker.add_evidence(captions, features)

@@ -280,7 +280,7 @@ class PhraseGrounder:
 
     def _ids(self, phrases: Sequence[Sequence[str]]) -> Tensor:
         rows = [self.model.vocab.encode([self._known(word) for word in phrase]) or [UNK] for phrase in phrases]
-        longest = max(map(len, rows))
+        longest = max(map(len, rows), default=0)
         return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows], device=self.device)
 
     def _unknown(self, phrase: Sequence[str]) -> tuple[str, ...]:

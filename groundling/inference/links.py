@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,14 @@ from torch import Tensor
 
 from groundling.boxes import soft_iou_match, union
 from groundling.inference.evidence import read_calibration
-from groundling.inference.grounder import PhraseGrounder, RegionFeatures
+from groundling.inference.grounder import PhraseGrounder, RegionFeatures, best_similarity
 from groundling.models.grounder import Adapted, Grounder
 from groundling.recipes import Model, load
 from groundling.recipes._teachers import matcher_of
 from groundling.tensors import Decoding, Glimpse, Regions
 from groundling.types import Box, GroundedCaption, Link, Look, Span, Vocab
+
+LEAST_EVIDENCE = 0.01  # of a noun while words are chosen: one that is very likely by the sentence may still be chosen
 
 Point = Callable[[Regions, Tensor, Tensor], Tensor]  # as `tensors.Matcher.point`
 
@@ -141,15 +143,46 @@ def _box(values: Sequence[float]) -> Box:
 
 @dataclass(frozen=True)
 class Reranker:
-    """Made by `load_reranker`. The regions go through the grounder once (`features`), for boxes and for evidence."""
+    """Made by `load_reranker`. The regions go through the grounder once (`features`), for words, boxes and evidence."""
 
     matcher: Adapted  # takes the captioner's word ids
     weight: float  # 0: only the captioner's attention counts; 1: only the matcher's
-    grounder: PhraseGrounder | None = None  # the same, where it is a grounder of phrases
+    captioner: Model
+    grounder: PhraseGrounder | None = None  # the same matcher, where it is a grounder of phrases
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether it knows how likely a noun is in an image."""
+        return self.grounder is not None and self.grounder.calibration is not None
 
     def features(self, regions: Regions) -> RegionFeatures | None:
         """What the grounder computes of all regions that it uses; None for another matcher."""
         return None if self.grounder is None else self.grounder.features(regions)
+
+    def log_evidence(self, features: RegionFeatures | None) -> Tensor | None:
+        """(B, V): log of the evidence of each noun of the captioner's vocabulary; 0 for words that are no nouns, and
+        for nouns that the grounder does not know. None where the grounder is not calibrated.
+
+        Evidence here is by similarity alone, hundreds of nouns in one product; that of links may also ask the image
+        vector, noun by noun.
+        """
+        if features is None or self.grounder is None or self.grounder.calibration is None:
+            return None
+        ids, vectors = self._nouns
+        scores = torch.einsum("brh,ph->bpr", features.vectors, vectors).masked_fill(~features.valid[:, None], -1.0)
+        evidence = self.grounder.calibration.similarity(best_similarity(scores.flatten(0, 1)).double().cpu().numpy())
+        known = torch.from_numpy(evidence).to(vectors).clamp(min=LEAST_EVIDENCE).log().view(len(scores), len(ids))
+        return vectors.new_zeros(len(scores), len(self.captioner.vocab)).index_copy(1, ids, known)
+
+    @cached_property
+    def _nouns(self) -> tuple[Tensor, Tensor]:
+        """Ids (P,) in the captioner's vocabulary of the nouns that get a box, and g(y) (P, H) of each alone."""
+        assert self.grounder is not None
+        words, groundable = self.captioner.vocab.words, self.captioner.groundable.class_of
+        known = self.grounder.model.vocab
+        nouns = [i for i, word in enumerate(words) if word in groundable and word in known]
+        ids = torch.tensor(nouns, dtype=torch.int64, device=self.grounder.device)
+        return ids, self.grounder.embed([[words[i]] for i in nouns])
 
     def rerank(self, decoded: Decoding, regions: Regions, features: RegionFeatures | None) -> Decoding:
         """See `rerank`; `regions` are those that the captioner saw."""
@@ -170,4 +203,5 @@ def load_reranker(folder: Path, weight: float, model: Model, device: torch.devic
     trained = load(folder)
     matcher: Any = matcher_of(trained, str(folder), model.vocab, model.fingerprint).to(device)
     is_grounder = isinstance(matcher.matcher, Grounder)
-    return Reranker(matcher, weight, PhraseGrounder(trained, read_calibration(folder), device) if is_grounder else None)
+    grounder = PhraseGrounder(trained, read_calibration(folder), device) if is_grounder else None
+    return Reranker(matcher, weight, model, grounder)

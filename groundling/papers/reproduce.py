@@ -225,7 +225,7 @@ def _judged(
             yield from (replace(statistics, name=name) for statistics in found.statistics().values())
     if "captioner" in model.recipe.saved_modules:
         ids = [example.id for example in evaluator.examples]
-        said = list(captioner.caption(ids, inference.BeamSearch(beam), regions=store))
+        said = list(captioner.caption(ids, inference.BeamSearch(beam, evidence_weight=0), regions=store))
         evaluation = evaluator(said, METRICS)
         yield from evaluation.statistics
         yield from evaluation.diversity

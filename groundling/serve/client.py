@@ -93,7 +93,7 @@ class Client:
         self._parts, self._token, self._timeout, self._retries = parts, token, timeout, retries
 
     def caption(self, image: Photo, **options: Any) -> GroundedCaption:
-        """Caption one image. Options: beam, length_penalty, no_repeat, min_length; or sample, temperature, seed, …"""
+        """Caption one image. Options: beam, no_repeat, evidence_weight, …; or sample, temperature, seed, …"""
         return _caption(self._post("caption", image, options), image)
 
     def captions(self, images: Iterable[Photo], **options: Any) -> Iterator[GroundedCaption | ServerError]:

@@ -24,6 +24,12 @@ CHOICE: Json = {  # name -> schema; how the words of a caption are chosen
     "length_penalty": {"type": "number", "minimum": 0, "maximum": 5, "description": "compare by log p / tokens^this"},
     "no_repeat": {"type": "integer", "minimum": 0, "maximum": 10, "description": "no so many words twice in a row"},
     "min_length": {"type": "integer", "minimum": 0, "maximum": 40, "description": "at least so many words"},
+    "evidence_weight": {
+        "type": "number",
+        "minimum": 0,
+        "maximum": 10,
+        "description": "how much the evidence of nouns counts when words are chosen; 0: not at all",
+    },
     "sample": {"type": "boolean", "description": "draw words at random instead"},
     "temperature": {"type": "number", "minimum": 0.05, "maximum": 10, "description": "with sample: below 1 is bolder"},
     "top_k": {"type": "integer", "minimum": 0, "description": "with sample: among the likeliest k; 0: all"},

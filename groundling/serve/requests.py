@@ -152,7 +152,7 @@ def parse_caption(fields: Fields) -> CaptionRequest:
     sample = fields.flag("sample")
     given = [
         (name, value)
-        for name, (low, high) in (beam | sampling).items()
+        for name, (low, high) in (beam | sampling | {"evidence_weight": (0, 10)}).items()
         if (value := fields.number(name, low, high, name in whole)) is not None
     ]
     for name, _ in given:

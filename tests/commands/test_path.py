@@ -187,6 +187,7 @@ def test_words_are_drawn_by_a_seed(place: Path, tmp_path: Path) -> None:
 
     assert said("--sample", "--seed", 1) == said("--sample", "--seed", 1) != said("--sample", "--seed", 2)
     assert said("--sample", "--top-k", 1) == said("--no-repeat", 0)
+    assert said("--evidence-weight", 0) == said()  # there is no grounder whose evidence could count
 
 
 @pytest.mark.parametrize(
@@ -195,6 +196,8 @@ def test_words_are_drawn_by_a_seed(place: Path, tmp_path: Path) -> None:
         (["--seed", "1"], "--seed needs --sample"),
         (["--sample", "--beam", "2"], "--beam does not go with --sample"),
         (["--beam", "0"], "beam must be 1 or more"),
+        (["--evidence-weight", "-1"], "evidence_weight must be 0 or more"),
+        (["--evidence-weight", "1"], "--evidence-weight needs a calibrated grounder"),
         (["--device", "nonsense"], "cannot use the device nonsense"),
         (["--coco", "{file}/below/a/file.json"], "cannot be written"),
         (["--png", "{file}"], "cannot be made a folder"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -183,3 +185,56 @@ def test_a_search_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
 def test_a_draw_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(GroundlingError):
         inference.Sampling(**wrong)
+
+
+def test_evidence_of_all_nouns_is_known_before_a_word_is_chosen(folder: Path, looking: Path, picture: Path) -> None:
+    """As that of links: (cosine + 1) / 2 of the best region; words that are no nouns have log 1."""
+    captioner, grounder = groundling.load(folder, grounder=looking), inference.load_grounder(looking)
+    regions, vocab = captioner.regions(picture), captioner.model.vocab
+    assert captioner.reranker is not None and captioner.reranker.calibrated
+    known = captioner.reranker.log_evidence(captioner.reranker.features(regions))
+    assert known is not None and known.shape == (1, len(vocab))
+    for word, value in zip(vocab.words, known[0].tolist(), strict=True):
+        wanted = grounder.evidence(grounder.rank(regions, [[word]]).similarity)[0] if word in NOUNS else 1.0
+        assert math.exp(value) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_captions_without_weight_of_evidence_are_those_of_the_captioner_alone(
+    model: groundling.GroundedCaptioner, folder: Path, looking: Path, picture: Path
+) -> None:
+    beside = groundling.load(folder, grounder=looking)
+    for seed in range(5):
+        for off in (
+            inference.BeamSearch(seed + 1, evidence_weight=0),
+            inference.Sampling(seed=seed, evidence_weight=0),
+        ):
+            alone, said = model.caption(picture, off), beside.caption(picture, off)
+            assert (said.tokens, said.logp) == (alone.tokens, alone.logp)
+
+
+def test_the_noun_that_the_image_supports_is_chosen(folder: Path, looking: Path, picture: Path, tmp_path: Path) -> None:
+    """The calibration is planted: the noun of which the grounder finds more has evidence 1, the other the least."""
+    regions = groundling.load(folder).regions(picture)
+    cosine = inference.load_grounder(looking).rank(regions, [[noun] for noun in NOUNS]).similarity.amax(1).tolist()
+    there, absent = (NOUNS[i] for i in sorted((0, 1), key=lambda i: -cosine[i]))
+    planted = shutil.copytree(looking, tmp_path / "planted")
+    about = {"format": calibration.FORMAT, "calibration": {"x": sorted(cosine), "p": [0, 1]}}
+    (planted / calibration.CALIBRATION).write_text(json.dumps(about))
+    captioner = groundling.load(folder, grounder=planted)
+    chosen, before = (
+        [captioner.caption(picture, inference.Sampling(seed=seed, evidence_weight=w)).tokens for seed in range(40)]
+        for w in (5, 0)
+    )
+    assert any(absent in tokens for tokens in before)
+    assert not any(absent in tokens for tokens in chosen) and any(there in tokens for tokens in chosen)
+
+
+def test_evidence_counts_only_where_the_grounder_is_calibrated(
+    folder: Path, looking: Path, picture: Path, tmp_path: Path
+) -> None:
+    bare = shutil.copytree(looking, tmp_path / "bare")
+    (bare / calibration.CALIBRATION).unlink()
+    captioner = groundling.load(folder, grounder=bare)
+    assert captioner.reranker is not None and not captioner.reranker.calibrated
+    assert captioner.reranker.log_evidence(captioner.reranker.features(captioner.regions(picture))) is None
+    assert captioner.caption(picture).tokens == groundling.load(folder).caption(picture).tokens
