@@ -1,8 +1,8 @@
 """What evidence does while words are chosen: python bench/evidence_weight.py DATA --regions STORE [--model RUN ...]
 
 Captions of a split are compared by log p + W · Σ log evidence of their nouns (`groundling caption --evidence-weight`).
-On the first --choose images each weight has a row. On the others, --weight is compared
-with 0 by paired tests. Beside BLEU-4, CIDEr-D and METEOR, of all nouns that have a box:
+On the first --choose images each weight has a row. On the others, --weight is compared with 0 by paired tests. Beside
+BLEU-4, CIDEr-D and METEOR, of all nouns that have a box:
 
     unreferenced         no reference has the noun, nor a kind of it, nor what it is a kind of
     unsupported          these, where also the grounder finds it unlikely that the thing is there (evidence < 0.5)

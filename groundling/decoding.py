@@ -342,7 +342,7 @@ def _spread(values: Tensor, where: Tensor, n: int, t: int) -> Tensor:
 
 # ---------------------------------------------------------------- settings
 
-EVIDENCE_WEIGHT = 0.0  # the captioner alone chooses, until more photos tell; bench/evidence_weight.py measures
+EVIDENCE_WEIGHT = 0.0  # more takes away made-up nouns, and costs BLEU-4: see the model card
 
 
 @dataclass(frozen=True)

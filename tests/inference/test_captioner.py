@@ -195,8 +195,8 @@ def test_evidence_of_all_nouns_is_known_before_a_word_is_chosen(folder: Path, lo
     known = captioner.reranker.log_evidence(captioner.reranker.features(regions))
     assert known is not None and known.shape == (1, len(vocab))
     for word, value in zip(vocab.words, known[0].tolist(), strict=True):
-        wanted = grounder.evidence(grounder.rank(regions, [[word]]).similarity)[0] if word in NOUNS else 1.0
-        assert math.exp(value) == pytest.approx(wanted, abs=1e-5)
+        cosine = float(grounder.rank(regions, [[word]]).similarity.max()) if word in NOUNS else 1.0
+        assert math.exp(value) == pytest.approx((cosine + 1) / 2, abs=1e-5)
 
 
 def test_captions_without_weight_of_evidence_are_those_of_the_captioner_alone(
@@ -218,8 +218,8 @@ def test_the_noun_that_the_image_supports_is_chosen(folder: Path, looking: Path,
     cosine = inference.load_grounder(looking).rank(regions, [[noun] for noun in NOUNS]).similarity.amax(1).tolist()
     there, absent = (NOUNS[i] for i in sorted((0, 1), key=lambda i: -cosine[i]))
     planted = shutil.copytree(looking, tmp_path / "planted")
-    about = {"format": calibration.FORMAT, "calibration": {"x": sorted(cosine), "p": [0, 1]}}
-    (planted / calibration.CALIBRATION).write_text(json.dumps(about))
+    about = {"format": evidence.FORMAT, "calibration": {"x": sorted(cosine), "p": [0, 1]}}
+    (planted / evidence.CALIBRATION).write_text(json.dumps(about))
     captioner = groundling.load(folder, grounder=planted)
     chosen, before = (
         [captioner.caption(picture, inference.Sampling(seed=seed, evidence_weight=w)).tokens for seed in range(40)]
@@ -233,7 +233,7 @@ def test_evidence_counts_only_where_the_grounder_is_calibrated(
     folder: Path, looking: Path, picture: Path, tmp_path: Path
 ) -> None:
     bare = shutil.copytree(looking, tmp_path / "bare")
-    (bare / calibration.CALIBRATION).unlink()
+    (bare / evidence.CALIBRATION).unlink()
     captioner = groundling.load(folder, grounder=bare)
     assert captioner.reranker is not None and not captioner.reranker.calibrated
     assert captioner.reranker.log_evidence(captioner.reranker.features(captioner.regions(picture))) is None
