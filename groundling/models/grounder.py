@@ -199,7 +199,7 @@ class Adapted(nn.Module):
     """A matcher of another run, in its own words and with no more regions than it was trained with.
 
     `ids[i]` is its own id of the pupil's word i. It sees the first `limit` regions of an image, and so has no opinion
-    of the others: it teaches nobody to look there (`attention` is 0), but speaks against none of them (`point`).
+    of the others: it teaches nobody to look there (`attention` is 0), but does not rule them out (`point`).
     """
 
     ids: Tensor  # (V,) int64

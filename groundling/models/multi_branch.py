@@ -8,8 +8,8 @@ Chen et al., Distributed Attention for Grounded Image Captioning, MM 2021. With 
 
 The attentions have weights of their own; LSTM_2 and W_o are shared, and every branch has its own state. M^{k-1} are the
 regions with the greatest weight of the branches before k: one each, in a video one of each frame, since a word has a
-box in every frame. LSTM_1 hears the image and the word (eq. 1); if `coupled` also the mean of the branches' h2, as
-Up-Down hears its own. Where the paper is silent: a branch for which no region is left, because there are fewer regions
+box in every frame. LSTM_1 gets the image and the word (eq. 1); if `coupled` also the mean of the branches' h2, as
+Up-Down gets its own. Where the paper is silent: a branch for which no region is left, because there are fewer regions
 than branches, begins anew with all of them.
 
 **What the branches say together.** Each votes for its likeliest word (among those that may be said: not PAD, BOS, UNK);

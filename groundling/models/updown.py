@@ -55,7 +55,7 @@ class TwoLayerLSTM(nn.Module):
         *,
         coupled: bool = True,
     ) -> None:
-        """`coupled = False`: LSTM_1 hears the image and the word, not h2, as in the code of GVD (Zhou et al. 2019)."""
+        """`coupled = False`: LSTM_1 gets the image and the word, not h2, as in the code of GVD (Zhou et al. 2019)."""
         super().__init__()
         self.coupled = coupled
         self.encoder, self.attend, self.attend_grid = encoder, attend, attend_grid

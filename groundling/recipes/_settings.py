@@ -172,7 +172,7 @@ class BoxSupervision:
 class BranchTraining(AwareSize, CaptionData, SteppedAdam):
     """Captioner, data and training of Chen et al. (MM 2021), after Zhou et al. (GVD, CVPR 2019)."""
 
-    coupled: bool = False  # LSTM_1 also hears h2 of the word before, as in Up-Down; the paper's eq. 1 does not
+    coupled: bool = False  # LSTM_1 also gets h2 of the word before, as in Up-Down; the paper's eq. 1 does not
     batch: int = 64
     length: int = 20
     min_count: int = 3

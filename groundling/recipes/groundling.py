@@ -38,7 +38,7 @@ class Groundling(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
     lam1: float = 0.1  # weight of KL(guide ‖ first branch)
     lam2: float = 0.1  # weight of the guide's score in the reward
     branches: int = 1  # K, how many attentions take turns
-    coupled: bool = True  # LSTM_1 also hears h2 of the word before, as in Up-Down
+    coupled: bool = True  # LSTM_1 also gets h2 of the word before, as in Up-Down
     hidden: int = 512
     embed: int = 300
     attention: int = 256

@@ -26,7 +26,7 @@ al., CVPR 2019), hence the regions (`updown_aware`).
 Its 8,639 words of Flickr30k are more than those that occur 5 times (7,000 in Zhou et al., CVPR 2020): `min_count` is 3.
 Ours: the query is h1_t, where (2) prints t-1; the sums over t and k are means, so that the rate of learning need not
 change with K; captions of 20 words; how long all branches learn, dropout, and the norm at which the gradient is
-clipped, which are not given. `--coupled` is Up-Down's LSTM_1, which also hears h2_{t-1} (the mean of the branches').
+clipped, which are not given. `--coupled` is Up-Down's LSTM_1, which also gets h2_{t-1} (the mean of the branches').
 """
 
 from dataclasses import dataclass, replace
