@@ -202,7 +202,7 @@ def main() -> None:
         shown = sum(len(boxes(image).get(noun, ())) for image in learned for noun in nouns)
         for seed in range(args.seeds):
             rows[name].append(mean_ap(taught(learned, boxes, nouns, seed, args.epochs), judged, nouns))
-        print(f"{name}: {shown} boxes, mAP {np.mean(rows[name]):.4f} ± {np.std(rows[name], ddof=1):.4f}")
+        print(f"{name}: {shown} boxes, mAP {np.mean(rows[name]):.4f} ± {np.std(rows[name], ddof=1):.4f}", flush=True)
     ratio = np.mean(rows["labels"]) / np.mean(rows["true boxes"])
     print(json.dumps({"learned": len(learned), "judged": len(judged), "nouns": nouns, "map": rows, "ratio": ratio}))
     print(f"ratio {ratio:.3f}; {time.process_time() - start:.0f} CPU-seconds")
