@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from reference_captioner import Reference
+from results import compare, row, told, write
 from torch import Tensor
 
 from groundling import decoding
@@ -124,27 +125,11 @@ def check_captions(name: str, said: decoding.Decoding, words: list[list[int]], l
     return f"{name}: captions of {min(lengths)} to {max(lengths)} tokens, {statistics.mean(lengths):.1f} on average"
 
 
-def timed(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return 1000 * (time.perf_counter() - start)
-
-
-def compare(name: str, goal: float, rounds: int, plain: Callable[[], object], ours: Callable[[], object]) -> None:
-    pairs = []
-    for i in range(rounds + 1):
-        pair = (timed(plain), timed(ours)) if i % 2 else (timed(ours), timed(plain))[::-1]
-        if i:  # the first round warms up
-            pairs.append(pair)
-    ratio = statistics.median(a / b for a, b in pairs)
-    times = [statistics.median(column) for column in zip(*pairs, strict=True)]
-    print(f"{name:34}{times[0]:12.0f}{times[1]:12.0f}{ratio:9.2f}x{goal:8.1f}x", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds of each case (default 5)")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="torch threads")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the numbers here")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     generator = torch.Generator().manual_seed(1)
@@ -171,27 +156,30 @@ def main() -> None:
         model.train().zero_grad()
         (cross_entropy(model, *batch) if isinstance(model, UpDown) else model(*batch)).backward()
 
-    print(f"\nmilliseconds, {args.threads} threads  {'plain':>12}{'ours':>12}{'ratio':>10}{'goal':>9}")
-    for name, batch in (("cross-entropy, 64 x 1 captions", alone), ("cross-entropy, 16 x 5 captions", grouped)):
-        compare(name, 1.5, args.rounds, lambda b=batch: step(plain, b), lambda b=batch: step(ours, b))
+    rows = []
+
+    def compared(name: str, theirs: Callable[[], object], mine: Callable[[], object]) -> None:
+        rows.append(row(name, compare(args.rounds, theirs, mine), args.threads))
+        print(told(rows[-1]), flush=True)
+
+    for name, batch in (("64 x 1", alone), ("16 x 5", grouped)):
+        compared(f"cross-entropy step, {name} captions", lambda b=batch: step(plain, b), lambda b=batch: step(ours, b))
     ours.eval()
     plain.eval()
     with torch.no_grad():
-        compare(
-            "greedy, 64 images",
-            1.4,
-            args.rounds,
+        compared(
+            "greedy captions, 64 images",
             lambda: plain.greedy(seen, LENGTH),
             lambda: decoding.greedy(ours, ours.encode(seen), LENGTH),
         )
-        for width, goal in ((3, 4.0), (5, 5.0)):
-            compare(
+        for width in (3, 5):
+            compared(
                 f"beam {width}, 64 images",
-                goal,
-                args.rounds,
                 lambda w=width: plain.beam(seen, LENGTH, w),
                 lambda w=width: decoding.beam(ours, ours.encode(seen), LENGTH, width=w),
             )
+    if args.json:
+        write(args.json, rows)
 
 
 if __name__ == "__main__":

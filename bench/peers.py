@@ -12,16 +12,13 @@ to boxes. Decoding the file is not part of any.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
+from results import Spent, row, timed, told, write
 
 import groundling
 
@@ -74,19 +71,20 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     photo = Image.open(Path(groundling.__file__).parent / "serve" / "photos" / "cat.jpg").convert("RGB")
     systems = {make.__name__: make(photo) for make in (ours, blip, grounding_dino)}
-    seconds: dict[str, list[float]] = {name: [] for name in systems}
+    spent: dict[str, list[Spent]] = {name: [] for name in systems}
     with torch.inference_mode():
         for number in range(args.rounds + 1):  # the first warms up
             for name, run in systems.items():
-                start = time.perf_counter()
-                run()
-                seconds[name] += [time.perf_counter() - start] if number else []
-    load = os.getloadavg()[0]
-    for name, times in seconds.items():
-        times_ours = statistics.median(a / b for a, b in zip(times, seconds["ours"], strict=True))
-        print(f"{name:15} {statistics.median(times):8.3f} s a photo, {times_ours:6.1f} times ours (load {load:.1f})")
+                once = timed(run)
+                spent[name] += [once] if number else []
+    rows = [
+        row(f"a photo: {name}", list(zip(spent[name], spent["ours"], strict=True)), args.threads)
+        for name in ("blip", "grounding_dino")
+    ]
+    for one in rows:
+        print(told(one))
     if args.json:
-        args.json.write_text(json.dumps({"seconds": seconds, "threads": args.threads, "load": load}, indent=1) + "\n")
+        write(args.json, rows)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ import groundling as package
 from groundling.cli import main as groundling
 
 HANG, MEMORY = 20, 2 << 30  # seconds of a processor (six times as many by the clock), bytes
+EVERY = 500  # cases are told
 CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")  # but tab and newline
 
 
@@ -59,6 +60,7 @@ def _run(attack: Attack, seed: str, place: Path) -> int:
 
     try:
         (place / "case").mkdir()
+        os.chdir(place / "case")  # what a library leaves behind when it is short of memory stays there
         told = os.open(place / "told", os.O_CREAT | os.O_WRONLY)
         for number in (1, 2):
             os.dup2(told, number)
@@ -137,6 +139,7 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     args = _arguments()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts it in the background has it ignored
     _import_all()
     if args.keep:
         args.keep.mkdir(parents=True, exist_ok=True)
@@ -145,6 +148,8 @@ def main() -> int:
         for name, case in _cases(args):
             what, wrong = tried(ATTACKS[name][0], seed := f"{name} {args.seed} {case}")
             found[name][what] += 1
+            if not sum(map(Counter.total, found.values())) % EVERY:
+                print(f"  {sum(found.values(), Counter())}", file=sys.stderr, flush=True)
             if wrong:
                 print(f"  {seed}: {wrong.strip().splitlines()[-1][:150]!r}", file=sys.stderr, flush=True)
                 if args.keep:
