@@ -1,4 +1,4 @@
-"""Neuraltalk2: the image is the first input of an LSTM, then the words (Karpathy and Fei-Fei 2015; Vinyals et al. 2015).
+"""Neuraltalk2: the image is the first input of an LSTM, then words (Karpathy and Fei-Fei 2015; Vinyals et al. 2015).
 
     x_{-1} = W_I v + b_I            v: the vector of the whole image
     x_t    = W_e y_t                y_0 = BOS
