@@ -4,7 +4,7 @@
 
 It takes some minutes of one core. The scenes have seeds of their own, so that nobody is tested on what it was trained
 on unless he draws scenes of seed 10000 or 10001. Prints how well it tells classes apart on the latter, and the SHA-256
-that goes into `groundling/regions/sources/_scene_head.py`.
+that goes into `groundling/scenes/detector.py`.
 
 What a region is: the thing with the greatest IoU where that is above 1/2. Else, where it is inside a thing, it is a
 part of it, and half of it is background: a wheel looks like a car, but less so than the car. The rest is background,

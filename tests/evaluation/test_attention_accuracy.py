@@ -1,4 +1,4 @@
-"""Attention accuracy: where a model attention_of while it reads the captions of people."""
+"""Attention accuracy: what a model attends to while it reads the captions of people."""
 
 from __future__ import annotations
 
