@@ -22,7 +22,12 @@ BOX: Json = {"$ref": "#/components/schemas/Box"}
 CHOICE: Json = {  # name -> schema; how the words of a caption are chosen
     "beam": {"type": "integer", "minimum": 1, "maximum": 10, "description": "width of the beam; 1 is greedy"},
     "length_penalty": {"type": "number", "minimum": 0, "maximum": 5, "description": "compare by log p / tokens^this"},
-    "no_repeat": {"type": "integer", "minimum": 0, "maximum": 10, "description": "no so many words twice in a row"},
+    "no_repeat": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 10,
+        "description": "no so many words in a row occur twice; 0: they may",
+    },
     "min_length": {"type": "integer", "minimum": 0, "maximum": 40, "description": "at least so many words"},
     "evidence_weight": {
         "type": "number",
@@ -31,7 +36,12 @@ CHOICE: Json = {  # name -> schema; how the words of a caption are chosen
         "description": "how much the evidence of nouns counts when words are chosen; 0: not at all",
     },
     "sample": {"type": "boolean", "description": "draw words at random instead"},
-    "temperature": {"type": "number", "minimum": 0.05, "maximum": 10, "description": "with sample: below 1 is bolder"},
+    "temperature": {
+        "type": "number",
+        "minimum": 0.05,
+        "maximum": 10,
+        "description": "with sample: below 1 prefers likely words",
+    },
     "top_k": {"type": "integer", "minimum": 0, "description": "with sample: among the likeliest k; 0: all"},
     "top_p": {"type": "number", "maximum": 1, "description": "with sample: among the likeliest up to p"},
     "seed": {"type": "integer", "minimum": 0, "description": "with sample: same seed, same words"},
