@@ -54,7 +54,6 @@ class PhraseEvidence:
     tag: str  # Penn tag of the noun
     tokens: tuple[str, ...]  # the words that were looked for
     similarity: float  # of the best region to the phrase, -1 to 1; -1 where the image has no region
-    noun_similarity: float  # and to its head alone
     probability: float | None  # that it is in the image; None where the grounder was not calibrated
     likely: tuple[Likely, ...]  # best first
 
@@ -93,15 +92,12 @@ def caption_evidence(
     if not asked:
         return ()
     phrases = [_tokens(caption, one, substitute) for one in asked]
-    wanted = [tokens for tokens, _ in phrases] + [tokens[head : head + 1] for tokens, head in phrases]
-    ranking = grounder.rank(regions, wanted)
-    of_phrases = Ranking(ranking.similarity[: len(phrases)], ranking.overlap[: len(phrases)])
+    ranking = grounder.rank(regions, [tokens for tokens, _ in phrases])
     best = best_similarity(ranking.similarity).tolist()
     nouns = [tokens[head] for tokens, head in phrases]
-    likely, probable = _likely(regions, of_phrases), grounder.evidence(nouns, of_phrases.similarity, regions.whole)
+    likely, probable = _likely(regions, ranking), grounder.evidence(nouns, ranking.similarity, regions.whole)
     return tuple(
-        _evidence(caption, asked[i], phrases[i][0], (best[i], best[len(phrases) + i]), probable[i], likely[i])
-        for i in range(len(phrases))
+        _evidence(caption, asked[i], phrases[i][0], best[i], probable[i], likely[i]) for i in range(len(phrases))
     )
 
 
@@ -116,13 +112,13 @@ def _evidence(
     caption: Caption,
     asked: Asked,
     tokens: tuple[str, ...],
-    best: tuple[float, float],
+    similarity: float,
     probability: float | None,
     likely: tuple[Likely, ...],
 ) -> PhraseEvidence:
     span = caption.spans[asked.start][0], caption.spans[asked.end - 1][1]
     noun, lemma, tag = caption.tokens[asked.head], caption.lemmas[asked.head], caption.tags[asked.head]
-    return PhraseEvidence(caption.text[slice(*span)], span, noun, lemma, tag, tokens, *best, probability, likely)
+    return PhraseEvidence(caption.text[slice(*span)], span, noun, lemma, tag, tokens, similarity, probability, likely)
 
 
 def _likely(regions: Regions, ranking: Ranking) -> list[tuple[Likely, ...]]:

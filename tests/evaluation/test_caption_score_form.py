@@ -9,7 +9,7 @@ from groundling.evaluation.evidence import PhraseEvidence
 
 
 def phrase(similarity: float, probability: float | None) -> PhraseEvidence:
-    return PhraseEvidence("a dog", (0, 5), "dog", "dog", "NN", ("a", "dog"), similarity, 0.0, probability, ())
+    return PhraseEvidence("a dog", (0, 5), "dog", "dog", "NN", ("a", "dog"), similarity, probability, ())
 
 
 def test_it_is_the_geometric_mean_of_phrases_and_words() -> None:
