@@ -132,6 +132,7 @@ def run(args: argparse.Namespace) -> int:
     files = {kind: new_file(name) for kind in ("coco", "coco_boxes", "submission") if (name := getattr(args, kind))}
     pngs = new_folder(args.png) if args.png else None
     captioner = _captioner(args)
+    captioner.check(decoding)
     examples = _unique(_examples(args.images, args.split, args.skip_bad))
     if not (args.whole_clip or args.regions):
         examples = [shot for example in examples for shot in _shots(example)]
@@ -180,13 +181,7 @@ def _captioner(args: argparse.Namespace) -> GroundedCaptioner:
     if args.grounder_weight is not None and args.model and not args.grounder:
         raise GroundlingError("--grounder-weight needs a grounder: name one with --grounder RUN")
     weight = GROUNDER_WEIGHT if args.grounder_weight is None else args.grounder_weight
-    captioner = load(args.model, args.device, grounder=args.grounder, grounder_weight=weight)
-    if args.evidence_weight and not (captioner.reranker and captioner.reranker.calibrated):
-        raise GroundlingError(
-            "--evidence-weight needs a calibrated grounder: name one with --grounder RUN, "
-            "and calibrate it with `groundling ground --calibrate`"
-        )
-    return captioner
+    return load(args.model, args.device, grounder=args.grounder, grounder_weight=weight)
 
 
 # ---------------------------------------------------------------- what to caption

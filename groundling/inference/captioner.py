@@ -172,10 +172,19 @@ class GroundedCaptioner:
         """The regions of one image (B = 1). `Regions.stack` makes one batch of several, for `generate`."""
         return inputs.regions_of(next(inputs.items(image)), self.source, frames)
 
+    def check(self, decoding: DecodingSettings) -> None:
+        """GroundlingError where these settings need what the captioner lacks."""
+        if decoding.evidence_weight and not (self.reranker and self.reranker.calibrated):
+            raise GroundlingError(
+                "an evidence weight needs a calibrated grounder: name one with --grounder RUN (in Python grounder=RUN) "
+                "and calibrate it with `groundling ground --calibrate`"
+            )
+
     def generate(
         self, regions: Regions, ids: Sequence[str], media: Sequence[str], decoding: DecodingSettings = GREEDY
     ) -> list[GroundedCaption]:
         """Caption B images by their regions; `ids` and `media` are only passed on."""
+        self.check(decoding)
         model, reranker, groundable = self.model, self.reranker, self.model.groundable.class_of
         seen = regions.first(model.recipe.regions_per_image).to(self.device)
         with torch.inference_mode():

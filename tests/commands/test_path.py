@@ -197,7 +197,7 @@ def test_words_are_drawn_by_a_seed(place: Path, tmp_path: Path) -> None:
         (["--sample", "--beam", "2"], "--beam does not go with --sample"),
         (["--beam", "0"], "beam must be 1 or more"),
         (["--evidence-weight", "-1"], "evidence_weight must be 0 or more"),
-        (["--evidence-weight", "1"], "--evidence-weight needs a calibrated grounder"),
+        (["--evidence-weight", "1"], "an evidence weight needs a calibrated grounder"),
         (["--device", "nonsense"], "cannot use the device nonsense"),
         (["--coco", "{file}/below/a/file.json"], "cannot be written"),
         (["--png", "{file}"], "cannot be made a folder"),

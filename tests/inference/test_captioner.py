@@ -238,3 +238,6 @@ def test_evidence_counts_only_where_the_grounder_is_calibrated(
     assert captioner.reranker is not None and not captioner.reranker.calibrated
     assert captioner.reranker.log_evidence(captioner.reranker.features(captioner.regions(picture))) is None
     assert captioner.caption(picture).tokens == groundling.load(folder).caption(picture).tokens
+    for lacking in (captioner, groundling.load(folder)):
+        with pytest.raises(GroundlingError, match="needs a calibrated grounder"):
+            lacking.caption(picture, inference.BeamSearch(evidence_weight=1))
