@@ -218,7 +218,7 @@ def test_what_is_not_an_image_is_named(tmp_path: Path, content: bytes, word: str
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such image"):
+    with pytest.raises(DataError, match="does not exist"):
         open_image(tmp_path / "nowhere.jpg")
     with pytest.raises(DataError, match="not a file"):
         image_size(tmp_path)

@@ -21,7 +21,7 @@ from groundling.recipes import Model
 from groundling.recipes import load as load_model
 from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
-from groundling.tensors import Regions, RegionSource, digest
+from groundling.tensors import Captioner, Regions, RegionSource, digest
 from groundling.types import GroundedCaption
 from groundling.video import FRAMES, Segment, frame_count
 
@@ -45,7 +45,13 @@ class GroundedCaptioner:
 
     def __init__(self, model: Model, device: torch.device, reranker: Reranker | None = None) -> None:
         self.model, self.device, self.reranker = model, device, reranker
-        self.network, self.length = model.captioner, model.length
+        self.length = model.length
+        if "captioner" in model.recipe.saved_modules:  # commands that judge matchers load them too
+            _ = self.network
+
+    @cached_property
+    def network(self) -> Captioner:
+        return self.model.captioner
 
     @cached_property
     def source(self) -> RegionSource:

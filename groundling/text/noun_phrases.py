@@ -175,14 +175,19 @@ def _disagrees(caption: Caption, i: int, nouns: Sequence[bool]) -> bool:
 def _needed(caption: Caption, clause: Span, nouns: Sequence[bool]) -> list[bool]:
     """Nouns of a clause in which the tagger sees none: the last word that can be one ("elephant/VB").
 
-    None is needed where the noun follows the comma: "a large, brown dog".
+    None is needed where the noun follows the comma, "a large, brown dog", and no adjective behind "is" is one.
     """
-    can = [i for i in range(*clause) if _names_something(caption, i)]
+    can = [i for i in range(*clause) if _names_something(caption, i) and not _is_predicate(caption, i)]
     if can and _continues(caption, can[-1]) and any(nouns[clause[1] :]):
         can = []
     verb = any(tag.startswith("V") for tag in caption.tags[slice(*clause)])
     alone = len(can) == 1 or not verb or clause[1] - clause[0] <= 2
     return [bool(can) and alone and i == can[-1] for i in range(*clause)]
+
+
+def _is_predicate(caption: Caption, i: int) -> bool:
+    """Is it what somebody is? "she is tall/JJ"."""
+    return i > 1 and caption.tags[i] == "JJ" and caption.lemmas[i - 1] == "be" and caption.tokens[i - 2] in PEOPLE
 
 
 def _continues(caption: Caption, i: int) -> bool:

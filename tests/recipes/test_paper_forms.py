@@ -19,7 +19,7 @@ from groundling.models.grounder import Grounder
 from groundling.models.updown import Cells, attention_lstm
 from groundling.objectives.distill import soft_labels
 from groundling.papers.tables import table
-from groundling.recipes import RECIPES, _config, recipe_class
+from groundling.recipes import OLD_FIELDS, RECIPES, _config, recipe_class
 from groundling.recipes._model import _described
 from groundling.recipes._pseudo_labels import UNUSED, PseudoLabels
 from groundling.recipes._registry import renamed
@@ -79,7 +79,8 @@ def test_a_captioner_of_branches_without_coupling_gives_its_own_captions(tmp_pat
 @pytest.mark.parametrize("name", ["captioner", "grounder"])
 def test_models_of_before_are_what_they_were(name: str) -> None:
     """The packed models name no `coupled` and no `image_map`; theirs is a coupled LSTM_1."""
-    stored = json.loads((WEIGHTS / name / "model.json").read_text())["fields"]
+    about = json.loads((WEIGHTS / name / "model.json").read_text())
+    stored = {OLD_FIELDS.get(about["recipe"], {}).get(field, field): value for field, value in about["fields"].items()}
     recipe: Any = _described(WEIGHTS / name / "model.json").recipe
     for field, value in stored.items():
         assert getattr(recipe, field) == value
