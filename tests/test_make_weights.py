@@ -85,6 +85,19 @@ def test_only_a_calibrated_grounder_is_packed(tool: ModuleType, run: Path, tmp_p
     assert inference.load_grounder(tmp_path / "out" / "grounder").calibration is not None
 
 
+def test_a_model_between_two_is_as_far_as_asked(tool: ModuleType, run: Path, tmp_path: Path) -> None:
+    """From 1 to 3, a quarter of the way: 1.5."""
+    for name, value in (("start", 1.0), ("end", 3.0)):
+        model = recipes.load(run)
+        with torch.no_grad():
+            model.parts.matcher.embed.weight.fill_(value)
+        recipes.save(tmp_path / name, model)
+    tool.interpolate(tmp_path / "start", tmp_path / "end", 0.25, tmp_path / "between")
+    between = recipes.load(tmp_path / "between")
+    assert between.parts.matcher.embed.weight.unique().tolist() == [1.5]
+    assert not between.scores
+
+
 def test_weights_of_other_shapes_are_refused(run: Path) -> None:
     about = json.loads((run / recipes.ABOUT).read_text())
     about["fields"]["joint"] = 9
