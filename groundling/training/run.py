@@ -125,6 +125,8 @@ def begin(recipe: Recipe, examples: Dataset, store: Store, start: Path | None, n
     are the same. With `new_words` every weight is kept, and the words of `examples` that occur
     `min_count` times or more are learned too.
     """
+    if new_words and (start is None or not builds_model(recipe)):
+        raise GroundlingError("--new-words goes with --start and a recipe that builds a model, as updown does")
     origin = None if start is None else load(start)
     if origin is not None:
         fingerprints.require(store.fingerprint, origin.fingerprint)

@@ -220,3 +220,10 @@ def test_a_model_goes_on_with_the_words_that_it_lacked_and_keeps_its_weights(dat
     assert more.vocab.words[:known] == before.vocab.words and len(more.vocab) > known
     rows = [model.parts.get_submodule("captioner.embed").state_dict() for model in (before, more)]
     torch.testing.assert_close(rows[1]["weight"][:known], rows[0]["weight"], atol=1e-6, rtol=0)
+
+
+def test_new_words_without_a_trained_model_are_refused(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(data, tmp_path, "--new-words")) == 2
+    assert "--new-words goes with --start" in capsys.readouterr().err
