@@ -149,6 +149,7 @@ class EncodedImage:
     row: Tensor  # (N,) int64 into B
     grid: Tensor | None = None  # (B, C, H) encoded feature map
     grid_keys: Tensor | None = None  # (B, C, A)
+    word_scores: Tensor | None = None  # (B, V) what the image vector says for each word of the vocabulary
 
     def __len__(self) -> int:
         return len(self.row)

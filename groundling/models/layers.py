@@ -159,6 +159,35 @@ def scores(layer: nn.Linear, h: Tensor, mask_special: bool) -> Tensor:
     return F.linear(h, layer.weight, without_special(layer.bias, -1e4) if mask_special else layer.bias)
 
 
+class WordLink(nn.Module):
+    """Logits hear of words that were seen in the image: W_o h2_t + b_o + σ(uᵀ h2_t + c) a ⊙ z.
+
+    z: what the image vector says for each word of the vocabulary (0 for words that it does not know).  a: one learned
+    number for each word.  The gate tells where in a sentence what is seen counts. Rare words, for which W_o has seen
+    few captions, gain most.
+    """
+
+    column: Tensor
+
+    def __init__(self, vocab_size: int, hidden: int, gain: float = 0.35) -> None:
+        super().__init__()
+        self.register_buffer("column", torch.full((vocab_size,), -1))  # of each word in the image vector; -1: none
+        self.gain = nn.Parameter(torch.full((vocab_size,), gain))
+        self.gate = nn.Linear(hidden, 1)
+        nn.init.zeros_(self.gate.weight)
+        nn.init.constant_(self.gate.bias, 2.0)
+
+    def forward(self, whole: Tensor | None) -> Tensor:
+        """Image vectors (B, G) -> a ⊙ z (B, V)."""
+        if whole is None:
+            raise ValueError("this captioner takes words from image vectors, but the regions have none (regions.whole)")
+        return self.gain * torch.where(self.column >= 0, whole[:, self.column.clamp(min=0)], 0.0)
+
+    def add(self, logits: Tensor, h2: Tensor, word_scores: Tensor) -> Tensor:
+        """Logits (..., V) of states h2 (..., H), with the word scores (..., V) of their images."""
+        return torch.addcmul(logits, self.gate(h2).sigmoid(), word_scores)
+
+
 def log_softmax(logits: Tensor) -> Tensor:
     """In float32 at least."""
     return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))

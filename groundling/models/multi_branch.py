@@ -39,7 +39,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from groundling.models.layers import Additive, log_softmax, masked_softmax, scores
+from groundling.models.layers import Additive, log_softmax, masked_softmax
 from groundling.models.packed import Packing, Unrolled
 from groundling.models.updown import Cells, Gates, State, TwoLayerLSTM, attention_lstm, initial_state, language_lstm
 from groundling.tensors import Decoding, EncodedImage, Glimpse, without_special
@@ -69,8 +69,10 @@ class MultiBranch(TwoLayerLSTM):
         *,
         eliminate: bool = True,
         coupled: bool = True,
+        word_link: bool = False,
     ) -> None:
-        super().__init__(vocab_size, encoder, attends[0], hidden, embed, dropout, attend_grid, coupled=coupled)
+        sizes = (hidden, embed, dropout)
+        super().__init__(vocab_size, encoder, attends[0], *sizes, attend_grid, coupled=coupled, word_link=word_link)
         self.others = nn.ModuleList(attends[1:])
         self.eliminate = eliminate
         self.register_buffer("used", torch.tensor(len(attends)))
@@ -103,7 +105,8 @@ class MultiBranch(TwoLayerLSTM):
         cells = _attention_lstm(cells, lambda x: word + self.attention_gates(x), self.coupled)
         context, weights = self.attend_regions(cells.h1, encoded)
         cells = _language_lstm(cells, context, self.language_gates)
-        logp, words = majority_vote(log_softmax(scores(self.logits, self.dropout(cells.h2), mask_special)))
+        logits = self.word_logits(self.dropout(cells.h2), encoded, encoded.row, mask_special)
+        logp, words = majority_vote(log_softmax(logits))
         return logp, Glimpse(weights.mean(1), weights, words), (cells, still)
 
     def attend_regions(self, query: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor]:
@@ -135,7 +138,8 @@ class MultiBranch(TwoLayerLSTM):
         k = encoded.keys.shape[1]
         packing = Packing.of(targets != PAD, encoded.row, len(encoded.memory))
         encoded = encoded.only(packing.images)
-        base = self.whole_gates(encoded.whole)[encoded.row[torch.cat(packing.rows)]]  # (M, 4H)
+        images = encoded.row[torch.cat(packing.rows)]  # (M,)
+        base = self.whole_gates(encoded.whole)[images]  # (M, 4H)
         attention = Unrolled(self.attention_gates.weight, base + self.embed_word(packing.pack(inputs)), packing.counts)
         bias = self.language_gates.bias.expand(k * len(base), -1)
         language = Unrolled(self.language_gates.weight, bias, [k * count for count in packing.counts])
@@ -149,7 +153,7 @@ class MultiBranch(TwoLayerLSTM):
             cells = _language_lstm(cells, context, language)
             hidden.append(cells.h2)
             attns.append(weights)
-        logits = scores(self.logits, self.dropout(torch.cat(hidden)), mask_special)  # (M, K, V)
+        logits = self.word_logits(self.dropout(torch.cat(hidden)), encoded, images, mask_special)  # (M, K, V)
         return _decoding(packing, targets, logits, torch.cat(attns))
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from groundling.models.layers import log_softmax, scores
+from groundling.models.layers import WordLink, log_softmax, scores
 from groundling.models.packed import Packing, Unrolled, log_likelihood
 from groundling.tensors import Attention, Decoding, EncodedImage, Glimpse, Regions
 from groundling.types import PAD
@@ -54,8 +54,12 @@ class TwoLayerLSTM(nn.Module):
         attend_grid: Attention | None = None,
         *,
         coupled: bool = True,
+        word_link: bool = False,
     ) -> None:
-        """`coupled = False`: LSTM_1 gets the image and the word, not h2, as in the code of GVD (Zhou et al. 2019)."""
+        """`coupled = False`: LSTM_1 gets the image and the word, not h2, as in the code of GVD (Zhou et al. 2019).
+
+        `word_link`: logits get what the image vector says for their words, see `WordLink`.
+        """
         super().__init__()
         self.coupled = coupled
         self.encoder, self.attend, self.attend_grid = encoder, attend, attend_grid
@@ -66,6 +70,7 @@ class TwoLayerLSTM(nn.Module):
         self.attention_gates = nn.Linear(2 * hidden, 4 * hidden, bias=False)  # [h2; h1]
         self.language_gates = nn.Linear(3 * hidden, 4 * hidden)  # [v̂; h1; h2]
         self.logits = nn.Linear(hidden, vocab_size)
+        self.word_link = WordLink(vocab_size, hidden) if word_link else None
         self.dropout = nn.Dropout(dropout)
         for layer in (self.word_gates, self.whole_gates, self.attention_gates, self.language_gates):
             for weight in layer.parameters():
@@ -82,11 +87,20 @@ class TwoLayerLSTM(nn.Module):
             row=torch.arange(len(regions), device=memory.device),
             grid=grid,
             grid_keys=None if self.attend_grid is None or grid is None else self.attend_grid.keys(grid),
+            word_scores=None if self.word_link is None else self.word_link(regions.whole),
         )
 
     def keys(self, memory: Tensor) -> Tensor:
         """(B, R, H) -> (B, R, A): what the attention makes of the regions once."""
         return self.attend.keys(memory)
+
+    def word_logits(self, h2: Tensor, encoded: EncodedImage, rows: Tensor, mask_special: bool = False) -> Tensor:
+        """Eq. 14 before the softmax: states h2 (M, ..., H) of the images `rows` (M,) -> logits (M, ..., V)."""
+        logits = scores(self.logits, h2, mask_special)
+        if self.word_link is None or encoded.word_scores is None:
+            return logits
+        linked = encoded.word_scores[rows]
+        return self.word_link.add(logits, h2, linked.view(len(linked), *(1,) * (h2.ndim - 2), -1))
 
     def embed_word(self, token: Tensor) -> Tensor:
         """Words (...) -> their part of the attention LSTM's gates (..., 4H)."""
@@ -119,7 +133,7 @@ class UpDown(TwoLayerLSTM):
         cells = attention_lstm(cells, lambda x: word + self.attention_gates(x), self.coupled)
         context, weights = self.attend_regions(cells.h1, encoded)
         cells = language_lstm(cells, context, self.language_gates)
-        logits = scores(self.logits, self.dropout(cells.h2), mask_special)
+        logits = self.word_logits(self.dropout(cells.h2), encoded, encoded.row, mask_special)
         return log_softmax(logits), Glimpse(weights), (cells, still)
 
     def attend_regions(self, query: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor]:
@@ -149,7 +163,8 @@ class UpDown(TwoLayerLSTM):
         """
         packing = Packing.of(targets != PAD, encoded.row, len(encoded.memory))
         encoded = encoded.only(packing.images)
-        base = self.whole_gates(encoded.whole)[encoded.row[torch.cat(packing.rows)]]  # (M, 4H)
+        images = encoded.row[torch.cat(packing.rows)]  # (M,)
+        base = self.whole_gates(encoded.whole)[images]  # (M, 4H)
         if not sampling:
             base = base + self.embed_word(packing.pack(inputs))
         attention = Unrolled(self.attention_gates.weight, base, packing.counts)
@@ -165,7 +180,9 @@ class UpDown(TwoLayerLSTM):
             if len(stays) < len(cells.h1):
                 cells = Cells(*(x[stays] for x in cells))
             if sampling:
-                word = self.scheduled_sampling(inputs[rows, t], cells.h2, sampling, generator) if t else inputs[rows, t]
+                word = inputs[rows, t]
+                if t:
+                    word = self.scheduled_sampling(word, cells.h2, encoded[rows], sampling, generator)
                 embedded = self.embed_word(word)
             cells = attention_lstm(cells, gates, self.coupled)
             here = encoded[rows]
@@ -175,7 +192,7 @@ class UpDown(TwoLayerLSTM):
             cells = language_lstm(cells, context, language)
             hidden.append(cells.h2)
             attns.append(weights)
-        logits = scores(self.logits, self.dropout(torch.cat(hidden)), mask_special)
+        logits = self.word_logits(self.dropout(torch.cat(hidden)), encoded, images, mask_special)
         logp, guess = log_likelihood(logits, packing.pack(targets))
         return Decoding(
             tokens=targets,
@@ -186,11 +203,17 @@ class UpDown(TwoLayerLSTM):
 
     @torch.no_grad()
     def scheduled_sampling(
-        self, word: Tensor, h2: Tensor, probability: float, generator: torch.Generator | None
+        self,
+        word: Tensor,
+        h2: Tensor,
+        encoded: EncodedImage,
+        probability: float,
+        generator: torch.Generator | None,
     ) -> Tensor:
         """Words (N,), some of them replaced by what the captioner would have said after h2 (N, H)."""
         slips = torch.rand(len(word), generator=generator, device=word.device) < probability
-        own = self.logits(self.dropout(h2[slips])).float().softmax(-1).multinomial(1, generator=generator)
+        logits = self.word_logits(self.dropout(h2[slips]), encoded, encoded.row[slips])
+        own = logits.float().softmax(-1).multinomial(1, generator=generator)
         return word.index_put((slips,), own.squeeze(1))
 
 

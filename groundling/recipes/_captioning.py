@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from groundling.models.layers import Additive, GroundingAware, Plain
+import torch
+from torch import nn
+
+from groundling.errors import GroundlingError
+from groundling.models.layers import Additive, GroundingAware, Plain, WordLink
 from groundling.models.updown import UpDown
 from groundling.recipes._parts import CaptionerParts, UpDownParts
 from groundling.recipes._settings import AwareSize, UpDownSize
+from groundling.regions.fingerprints import words_of
 from groundling.regions.records import Layout
 from groundling.tensors import Attention, Batch, Decoding
 from groundling.text.classes import Classes
+from groundling.text.morphology import lemma, lemma_of
 from groundling.training.stages import Clock
-from groundling.types import Vocab
+from groundling.types import Fingerprint, Vocab
 
 
 def forced(m: CaptionerParts, batch: Batch) -> Decoding:
@@ -45,7 +51,28 @@ def build_aware_updown(
     """Up-Down on the grounding-aware encoding, with another attention where one is given."""
     encoder, attend_grid = aware(size, layout, classes)
     attend = attend or Additive(size.hidden, size.attention)
-    return UpDown(len(vocab), encoder, attend, size.hidden, size.embed, size.dropout, attend_grid, coupled=coupled)
+    sizes = (size.hidden, size.embed, size.dropout)
+    return UpDown(len(vocab), encoder, attend, *sizes, attend_grid, coupled=coupled, word_link=bool(size.word_link))
+
+
+def connect_words(parts: nn.Module, vocab: Vocab, fingerprint: Fingerprint, layout: Layout) -> None:
+    """Tell captioners with a `WordLink` which column of the image vector speaks for each word, by its lemma."""
+    links = [module for module in parts.modules() if isinstance(module, WordLink)]
+    if not links:
+        return
+    words = words_of(fingerprint)
+    if not words:
+        raise GroundlingError(f"word_link needs image vectors with words; the source {fingerprint.name} has none")
+    first = layout.whole - len(words)
+    column = {word: first + i for i, word in enumerate(words)}
+    found = [next((column[form] for form in _forms(word) if form in column), -1) for word in vocab.words]
+    for link in links:
+        link.column = torch.tensor(found)
+
+
+def _forms(word: str) -> tuple[str, ...]:
+    """The word and what may be its lemma."""
+    return word, lemma_of(word), *(lemma(word, tag) for tag in ("NNS", "VBG", "VBZ", "VBD"))
 
 
 def aware(size: AwareSize, layout: Layout, classes: Classes) -> tuple[GroundingAware, Additive | None]:

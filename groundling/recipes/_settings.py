@@ -127,6 +127,9 @@ class AwareSize(UpDownSize):
     hidden: int = 1024  # size of regions and of both LSTMs: v, h1 and h2
     location: int = 300  # size of the embedding of a region's place, W_l l
     image_map: bool = True  # attend to the feature map of the image beside its regions, where there is one; 0: do not
+    word_link: bool = (
+        False  # ours: a word's logit also gets what the image vector says for it (source photos has words)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,6 +69,7 @@ class MultiBranch(BranchTraining, ModelRecipe):
             attend_grid,
             eliminate=bool(self.eliminate),
             coupled=bool(self.coupled),
+            word_link=bool(self.word_link),
         )
         return Parts(captioner=captioner)
 

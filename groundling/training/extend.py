@@ -14,6 +14,7 @@ from torch import Tensor
 
 from groundling.errors import GroundlingError
 from groundling.recipes import Model, recipe_name
+from groundling.recipes._captioning import connect_words
 from groundling.text.classes import Classes
 from groundling.text.vocab import SPECIAL, Vocabulary
 from groundling.text.wordnet import wordnet
@@ -43,6 +44,7 @@ def extended(model: Model, captions: Iterable[Caption], min_count: int = MIN_COU
     copied = [model.vocab.encode([nearest[word]])[0] if word in nearest else -1 for word in new]
     sizes = {name: tuple(value.shape) for name, value in parts.state_dict().items()}
     fill(parts, {name: _grown(value, sizes[name], copied) for name, value in model.parts.state_dict().items()})
+    connect_words(parts, vocab, model.fingerprint, model.layout)
     return replace(model, parts=parts, vocab=vocab, groundable=classes)
 
 
@@ -52,6 +54,8 @@ def _grown(old: Tensor, size: Sequence[int], copied: Sequence[int]) -> Tensor:
         return old
     if tuple(size) != (len(old) + len(copied), *old.shape[1:]):
         raise GroundlingError(f"a tensor of {tuple(old.shape)} cannot become one of {tuple(size)}")
+    if not old.is_floating_point():  # columns of image vectors, which are found anew
+        return torch.full(tuple(size), -1, dtype=old.dtype)
     if old.ndim == 1:  # biases
         return torch.cat([old, old.float().quantile(RARE).to(old.dtype).expand(len(copied))])
     mean = old[len(SPECIAL) :].mean(0, dtype=torch.float32).to(old.dtype)

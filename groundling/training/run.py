@@ -26,6 +26,7 @@ from groundling.recipes import (
     renamed,
     save,
 )
+from groundling.recipes._captioning import connect_words
 from groundling.regions import fingerprints
 from groundling.regions.store import Store
 from groundling.text.classes import groundable_words
@@ -143,6 +144,7 @@ def begin(recipe: Recipe, examples: Dataset, store: Store, start: Path | None, n
     parts = recipe.parts(vocab, store.layout, classes)
     if origin is not None:
         _take_over(parts, origin.parts, f"{start}")
+    connect_words(parts, vocab, store.fingerprint, store.layout)
     return Model(recipe, parts, vocab, store.fingerprint, store.layout, classes)
 
 

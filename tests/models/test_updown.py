@@ -234,8 +234,9 @@ def test_scheduled_sampling_replaces_the_given_share_of_words() -> None:
     torch.manual_seed(0)
     model = updown(gain=0.01)  # near uniform over 11 words: a replaced word differs with probability 10/11
     word = torch.full((20000,), 4)
-    said = model.scheduled_sampling(word, torch.zeros(20000, HIDDEN).double(), 0.3, torch.Generator().manual_seed(0))
-    assert float((said != word).double().mean()) == pytest.approx(0.3 * 10 / 11, abs=0.01)
+    encoded, h2 = model.encode(regions(4))[torch.zeros_like(word)], torch.zeros(20000, HIDDEN).double()
+    replaced = model.scheduled_sampling(word, h2, encoded, 0.3, torch.Generator().manual_seed(0))
+    assert float((replaced != word).double().mean()) == pytest.approx(0.3 * 10 / 11, abs=0.01)
 
 
 # ---------------------------------------------------------------- packing
