@@ -193,7 +193,7 @@ def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterat
     from groundling.data.pictures import only_pictures
     from groundling.errors import DataError
     from groundling.images import SUFFIXES, absent
-    from groundling.regions.extract import images_below
+    from groundling.regions.jobs import images_below
     from groundling.types import Example
     from groundling.video import SUFFIXES as VIDEOS
 
@@ -406,7 +406,7 @@ def _written(kind: str, captions: Sequence[GroundedCaption], captioner: Grounded
     if kind == "coco":
         return coco_results(captions)
     if kind == "coco_boxes":
-        return coco_boxes(captions, captioner.model.groundable.class_of)
+        return coco_boxes(captions, captioner.groundable.class_of)
     return _submission(captions, captioner)
 
 
@@ -415,7 +415,7 @@ def _submission(captions: Sequence[GroundedCaption], captioner: GroundedCaptione
     from groundling.data.evaluator_files import image_submission, video_submission
 
     write = video_submission if all("_segment_" in caption.id for caption in captions) else image_submission
-    return write(captions, captioner.model.groundable.class_of)
+    return write(captions, captioner.groundable.class_of)
 
 
 def _page(path: Path, captions: Sequence[GroundedCaption]) -> set[str]:

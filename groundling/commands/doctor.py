@@ -290,7 +290,7 @@ def check_environment() -> Section:
 def _check_photo_weights(section: Section) -> None:
     """Absent weights are told with their cure; others than the pinned ones are a problem."""
     from groundling.errors import GroundlingError, MissingExtra
-    from groundling.regions.sources.photos import FILES
+    from groundling.regions.sources._photos_files import FILES
 
     try:
         for file in FILES:
