@@ -87,6 +87,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--whole-clip", action="store_true", help="one caption of a whole video, not one of each shot")
     parser.add_argument("--split", help="only this split of the data set")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    parser.add_argument(
+        "--runtime",
+        choices=("auto", "onnx", "torch"),
+        default="auto",
+        help="what runs the networks (default auto: onnxruntime where it is installed and runs the model, else torch)",
+    )
     parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and end with code 0")
     group = parser.add_argument_group("how words are chosen")
     group.add_argument("--beam", type=int, metavar="N", help="width of the beam; 1 is greedy (default)")
@@ -181,7 +187,7 @@ def _captioner(args: argparse.Namespace) -> GroundedCaptioner:
     if args.grounder_weight is not None and args.model and not args.grounder:
         raise GroundlingError("--grounder-weight needs a grounder: name one with --grounder RUN")
     weight = GROUNDER_WEIGHT if args.grounder_weight is None else args.grounder_weight
-    return load(args.model, args.device, grounder=args.grounder, grounder_weight=weight)
+    return load(args.model, args.device, grounder=args.grounder, grounder_weight=weight, runtime=args.runtime)
 
 
 # ---------------------------------------------------------------- what to caption

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from groundling.inference.engine import Engine
     from groundling.inference.inputs import Images, OneImage
     from groundling.inference.links import Reranker
+    from groundling.regions.sources._photos_onnx import Seen
     from groundling.regions.store import Store
     from groundling.tensors import Captioner, Regions, RegionSource
     from groundling.text.classes import Classes
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 GROUNDER_WEIGHT = 0.5  # chosen on the validation split of Flickr8k
 WINDOW, STORED_WINDOW = 16, 64  # images that are captioned together: of files, of a store
 
+AT_ONCE, AHEAD = 2, 4  # images whose regions are made at the same time, and that may wait for their captions
 RUNTIMES = ("auto", "torch", "onnx")
 
 OnError = Callable[[str, DataError], None]  # id of an image that cannot be read, and why
@@ -134,7 +138,8 @@ class GroundedCaptioner:
         images: one image or video: the path of a file, a PIL image, an array (height × width × 3, uint8, RGB), a
             tensor (3 × height × width, uint8 or from 0 to 1) or an example of a data set. Or many: a list or any
             iterable of these, an array or a tensor of four dimensions, or a folder.
-            One image gives its caption. Many give an iterator, and no more than a window of them is in memory.
+            One image gives its caption. Many give an iterator, and no more than a window of them and the next four
+            are in memory.
             (For a type checker a name is one image: write `caption([folder])`.)
         decoding: how words are chosen: `BeamSearch(beam=3)`, `Sampling(temperature=0.7, seed=1)`; greedy by default.
         regions: a store that holds the regions of the images. Then nothing is read but the store, and an image may be
@@ -281,23 +286,35 @@ class OnnxCaptioner(GroundedCaptioner):
         if store is not None or decoding.evidence_weight or not isinstance(decoding, BeamSearch):
             yield from self._torch._captions(given, decoding, store, frames, window, on_error)
             return
-        while some := list(islice(given, window or WINDOW)):
-            readable = list(self._seen(some, frames, on_error))
-            if readable:
-                items, seen = zip(*readable, strict=True)
-                captions = self._engine.captions(seen, [x.id for x in items], [x.media for x in items], decoding)
-                yield from (_completed(one, item, frames) for one, item in zip(captions, items, strict=True))
+        readable = self._seen(given, frames, on_error)
+        while some := list(islice(readable, window or WINDOW)):
+            items, seen = zip(*some, strict=True)
+            captions = self._engine.captions(seen, [x.id for x in items], [x.media for x in items], decoding)
+            yield from (_completed(one, item, frames) for one, item in zip(captions, items, strict=True))
 
-    def _seen(self, some: Sequence[Item], frames: int, on_error: OnError | None) -> Iterator[tuple[Item, Any]]:
+    def _seen(self, given: Iterator[Item], frames: int, on_error: OnError | None) -> Iterator[tuple[Item, Seen]]:
+        """What is seen of each image, in order; that of the next is made meanwhile."""
         from groundling.regions.sources._photos_onnx import of_frames
 
-        for item in some:
-            try:
-                yield item, inputs.regions_of(item, self._engine.source, of_frames, frames)
-            except DataError as error:
-                if on_error is None:
-                    raise
-                on_error(item.id, error)
+        see = partial(inputs.regions_of, source=self._engine.source, of_frames=of_frames, count=frames)
+        waiting: deque[tuple[Item, Future[Seen]]] = deque()
+        with ThreadPoolExecutor(AT_ONCE, "groundling-regions") as pool:
+
+            def begin(count: int) -> None:
+                waiting.extend((item, pool.submit(see, item)) for item in islice(given, count))
+
+            begin(AHEAD)
+            while waiting:
+                item, made = waiting.popleft()
+                begin(1)
+                try:
+                    seen = made.result()
+                except DataError as error:
+                    if on_error is None:
+                        raise
+                    on_error(item.id, error)
+                else:
+                    yield item, seen
 
 
 def _completed(caption: GroundedCaption, item: Item, frames: int) -> GroundedCaption:
@@ -332,20 +349,26 @@ def load(
         raise GroundlingError(f"grounder_weight is from 0 to 1, got {grounder_weight}")
     if runtime not in RUNTIMES:
         raise GroundlingError(f"runtime is one of {', '.join(RUNTIMES)}, got {runtime!r}")
-    folder = model_folder(path, CAPTIONER)
-    if folder != Path(path):  # weights of the package, which are a captioner and a grounder
-        grounder = grounder or model_folder(path, GROUNDER)
-    with_torch = partial(_with_torch, folder, device, Path(grounder) if grounder else None, grounder_weight)
+    folder, other = folders(path, grounder)
+    with_torch = partial(_with_torch, folder, device, other, grounder_weight)
     if runtime == "torch" or device.lower() != "cpu":
         return with_torch()
     if runtime == "auto" and not find_spec("onnxruntime"):
         return with_torch()
     from groundling.inference.engine import engine_of
 
-    engine = engine_of(folder, Path(grounder) if grounder else None, grounder_weight)
+    engine = engine_of(folder, other, grounder_weight)
     if engine is None and runtime == "onnx":
         raise GroundlingError(f"{folder} is not of a kind that onnxruntime runs here; leave out --runtime onnx")
     return with_torch() if engine is None else OnnxCaptioner(engine, with_torch)
+
+
+def folders(path: str | Path, grounder: str | Path) -> tuple[Path, Path | None]:
+    """Of a captioner and of the grounder beside it, as `load` names them."""
+    folder = model_folder(path, CAPTIONER)
+    if folder != Path(path):  # weights of the package, which are a captioner and a grounder
+        grounder = grounder or model_folder(path, GROUNDER)
+    return folder, Path(grounder) if grounder else None
 
 
 def _with_torch(folder: Path, device: str, grounder: Path | None, weight: float) -> GroundedCaptioner:

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.errors import DataError
+from groundling.errors import DataError, GroundlingError
 from groundling.inference import networks
 from groundling.inference.beam_search import Said, State, beam_search
 from groundling.inference.evidence import read_calibration
-from groundling.inference.networks import Folder, read_model
+from groundling.inference.networks import Folder, read_about, read_model
 from groundling.inference.pointing import LOOKS, Pointed, captioned
 from groundling.inference.settings import BeamSearch
 from groundling.metrics.calibration import EvidenceModel, sigmoid
@@ -45,18 +44,21 @@ TINY = np.float32(np.finfo(np.float32).tiny)
 class Engine:
     """A captioner, perhaps a grounder beside it, and the source of their regions. Made by `engine_of`."""
 
-    def __init__(self, captioner: Folder, grounder: GrounderOnnx | None, weight: float) -> None:
+    def __init__(
+        self, captioner: Folder, grounder: GrounderOnnx | None, weight: float, source: Future[PhotosOnnx]
+    ) -> None:
         fields = captioner.about["fields"]
         self.vocab, self.groundable = captioner.vocab, captioner.groundable
         self.grounder, self.weight = grounder, weight
         self.length, self._limit = fields["length"] + 1, fields["regions_per_image"]
-        self._captioner, self._regions = captioner, captioner.about["fingerprint"]["parameters"]["regions"]
+        self._captioner, self._source = captioner, source
         self._step = Session(networks.step_graph(captioner.weights, fields["coupled"]), min(THREADS, cores()))
         self._encode = Session(networks.encoder_graph(captioner.weights))
 
-    @cached_property
+    @property
     def source(self) -> PhotosOnnx:
-        return PhotosOnnx(self._regions)
+        """What makes regions; MissingExtra without OpenCV."""
+        return self._source.result()
 
     @property
     def signature(self) -> dict[str, Any]:
@@ -210,34 +212,68 @@ class GrounderOnnx:
 
 
 def engine_of(captioner: Path, grounder: Path | None, weight: float) -> Engine | None:
-    """The models of these folders; None where torch is needed: for models of other kinds, and other regions."""
-    with ThreadPoolExecutor(1) as other:  # both files at once
-        later = other.submit(_grounder, grounder) if grounder else None
-        fields = ("length", "regions_per_image", "coupled")
-        model = read_model(captioner, "groundling", networks.CAPTIONER, fields)
+    """The models of these folders; None where torch is needed: for models of other kinds, and other regions.
+
+    Another thread loads the grounder and the source of regions meanwhile.
+    """
+    about = _captioner_about(captioner)
+    if about is None:
+        return None
+    with ThreadPoolExecutor(1) as other:
+        later = other.submit(_grounder, grounder, about) if grounder else None
+        source = other.submit(PhotosOnnx, about["fingerprint"]["parameters"]["regions"])
+        model = read_model(captioner, about, networks.CAPTIONER)
         matcher = later.result() if later else None
-        if model is None or not _of_photos(model) or (grounder and matcher is None):
-            return None
-        if matcher and matcher.folder.about["fingerprint"] != model.about["fingerprint"]:
+        if model is None or (grounder and matcher is None):
             return None
         try:
-            return Engine(model, matcher, weight)
+            return Engine(model, matcher, weight, source)
         except DataError:  # weights whose sizes do not fit: torch's way tells which
             return None
 
 
-def _grounder(folder: Path) -> GrounderOnnx | None:
-    model = read_model(folder, "two_branch", networks.GROUNDER, ("regions_per_image", "softness"))
+def read_folders(captioner: Path, grounder: Path | None) -> tuple[Folder, Folder | None]:
+    """The models of these folders, as graphs are made of them; GroundlingError where they are of other kinds."""
+    about = _captioner_about(captioner)
+    model = read_model(captioner, about, networks.CAPTIONER) if about else None
+    if about is None or model is None:
+        raise GroundlingError(
+            f"{captioner} holds no captioner that becomes ONNX graphs: it must be of the recipe groundling with one "
+            "branch, trained on regions of the source photos, and have its manifest.json"
+        )
+    matcher = _grounder_folder(grounder, about) if grounder else None
+    if grounder and matcher is None:
+        raise GroundlingError(
+            f"{grounder} holds no grounder that becomes ONNX graphs: it must be of the recipe two_branch with one "
+            "layer, trained on the same regions as the captioner, and have its manifest.json"
+        )
+    return model, matcher
+
+
+def _captioner_about(folder: Path) -> dict[str, Any] | None:
+    about = read_about(folder, "groundling", ("length", "regions_per_image", "coupled"))
+    return about if about and _of_photos(about) else None
+
+
+def _grounder_folder(folder: Path, captioner: Mapping[str, Any]) -> Folder | None:
+    about = read_about(folder, "two_branch", ("regions_per_image", "softness"))
+    if about is None or about["fingerprint"] != captioner["fingerprint"]:
+        return None
+    return read_model(folder, about, networks.GROUNDER)
+
+
+def _grounder(folder: Path, captioner: Mapping[str, Any]) -> GrounderOnnx | None:
+    model = _grounder_folder(folder, captioner)
     try:
         return None if model is None else GrounderOnnx(model, read_calibration(folder))
     except DataError:
         return None
 
 
-def _of_photos(model: Folder) -> bool:
+def _of_photos(about: Mapping[str, Any]) -> bool:
     """Whether it was trained on regions as `PhotosOnnx` makes them."""
-    made, pinned = model.about["fingerprint"], {file.name: file.sha256 for file in FILES}
-    return (made["name"], made["version"], made["weights"]) == ("photos", VERSION, pinned)
+    made, pinned = about.get("fingerprint", {}), {file.name: file.sha256 for file in FILES}
+    return (made.get("name"), made.get("version"), made.get("weights")) == ("photos", VERSION, pinned)
 
 
 def cores() -> int:

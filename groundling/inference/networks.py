@@ -29,6 +29,7 @@ from groundling.text.vocab import Vocabulary
 
 Array = NDArray[Any]
 
+ODD = (LookupError, TypeError, ValueError, AttributeError, SafetensorError, RecursionError, DataError, OSError)
 LARGEST = 1 << 31  # bytes of a file of weights
 NORM_EPSILON, BATCH_EPSILON, UNIT_EPSILON = 1e-5, 1e-5, 1e-12  # of PyTorch's layer norm, batch norm and normalize
 NEVER = np.float32(np.finfo(np.float32).min)
@@ -74,26 +75,41 @@ class Folder:
         return hashed.hexdigest()[:12]
 
 
-def read_model(folder: Path, recipe: str, names: frozenset[str], fields: tuple[str, ...]) -> Folder | None:
-    """A model of this recipe with these weights and fields; None of any other, and where no manifest vouches for it."""
-    if not (folder / ABOUT).is_file() or not check_manifest(
-        folder, SHIPPED in folder.resolve().parents, (ABOUT, WEIGHTS)
-    ):
+def read_about(folder: Path, recipe: str, fields: tuple[str, ...]) -> dict[str, Any] | None:
+    """What `model.json` says of a model of this recipe; None of any other, and where no manifest vouches for it."""
+    if not (folder / ABOUT).is_file():
+        return None
+    if not check_manifest(folder, SHIPPED in folder.resolve().parents, (ABOUT, WEIGHTS)):
         return None
     try:
-        about = json.loads(read_bytes(folder / ABOUT))
-        if about["format"] != FORMAT or about["recipe"] != recipe or not set(fields) <= about["fields"].keys():
-            return None
-        weights = safetensors.numpy.load(read_bytes(folder / WEIGHTS, LARGEST))
-        if weights.keys() != names:
-            return None
-        embedding = weights[next(name for name in names if name.endswith(".embed.weight"))]
-        if len(embedding) != len(about["vocab"]["words"]):
-            return None
-        model = Folder(about, weights, Vocabulary.from_json(about["vocab"]), Classes.from_json(about["groundable"]))
-    except (LookupError, TypeError, ValueError, AttributeError, SafetensorError, RecursionError, DataError):
+        about: dict[str, Any] = json.loads(read_bytes(folder / ABOUT))
+        known = about["format"] == FORMAT and about["recipe"] == recipe and set(fields) <= about["fields"].keys()
+        return about if known else None
+    except ODD:
         return None  # torch's way tells what is wrong
-    return model if all(bool(np.isfinite(x).all()) for x in model.weights.values()) else None
+
+
+def read_model(folder: Path, about: Mapping[str, Any], names: frozenset[str]) -> Folder | None:
+    """The model with these weights; None where it has others, or where they do not fit or are not finite."""
+    try:
+        weights = safetensors.numpy.load(read_bytes(folder / WEIGHTS, LARGEST))
+        model = Folder(about, weights, Vocabulary.from_json(about["vocab"]), Classes.from_json(about["groundable"]))
+        words = next((len(x) for name, x in weights.items() if name.endswith(".embed.weight")), 0)
+    except ODD:
+        return None
+    sound = weights.keys() == names and words == len(model.vocab)
+    return model if sound and all(bool(np.isfinite(x).all()) for x in weights.values()) else None
+
+
+def graphs(captioner: Folder, grounder: Folder | None) -> dict[str, bytes]:
+    """All of them by name."""
+    of_captioner = {
+        "encoder": encoder_graph(captioner.weights),
+        "step": step_graph(captioner.weights, captioner.about["fields"]["coupled"]),
+    }
+    if grounder is None:
+        return of_captioner
+    return of_captioner | {"regions": region_graph(grounder.weights), "phrases": phrase_graph(grounder.weights)}
 
 
 # ---------------------------------------------------------------- the captioner

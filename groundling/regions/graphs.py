@@ -103,13 +103,20 @@ class Session:
         results: list[Array] = self._session.run(None, dict(inputs))
         return results
 
+    @property
+    def signature(self) -> dict[str, dict[str, list[int | str]]]:
+        """The names and sizes of what goes in and comes out."""
+        session = self._session
+        both = {"inputs": session.get_inputs(), "outputs": session.get_outputs()}
+        return {name: {one.name: one.shape for one in values} for name, values in both.items()}
+
 
 def onnxruntime() -> Any:
     """The module; MissingExtra otherwise."""
     try:
         import onnxruntime
     except ImportError as error:
-        raise MissingExtra("this needs onnxruntime; run: pip install 'groundling[onnx]'") from error
+        raise MissingExtra("this needs onnxruntime; run: pip install 'groundling[captions]'") from error
     return onnxruntime
 
 
