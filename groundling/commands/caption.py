@@ -267,7 +267,6 @@ def _maker(
     """
     from groundling.errors import DataError, GroundlingError
     from groundling.images import SUFFIXES
-    from groundling.regions.store import Store
     from groundling.video import FRAMES, is_clip
 
     if args.frames is not None and any(example.captions for example in examples):
@@ -277,8 +276,11 @@ def _maker(
     if bare and (drawn or not args.regions):
         cure = f"leave out {drawn}" if args.regions else "give their regions with --regions STORE"
         raise DataError(f"{len(bare)} of {len(examples)} images have no picture file, such as {bare[0]!r}: {cure}")
-    store = Store.open(args.regions) if args.regions else None
-    if store is not None:
+    store = None
+    if args.regions:
+        from groundling.regions.store import Store
+
+        store = Store.open(args.regions)
         store.require(x.id for x in examples)
 
     def on_error(id: str, error: DataError) -> None:
