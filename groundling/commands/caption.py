@@ -195,7 +195,6 @@ def _captioner(args: argparse.Namespace) -> GroundedCaptioner:
 
 def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterator[Example]:
     """The pictures named, those of folders, or the examples of a data set."""
-    from groundling.data.dataset import load
     from groundling.data.pictures import only_pictures
     from groundling.errors import DataError
     from groundling.images import SUFFIXES, absent
@@ -216,6 +215,8 @@ def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterat
         elif path.is_dir() and split is None and (pictures or only_pictures(path)):
             yield from (Example(job.id, str(job.path), (0, 0)) for job in images_below(path))
         else:
+            from groundling.data.dataset import load
+
             yield from load(path, split, annotated=False, skip_bad=skip_bad)
 
 
