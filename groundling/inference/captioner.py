@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
@@ -20,7 +20,7 @@ from groundling.inference.settings import GREEDY, BeamSearch, DecodingSettings
 from groundling.recipes import Model
 from groundling.recipes import load as load_model
 from groundling.regions.fingerprints import require
-from groundling.types import GroundedCaption
+from groundling.types import Fingerprint, GroundedCaption
 from groundling.video import FRAMES, Segment, frame_count
 
 if TYPE_CHECKING:
@@ -68,7 +68,12 @@ class GroundedCaptioner:
     @cached_property
     def source(self) -> RegionSource:
         """The region source that the model was trained on, made from its fingerprint."""
-        return source_of(self.model.fingerprint)
+        return source_of(self.fingerprint)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Of the regions that the model was trained on."""
+        return self.model.fingerprint
 
     @property
     def groundable(self) -> Classes:
@@ -153,7 +158,7 @@ class GroundedCaptioner:
         if regions is None:
             self._prepare()
         else:
-            require(regions.fingerprint, self.model.fingerprint)
+            require(regions.fingerprint, self.fingerprint)
         given = self._by_id(images, regions) if regions is not None else inputs.items(images)
         if segment is not None:
             given = (item if item.segment else replace(item, segment=segment) for item in given)
@@ -243,7 +248,8 @@ class GroundedCaptioner:
 class OnnxCaptioner(GroundedCaptioner):
     """The same on onnxruntime: pictures and clips are captioned without torch.
 
-    What it does not do (regions of a store, sampling, evidence while words are chosen) torch does, loaded when asked.
+    What it does not do (sampling, evidence while words are chosen, images without regions) torch does, loaded when
+    asked.
     """
 
     def __init__(self, engine: Engine, with_torch: Callable[[], GroundedCaptioner]) -> None:
@@ -258,6 +264,10 @@ class OnnxCaptioner(GroundedCaptioner):
         if name in ("model", "device", "reranker"):
             return getattr(self._torch, name)
         raise AttributeError(f"a captioner has no attribute {name!r}")
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return self._engine.fingerprint
 
     @property
     def groundable(self) -> Classes:
@@ -283,7 +293,10 @@ class OnnxCaptioner(GroundedCaptioner):
         window: int,
         on_error: OnError | None,
     ) -> Iterator[GroundedCaption]:
-        if store is not None or decoding.evidence_weight or not isinstance(decoding, BeamSearch):
+        if store is not None:
+            yield from super()._captions(given, decoding, store, frames, window, on_error)
+            return
+        if not _is_search(decoding):
             yield from self._torch._captions(given, decoding, store, frames, window, on_error)
             return
         readable = self._seen(given, frames, on_error)
@@ -291,6 +304,15 @@ class OnnxCaptioner(GroundedCaptioner):
             items, seen = zip(*some, strict=True)
             captions = self._engine.captions(seen, [x.id for x in items], [x.media for x in items], decoding)
             yield from (_completed(one, item, frames) for one, item in zip(captions, items, strict=True))
+
+    def generate(
+        self, regions: Regions, ids: Sequence[str], media: Sequence[str], decoding: DecodingSettings = GREEDY
+    ) -> list[GroundedCaption]:
+        if not _is_search(decoding) or regions.whole is None or not bool(regions.valid.any(1).all()):
+            return self._torch.generate(regions, ids, media, decoding)
+        from groundling.inference.engine import arrays
+
+        return self._engine.captions(arrays(regions), ids, media, decoding)
 
     def _seen(self, given: Iterator[Item], frames: int, on_error: OnError | None) -> Iterator[tuple[Item, Seen]]:
         """What is seen of each image, in order; that of the next is made meanwhile."""
@@ -315,6 +337,11 @@ class OnnxCaptioner(GroundedCaptioner):
                     on_error(item.id, error)
                 else:
                     yield item, seen
+
+
+def _is_search(decoding: DecodingSettings) -> TypeGuard[BeamSearch]:
+    """Whether words are chosen by a beam, and by the captioner alone."""
+    return isinstance(decoding, BeamSearch) and not decoding.evidence_weight
 
 
 def _completed(caption: GroundedCaption, item: Item, frames: int) -> GroundedCaption:

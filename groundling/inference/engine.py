@@ -11,8 +11,9 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,15 @@ from groundling.inference.networks import Folder, read_about, read_model
 from groundling.inference.pointing import LOOKS, Pointed, captioned
 from groundling.inference.settings import BeamSearch
 from groundling.metrics.calibration import EvidenceModel, sigmoid
+from groundling.regions.fingerprints import from_json
 from groundling.regions.graphs import Session
 from groundling.regions.sources._photos_files import FILES, VERSION
 from groundling.regions.sources._photos_onnx import PhotosOnnx, Seen
 from groundling.regions.sources._pooling import iou
-from groundling.types import PAD, WORD_DEVIATION, WORD_MEAN, GroundedCaption
+from groundling.types import PAD, WORD_DEVIATION, WORD_MEAN, Fingerprint, GroundedCaption
+
+if TYPE_CHECKING:
+    from groundling.tensors import Regions
 
 Array = NDArray[Any]
 Phrase = tuple[int, ...]  # ids of the grounder's words
@@ -59,6 +64,11 @@ class Engine:
     def source(self) -> PhotosOnnx:
         """What makes regions; MissingExtra without OpenCV."""
         return self._source.result()
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """Of the regions that the captioner was trained on."""
+        return from_json(self._captioner.about["fingerprint"])
 
     @property
     def signature(self) -> dict[str, Any]:
@@ -282,6 +292,17 @@ def cores() -> int:
 
 
 # ---------------------------------------------------------------- arrays
+
+
+def arrays(regions: Regions) -> list[Seen]:
+    """Regions of B images with image vectors, as arrays."""
+    assert regions.whole is not None
+    names = ("feats", "boxes", "frame", "valid", "size", "whole")
+    rows = zip(*(getattr(regions, name).cpu().numpy() for name in names), strict=True)
+    return [
+        Seen(feats[valid], boxes[valid], frame[valid], (round(float(size[0])), round(float(size[1]))), whole)
+        for feats, boxes, frame, valid, size, whole in rows
+    ]
 
 
 def _first(seen: Seen, limit: int) -> Seen:

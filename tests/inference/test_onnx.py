@@ -148,6 +148,23 @@ def test_a_clip_and_a_captioner_alone_are_as_with_torch(tmp_path: Path) -> None:
     assert_close(said.to_dict(), theirs.caption(clip).to_dict())
 
 
+def test_regions_that_are_known_get_the_same_captions(
+    both: tuple[groundling.GroundedCaptioner, groundling.GroundedCaptioner],
+) -> None:
+    """As a server and a store give them: of several images at once, padded."""
+    from groundling.tensors import Regions
+
+    ours, theirs = both
+    few = theirs.regions(PHOTOS / "coffee.jpg").first(20)
+    seen = Regions.stack([theirs.regions(PHOTOS / "cat.jpg"), few])
+    expected = theirs.generate(seen, ["a", "b"], ["", ""])
+    for one, other in zip(ours.generate(seen, ["a", "b"], ["", ""]), expected, strict=True):
+        assert_close(one.to_dict(), other.to_dict())
+    seen.valid[1] = False
+    first, second = ours.generate(seen, ["a", "b"], ["", ""])
+    assert first.links and second.links == ()
+
+
 def test_what_onnxruntime_does_not_do_torch_does(
     both: tuple[groundling.GroundedCaptioner, groundling.GroundedCaptioner],
 ) -> None:
