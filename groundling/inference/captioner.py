@@ -378,13 +378,13 @@ def load(
         raise GroundlingError(f"runtime is one of {', '.join(RUNTIMES)}, got {runtime!r}")
     folder, other = folders(path, grounder)
     with_torch = partial(_with_torch, folder, device, other, grounder_weight)
-    if runtime == "torch" or device.lower() != "cpu":
+    if runtime == "torch" or (runtime == "auto" and not find_spec("onnxruntime")):
         return with_torch()
-    if runtime == "auto" and not find_spec("onnxruntime"):
-        return with_torch()
+    if runtime == "onnx" and device.lower() != "cpu":
+        raise GroundlingError(f"onnxruntime is used on the CPU alone here, not on {device}; say --runtime torch")
     from groundling.inference.engine import engine_of
 
-    engine = engine_of(folder, other, grounder_weight)
+    engine = engine_of(folder, other, grounder_weight) if device.lower() == "cpu" else None
     if engine is None and runtime == "onnx":
         raise GroundlingError(f"{folder} is not of a kind that onnxruntime runs here; leave out --runtime onnx")
     return with_torch() if engine is None else OnnxCaptioner(engine, with_torch)
