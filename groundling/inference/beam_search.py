@@ -75,7 +75,7 @@ def _continued(live: Sequence[Said], may: Array, width: int) -> list[tuple[int, 
     """The `width` best continuations of one image's beams, best first: beam, word, log-probability of all words."""
     scores = (may + np.array([beam.total for beam in live], np.float32)[:, None]).ravel()
     if width == 1:
-        chosen = scores.argmax()[None]
+        chosen = np.array([scores.argmax()])
     else:
         chosen = np.argpartition(-scores, min(width, len(scores)) - 1)[:width]
         chosen = chosen[np.argsort(-scores[chosen], kind="stable")]

@@ -378,7 +378,7 @@ def load(
         raise GroundlingError(f"runtime is one of {', '.join(RUNTIMES)}, got {runtime!r}")
     folder, other = folders(path, grounder)
     with_torch = partial(_with_torch, folder, device, other, grounder_weight)
-    if runtime == "torch" or (runtime == "auto" and not find_spec("onnxruntime")):
+    if runtime == "torch" or (runtime == "auto" and not _has_onnxruntime()):
         return with_torch()
     if runtime == "onnx" and device.lower() != "cpu":
         raise GroundlingError(f"onnxruntime is used on the CPU alone here, not on {device}; say --runtime torch")
@@ -388,6 +388,13 @@ def load(
     if engine is None and runtime == "onnx":
         raise GroundlingError(f"{folder} is not of a kind that onnxruntime runs here; leave out --runtime onnx")
     return with_torch() if engine is None else OnnxCaptioner(engine, with_torch)
+
+
+def _has_onnxruntime() -> bool:
+    try:
+        return find_spec("onnxruntime") is not None
+    except ImportError:
+        return False
 
 
 def folders(path: str | Path, grounder: str | Path) -> tuple[Path, Path | None]:

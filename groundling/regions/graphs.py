@@ -72,7 +72,8 @@ class Graph:
 
     def to_bytes(self) -> bytes:
         """The model as a file holds it."""
-        parts: list[bytes | memoryview] = [_bytes(1, node) for node in self._nodes] + [_bytes(2, self.name.encode())]
+        parts: list[bytes | memoryview] = [_bytes(2, self.name.encode())]
+        parts += [_bytes(1, node) for node in self._nodes]
         for head, array in self._constants:
             parts += [_head(5, len(head) + array.nbytes) + head, array.reshape(-1).view(np.uint8).data]
         parts += [_bytes(11, value) for value in self._inputs] + [_bytes(12, value) for value in self._outputs]
