@@ -1,6 +1,6 @@
 """Captions out of a captioner: greedy, sampled, beam. Written on `start` and `step` alone.
 
-`BeamSearch` and `Sampling` are the same as settings, which users give.
+`inference.settings` has the same as settings, which users give.
 
 Every word keeps what was attended to say it. PAD, BOS and UNK are never said. A caption has at most `length` tokens,
 EOS included; one that reaches the limit stops there without EOS. `logp` is the captioner's own log-probability,
@@ -15,13 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from groundling.errors import GroundlingError
 from groundling.tensors import Captioner, Decoding, EncodedImage, Glimpse, without_special
 from groundling.types import BOS, EOS, PAD
 
@@ -338,97 +336,3 @@ def _spread(values: Tensor, where: Tensor, n: int, t: int) -> Tensor:
     """Values (M, ...) of the positions `where` = row * t + step, into (n, t, ...); 0 elsewhere. Differentiable."""
     empty = values.new_zeros(n * t, *values.shape[1:])
     return empty.index_copy(0, where, values).view(n, t, *values.shape[1:])
-
-
-# ---------------------------------------------------------------- settings
-
-EVIDENCE_WEIGHT = 0.0  # more takes away made-up nouns, and costs BLEU-4: see the model card
-
-
-@dataclass(frozen=True)
-class BeamSearch:
-    """The likeliest caption that a beam finds; a beam of 1 takes the likeliest word at every step (greedy).
-
-    Captions are compared by (Σ log p(word) + evidence_weight · Σ log evidence(noun)) / tokens^length_penalty. The
-    evidence of a noun is the probability, by a calibrated grounder beside the captioner, that it is in the image. Of
-    nouns that fit the sentence equally well, the one that is there is chosen.
-    """
-
-    beam: int = 1
-    length_penalty: float = 0.0
-    no_repeat: int = 2  # no n-gram of this size twice and no word twice in a row; 0 allows all
-    min_length: int = 0  # words
-    evidence_weight: float = EVIDENCE_WEIGHT  # 0: the captioner alone chooses
-
-    def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise GroundlingError(f"the beam must be 1 or more, got {self.beam}")
-        if min(self.length_penalty, self.no_repeat, self.min_length) < 0:
-            raise GroundlingError("length_penalty, no_repeat and min_length must be 0 or more")
-        _check_evidence_weight(self.evidence_weight)
-
-    def __call__(
-        self, captioner: Captioner, encoded: EncodedImage, length: int, log_evidence: Tensor | None = None
-    ) -> Decoding:
-        """`log_evidence` (N, V): of each word in the image of each row; 0 for words of which nothing is known."""
-        bias = _bias(self.evidence_weight, log_evidence)
-        if self.beam == 1 and not (self.no_repeat or self.min_length):
-            return greedy(captioner, encoded, length, bias)
-        return beam(
-            captioner,
-            encoded,
-            length,
-            width=self.beam,
-            length_penalty=self.length_penalty,
-            no_repeat=self.no_repeat,
-            min_length=self.min_length,
-            bias=bias,
-        )
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """Every word drawn at random, as likely as the model finds it. The same seed and images give the same words.
-
-    Words are drawn from (p · evidence^evidence_weight)^(1/temperature), see `BeamSearch`.
-    """
-
-    temperature: float = 1.0
-    top_k: int = 0  # among so many likeliest words; 0: all
-    top_p: float = 1.0  # among the fewest words that have this probability together
-    seed: int = 0
-    evidence_weight: float = EVIDENCE_WEIGHT  # 0: the captioner alone chooses
-
-    def __post_init__(self) -> None:
-        if self.temperature <= 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
-            raise GroundlingError("temperature must be above 0, top_k 0 or more, top_p above 0 and at most 1")
-        _check_evidence_weight(self.evidence_weight)
-
-    def __call__(
-        self, captioner: Captioner, encoded: EncodedImage, length: int, log_evidence: Tensor | None = None
-    ) -> Decoding:
-        """`log_evidence`: see `BeamSearch`."""
-        generator = torch.Generator(encoded.row.device).manual_seed(self.seed)
-        return sample(
-            captioner,
-            encoded,
-            length,
-            temperature=self.temperature,
-            top_k=self.top_k,
-            top_p=self.top_p,
-            generator=generator,
-            bias=_bias(self.evidence_weight, log_evidence),
-        )
-
-
-def _check_evidence_weight(weight: float) -> None:
-    if not 0 <= weight < math.inf:
-        raise GroundlingError(f"evidence_weight must be 0 or more, got {weight}")
-
-
-def _bias(weight: float, log_evidence: Tensor | None) -> Tensor | None:
-    return weight * log_evidence if weight and log_evidence is not None else None
-
-
-DecodingSettings = BeamSearch | Sampling
-GREEDY = BeamSearch()

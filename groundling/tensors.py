@@ -17,11 +17,9 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from groundling.types import BOS, PAD, UNK, Fingerprint, Vocab
+from groundling.types import BOS, PAD, UNK, WORD_DEVIATION, WORD_MEAN, Fingerprint, Vocab
 
 # ---------------------------------------------------------------- what a model sees
-
-WORD_MEAN, WORD_DEVIATION = -5.0, 2.5  # of log(−log(1 − p)), about: image vectors have mean 0 and deviation 1
 
 
 @dataclass(frozen=True)

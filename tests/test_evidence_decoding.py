@@ -15,8 +15,8 @@ from test_decoding import A, B, C, assert_same_caption, every_caption, random_ch
 from tiny import Chain
 
 from groundling import decoding
-from groundling.decoding import BeamSearch, Sampling
 from groundling.errors import GroundlingError
+from groundling.inference import BeamSearch, Sampling
 from groundling.tensors import Decoding
 from groundling.text.wordnet import wordnet
 from groundling.types import BOS, EOS, Caption, Example, GroundedCaption, Link

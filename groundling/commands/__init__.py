@@ -34,6 +34,7 @@ COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs
     "search": "find images and boxes by a phrase",
     "audit": "check captions of any origin: is each noun in its image, and is its box right?",
     "convert": "convert captions with boxes between the formats of other models",
+    "export": "write the networks as ONNX files, for other programs and devices",
     "report": "write an HTML page that shows captions and their boxes",
     "score": "score captions and their boxes by the metrics of the field",
     "retrieve": "measure retrieval: do captions find their own images?",

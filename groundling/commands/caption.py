@@ -87,6 +87,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--whole-clip", action="store_true", help="one caption of a whole video, not one of each shot")
     parser.add_argument("--split", help="only this split of the data set")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    parser.add_argument(
+        "--runtime",
+        choices=("auto", "onnx", "torch"),
+        default="auto",
+        help="what runs the networks (default auto: onnxruntime where it is installed and runs the model, else torch)",
+    )
     parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and end with code 0")
     group = parser.add_argument_group("how words are chosen")
     group.add_argument("--beam", type=int, metavar="N", help="width of the beam; 1 is greedy (default)")
@@ -181,7 +187,7 @@ def _captioner(args: argparse.Namespace) -> GroundedCaptioner:
     if args.grounder_weight is not None and args.model and not args.grounder:
         raise GroundlingError("--grounder-weight needs a grounder: name one with --grounder RUN")
     weight = GROUNDER_WEIGHT if args.grounder_weight is None else args.grounder_weight
-    return load(args.model, args.device, grounder=args.grounder, grounder_weight=weight)
+    return load(args.model, args.device, grounder=args.grounder, grounder_weight=weight, runtime=args.runtime)
 
 
 # ---------------------------------------------------------------- what to caption
@@ -189,11 +195,10 @@ def _captioner(args: argparse.Namespace) -> GroundedCaptioner:
 
 def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterator[Example]:
     """The pictures named, those of folders, or the examples of a data set."""
-    from groundling.data.dataset import load
     from groundling.data.pictures import only_pictures
     from groundling.errors import DataError
     from groundling.images import SUFFIXES, absent
-    from groundling.regions.extract import images_below
+    from groundling.regions.jobs import images_below
     from groundling.types import Example
     from groundling.video import SUFFIXES as VIDEOS
 
@@ -210,6 +215,8 @@ def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterat
         elif path.is_dir() and split is None and (pictures or only_pictures(path)):
             yield from (Example(job.id, str(job.path), (0, 0)) for job in images_below(path))
         else:
+            from groundling.data.dataset import load
+
             yield from load(path, split, annotated=False, skip_bad=skip_bad)
 
 
@@ -261,7 +268,6 @@ def _maker(
     """
     from groundling.errors import DataError, GroundlingError
     from groundling.images import SUFFIXES
-    from groundling.regions.store import Store
     from groundling.video import FRAMES, is_clip
 
     if args.frames is not None and any(example.captions for example in examples):
@@ -271,8 +277,11 @@ def _maker(
     if bare and (drawn or not args.regions):
         cure = f"leave out {drawn}" if args.regions else "give their regions with --regions STORE"
         raise DataError(f"{len(bare)} of {len(examples)} images have no picture file, such as {bare[0]!r}: {cure}")
-    store = Store.open(args.regions) if args.regions else None
-    if store is not None:
+    store = None
+    if args.regions:
+        from groundling.regions.store import Store
+
+        store = Store.open(args.regions)
         store.require(x.id for x in examples)
 
     def on_error(id: str, error: DataError) -> None:
@@ -406,7 +415,7 @@ def _written(kind: str, captions: Sequence[GroundedCaption], captioner: Grounded
     if kind == "coco":
         return coco_results(captions)
     if kind == "coco_boxes":
-        return coco_boxes(captions, captioner.model.groundable.class_of)
+        return coco_boxes(captions, captioner.groundable.class_of)
     return _submission(captions, captioner)
 
 
@@ -415,7 +424,7 @@ def _submission(captions: Sequence[GroundedCaption], captioner: GroundedCaptione
     from groundling.data.evaluator_files import image_submission, video_submission
 
     write = video_submission if all("_segment_" in caption.id for caption in captions) else image_submission
-    return write(captions, captioner.model.groundable.class_of)
+    return write(captions, captioner.groundable.class_of)
 
 
 def _page(path: Path, captions: Sequence[GroundedCaption]) -> set[str]:

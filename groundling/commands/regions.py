@@ -16,7 +16,7 @@ from groundling.commands import regions_studies as studies
 from groundling.errors import DataError, GroundlingError, printable
 
 if TYPE_CHECKING:
-    from groundling.regions.extract import Job
+    from groundling.regions.jobs import Job
 
 SHOWN = 20  # problems that are listed one by one
 
@@ -241,7 +241,7 @@ def _check(args: argparse.Namespace) -> int:
 def _jobs(path: Path, split: str | None, frames: int | None, skip_bad: bool) -> list[Job]:
     """The images and clips of a data set, or those of a folder that holds nothing else."""
     from groundling.data.pictures import only_pictures
-    from groundling.regions.extract import Job, images_below
+    from groundling.regions.jobs import Job, images_below
     from groundling.video import FRAMES
 
     if not path.exists():
@@ -267,7 +267,7 @@ def _sizes(folder: Path | None, size: tuple[float, float] | None) -> Callable[[s
     if folder is None:
         return lambda id: size
     from groundling.images import image_size
-    from groundling.regions.extract import images_below
+    from groundling.regions.jobs import images_below
 
     files = {job.path.stem: job.path for job in images_below(folder)}
     numbers = {int(tail): path for stem, path in files.items() if _is_number(tail := stem.rpartition("_")[2])}

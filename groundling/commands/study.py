@@ -103,7 +103,7 @@ def _page(args: argparse.Namespace) -> None:
 def _media(args: argparse.Namespace) -> dict[str, str]:
     """id -> file, where a folder or a data set was named."""
     if args.images:
-        from groundling.regions.extract import images_below
+        from groundling.regions.jobs import images_below
 
         return {job.id: str(job.path) for job in images_below(args.images)}
     if args.data:

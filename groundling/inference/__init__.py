@@ -1,8 +1,14 @@
 """What users call: a captioner that points, a grounder of phrases, and how to load them."""
 
-from groundling.decoding import GREEDY, BeamSearch, DecodingSettings, Sampling
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from groundling.inference.captioner import GROUNDER_WEIGHT, GroundedCaptioner, load
-from groundling.inference.grounder import GroundedPhrase, PhraseGrounder, load_grounder
+from groundling.inference.settings import GREEDY, BeamSearch, DecodingSettings, Sampling
+
+if TYPE_CHECKING:
+    from groundling.inference.grounder import GroundedPhrase, PhraseGrounder, load_grounder
 
 __all__ = [
     "GREEDY",
@@ -16,3 +22,12 @@ __all__ = [
     "load",
     "load_grounder",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A grounder alone needs torch, and is found on first use."""
+    if name in ("GroundedPhrase", "PhraseGrounder", "load_grounder"):
+        from groundling.inference import grounder
+
+        return getattr(grounder, name)
+    raise AttributeError(f"module 'groundling.inference' has no attribute {name!r}")

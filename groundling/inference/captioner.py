@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
-import torch
-
-from groundling.decoding import GREEDY, DecodingSettings
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
-from groundling.inference.inputs import Images, Item, OneImage
-from groundling.inference.links import Reranker, link, load_reranker
+from groundling.inference.inputs import Item
 from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, model_folder, source_of
+from groundling.inference.settings import GREEDY, BeamSearch, DecodingSettings
 from groundling.recipes import Model
 from groundling.recipes import load as load_model
 from groundling.regions.fingerprints import require
-from groundling.regions.store import Store
-from groundling.tensors import Captioner, Regions, RegionSource, digest
-from groundling.types import GroundedCaption
+from groundling.types import Fingerprint, GroundedCaption
 from groundling.video import FRAMES, Segment, frame_count
+
+if TYPE_CHECKING:
+    import torch
+
+    from groundling.inference.engine import Engine
+    from groundling.inference.inputs import Images, OneImage
+    from groundling.inference.links import Reranker
+    from groundling.regions.sources._photos_onnx import Seen
+    from groundling.regions.store import Store
+    from groundling.tensors import Captioner, Regions, RegionSource
+    from groundling.text.classes import Classes
 
 GROUNDER_WEIGHT = 0.5  # chosen on the validation split of Flickr8k
 WINDOW, STORED_WINDOW = 16, 64  # images that are captioned together: of files, of a store
+
+AT_ONCE, AHEAD = 2, 4  # images whose regions are made at the same time, and that may wait for their captions
+RUNTIMES = ("auto", "torch", "onnx")
 
 OnError = Callable[[str, DataError], None]  # id of an image that cannot be read, and why
 
@@ -56,7 +68,21 @@ class GroundedCaptioner:
     @cached_property
     def source(self) -> RegionSource:
         """The region source that the model was trained on, made from its fingerprint."""
-        return source_of(self.model.fingerprint)
+        return source_of(self.fingerprint)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Of the regions that the model was trained on."""
+        return self.model.fingerprint
+
+    @property
+    def groundable(self) -> Classes:
+        """The words that get a box."""
+        return self.model.groundable
+
+    def _prepare(self) -> None:
+        """A missing extra, or regions that cannot be made here, are told at once."""
+        _ = self.source
 
     @property
     def signature(self) -> dict[str, Any]:
@@ -64,6 +90,8 @@ class GroundedCaptioner:
 
         A matcher that grounds no phrases is not told apart from another: name its folder beside this.
         """
+        from groundling.tensors import digest
+
         reranker = self.reranker
         grounder = reranker.grounder if reranker else None
         models = [self.model, *([grounder.model] if grounder else [])]
@@ -115,7 +143,8 @@ class GroundedCaptioner:
         images: one image or video: the path of a file, a PIL image, an array (height × width × 3, uint8, RGB), a
             tensor (3 × height × width, uint8 or from 0 to 1) or an example of a data set. Or many: a list or any
             iterable of these, an array or a tensor of four dimensions, or a folder.
-            One image gives its caption. Many give an iterator, and no more than a window of them is in memory.
+            One image gives its caption. Many give an iterator, and no more than a window of them and the next four
+            are in memory.
             (For a type checker a name is one image: write `caption([folder])`.)
         decoding: how words are chosen: `BeamSearch(beam=3)`, `Sampling(temperature=0.7, seed=1)`; greedy by default.
         regions: a store that holds the regions of the images. Then nothing is read but the store, and an image may be
@@ -127,9 +156,9 @@ class GroundedCaptioner:
             out. Without it the first such image raises DataError.
         """
         if regions is None:
-            _ = self.source  # a missing extra, or regions that cannot be made here, are told at once
+            self._prepare()
         else:
-            require(regions.fingerprint, self.model.fingerprint)
+            require(regions.fingerprint, self.fingerprint)
         given = self._by_id(images, regions) if regions is not None else inputs.items(images)
         if segment is not None:
             given = (item if item.segment else replace(item, segment=segment) for item in given)
@@ -153,6 +182,8 @@ class GroundedCaptioner:
         on_error: OnError | None,
     ) -> Iterator[GroundedCaption]:
         """A window after the other: regions, then captions."""
+        from groundling.tensors import Regions
+
         window = window or (WINDOW if store is None else STORED_WINDOW)
         while some := list(islice(given, window)):
             if store is not None:
@@ -166,9 +197,11 @@ class GroundedCaptioner:
             yield from (_completed(one, item, frames) for one, item in zip(captions, seen, strict=True))
 
     def _readable(self, some: Sequence[Item], frames: int, on_error: OnError | None) -> Iterator[tuple[Item, Regions]]:
+        from groundling.regions.media import of_frames
+
         for item in some:
             try:
-                yield item, inputs.regions_of(item, self.source, frames)
+                yield item, inputs.regions_of(item, self.source, of_frames, frames)
             except DataError as error:
                 if on_error is None:
                     raise
@@ -176,7 +209,9 @@ class GroundedCaptioner:
 
     def regions(self, image: OneImage, frames: int = FRAMES) -> Regions:
         """The regions of one image (B = 1). `Regions.stack` makes one batch of several, for `generate`."""
-        return inputs.regions_of(next(inputs.items(image)), self.source, frames)
+        from groundling.regions.media import of_frames
+
+        return inputs.regions_of(next(inputs.items(image)), self.source, of_frames, frames)
 
     def check(self, decoding: DecodingSettings) -> None:
         """GroundlingError where these settings need what the captioner lacks."""
@@ -190,6 +225,10 @@ class GroundedCaptioner:
         self, regions: Regions, ids: Sequence[str], media: Sequence[str], decoding: DecodingSettings = GREEDY
     ) -> list[GroundedCaption]:
         """Caption B images by their regions; `ids` and `media` are only passed on."""
+        import torch
+
+        from groundling.inference.links import link
+
         self.check(decoding)
         model, reranker, groundable = self.model, self.reranker, self.model.groundable.class_of
         seen = regions.first(model.recipe.regions_per_image).to(self.device)
@@ -204,6 +243,105 @@ class GroundedCaptioner:
             decoded = reranker.rerank(decoded, seen, features)
             captions = link(decoded, seen, model.vocab, ids, groundable, media=media)
             return reranker.add_evidence(captions, features)
+
+
+class OnnxCaptioner(GroundedCaptioner):
+    """The same on onnxruntime: pictures and clips are captioned without torch.
+
+    What it does not do (sampling, evidence while words are chosen, images without regions) torch does, loaded when
+    asked.
+    """
+
+    def __init__(self, engine: Engine, with_torch: Callable[[], GroundedCaptioner]) -> None:
+        self._engine, self._with_torch = engine, with_torch
+        self.length = engine.length
+
+    @cached_property
+    def _torch(self) -> GroundedCaptioner:
+        return self._with_torch()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("model", "device", "reranker"):
+            return getattr(self._torch, name)
+        raise AttributeError(f"a captioner has no attribute {name!r}")
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return self._engine.fingerprint
+
+    @property
+    def groundable(self) -> Classes:
+        return self._engine.groundable
+
+    @property
+    def signature(self) -> dict[str, Any]:
+        return self._engine.signature
+
+    def check(self, decoding: DecodingSettings) -> None:
+        if decoding.evidence_weight:
+            self._torch.check(decoding)
+
+    def _prepare(self) -> None:
+        _ = self._engine.source
+
+    def _captions(
+        self,
+        given: Iterator[Item],
+        decoding: DecodingSettings,
+        store: Store | None,
+        frames: int,
+        window: int,
+        on_error: OnError | None,
+    ) -> Iterator[GroundedCaption]:
+        if store is not None:
+            yield from super()._captions(given, decoding, store, frames, window, on_error)
+            return
+        if not _is_search(decoding):
+            yield from self._torch._captions(given, decoding, store, frames, window, on_error)
+            return
+        readable = self._seen(given, frames, on_error)
+        while some := list(islice(readable, window or WINDOW)):
+            items, seen = zip(*some, strict=True)
+            captions = self._engine.captions(seen, [x.id for x in items], [x.media for x in items], decoding)
+            yield from (_completed(one, item, frames) for one, item in zip(captions, items, strict=True))
+
+    def generate(
+        self, regions: Regions, ids: Sequence[str], media: Sequence[str], decoding: DecodingSettings = GREEDY
+    ) -> list[GroundedCaption]:
+        if not _is_search(decoding) or regions.whole is None or not bool(regions.valid.any(1).all()):
+            return self._torch.generate(regions, ids, media, decoding)
+        from groundling.inference.engine import arrays
+
+        return self._engine.captions(arrays(regions), ids, media, decoding)
+
+    def _seen(self, given: Iterator[Item], frames: int, on_error: OnError | None) -> Iterator[tuple[Item, Seen]]:
+        """What is seen of each image, in order; that of the next is made meanwhile."""
+        from groundling.regions.sources._photos_onnx import of_frames
+
+        see = partial(inputs.regions_of, source=self._engine.source, of_frames=of_frames, count=frames)
+        waiting: deque[tuple[Item, Future[Seen]]] = deque()
+        with ThreadPoolExecutor(AT_ONCE, "groundling-regions") as pool:
+
+            def begin(count: int) -> None:
+                waiting.extend((item, pool.submit(see, item)) for item in islice(given, count))
+
+            begin(AHEAD)
+            while waiting:
+                item, made = waiting.popleft()
+                begin(1)
+                try:
+                    seen = made.result()
+                except DataError as error:
+                    if on_error is None:
+                        raise
+                    on_error(item.id, error)
+                else:
+                    yield item, seen
+
+
+def _is_search(decoding: DecodingSettings) -> TypeGuard[BeamSearch]:
+    """Whether words are chosen by a beam, and by the captioner alone."""
+    return isinstance(decoding, BeamSearch) and not decoding.evidence_weight
 
 
 def _completed(caption: GroundedCaption, item: Item, frames: int) -> GroundedCaption:
@@ -221,6 +359,7 @@ def load(
     *,
     grounder: str | Path = "",
     grounder_weight: float = GROUNDER_WEIGHT,
+    runtime: str = "auto",
 ) -> GroundedCaptioner:
     """Load a captioner.
 
@@ -230,14 +369,47 @@ def load(
     grounder: the folder of a grounder or matcher that helps to choose the box of each noun and, where it is calibrated,
         gives its evidence.
     grounder_weight: how much the grounder counts against the captioner's own attention, from 0 to 1.
+    runtime: auto, onnx (onnxruntime, which starts in a third of the time) or torch. auto is onnx where it is installed,
+        the device is the CPU and the model is of a kind that it runs.
     """
     if not 0 <= grounder_weight <= 1:
         raise GroundlingError(f"grounder_weight is from 0 to 1, got {grounder_weight}")
-    where = device_of(device)
+    if runtime not in RUNTIMES:
+        raise GroundlingError(f"runtime is one of {', '.join(RUNTIMES)}, got {runtime!r}")
+    folder, other = folders(path, grounder)
+    with_torch = partial(_with_torch, folder, device, other, grounder_weight)
+    if runtime == "torch" or (runtime == "auto" and not _has_onnxruntime()):
+        return with_torch()
+    if runtime == "onnx" and device.lower() != "cpu":
+        raise GroundlingError(f"onnxruntime is used on the CPU alone here, not on {device}; say --runtime torch")
+    from groundling.inference.engine import engine_of
+
+    engine = engine_of(folder, other, grounder_weight) if device.lower() == "cpu" else None
+    if engine is None and runtime == "onnx":
+        raise GroundlingError(f"{folder} is not of a kind that onnxruntime runs here; leave out --runtime onnx")
+    return with_torch() if engine is None else OnnxCaptioner(engine, with_torch)
+
+
+def _has_onnxruntime() -> bool:
+    try:
+        return find_spec("onnxruntime") is not None
+    except ImportError:
+        return False
+
+
+def folders(path: str | Path, grounder: str | Path) -> tuple[Path, Path | None]:
+    """Of a captioner and of the grounder beside it, as `load` names them."""
     folder = model_folder(path, CAPTIONER)
     if folder != Path(path):  # weights of the package, which are a captioner and a grounder
         grounder = grounder or model_folder(path, GROUNDER)
+    return folder, Path(grounder) if grounder else None
+
+
+def _with_torch(folder: Path, device: str, grounder: Path | None, weight: float) -> GroundedCaptioner:
+    from groundling.inference.links import load_reranker
+
+    where = device_of(device)
     model = load_model(folder)
     model.parts.to(where)
-    reranker = load_reranker(Path(grounder), grounder_weight, model, where) if grounder else None
+    reranker = load_reranker(grounder, weight, model, where) if grounder else None
     return GroundedCaptioner(model, where, reranker)

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import accumulate, islice, repeat
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 import torch.nn.functional as F
@@ -28,16 +28,19 @@ from groundling.boxes import soft_iou_match
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
 from groundling.inference.evidence import THRESHOLD, read_calibration
-from groundling.inference.inputs import Images, OneImage
 from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
 from groundling.metrics.calibration import EvidenceModel
 from groundling.models.grounder import Grounder
 from groundling.recipes import Model, load, recipe_name
+from groundling.regions.media import of_frames
 from groundling.tensors import Regions, RegionSource, word_probabilities
 from groundling.text import words
 from groundling.text.noun_phrases import NounPhrase, noun_phrases
 from groundling.text.wordnet import wordnet
 from groundling.types import PAD, UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
+
+if TYPE_CHECKING:
+    from groundling.inference.inputs import Images, OneImage
 
 TEMPERATURE = 0.08  # of p; chosen on the validation split of Flickr8k
 WINDOW = 16  # images that are grounded together
@@ -144,7 +147,7 @@ class PhraseGrounder:
         item = next(inputs.items(image))
         if item.is_clip:
             raise DataError(f"{item.media} is a video: ground its frames, as `groundling ground VIDEO` does")
-        return inputs.regions_of(item, self.source, 1)
+        return inputs.regions_of(item, self.source, of_frames, 1)
 
     @overload
     def ground(  # type: ignore[overload-overlap]  # a name is one image, unless it is that of a folder

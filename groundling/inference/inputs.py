@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 
 from groundling.errors import DataError, GroundlingError
 from groundling.images import open_image, opened
-from groundling.regions.extract import images_below
-from groundling.regions.media import of_frames
-from groundling.tensors import Regions, RegionSource
+from groundling.regions.jobs import images_below
 from groundling.types import Example
 from groundling.video import Segment, frames, is_clip
 
-OneImage = str | Path | Image.Image | NDArray[Any] | Tensor | Example
-Images = OneImage | Iterable[OneImage]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    OneImage = str | Path | Image.Image | NDArray[Any] | Tensor | Example
+    Images = OneImage | Iterable[OneImage]
+
+Seen = TypeVar("Seen")  # what a source of regions makes: Regions, or arrays
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def is_one(images: Images) -> TypeGuard[OneImage]:
     """One image, or a sequence, a folder or an array of several?"""
     if isinstance(images, str | Path):
         return not Path(images).is_dir()
-    if isinstance(images, np.ndarray | Tensor):
+    if isinstance(images, np.ndarray) or _is_tensor(images):
         return images.ndim < 4
     return isinstance(images, Image.Image | Example)
 
@@ -73,15 +75,23 @@ def _item(image: OneImage, number: str) -> Item:
         return Item(number, picture=image)
     if isinstance(image, np.ndarray):
         return Item(number, picture=_picture(image))
-    if isinstance(image, Tensor):
+    if _is_tensor(image):
         return Item(number, picture=_picture(_array(image)))
     raise GroundlingError(
         f"an image is a file, a PIL image, an array, a tensor or an example, not {type(image).__name__}"
     )
 
 
+def _is_tensor(image: object) -> TypeGuard[Tensor]:
+    """Where torch was not loaded there is no tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(image, torch.Tensor)
+
+
 def _array(image: Tensor) -> NDArray[Any]:
     """(3, height, width) of uint8, or of fractions from 0 to 1 -> (height, width, 3) of uint8."""
+    import torch
+
     if image.ndim != 3 or image.shape[0] != 3 or not (image.dtype == torch.uint8 or image.is_floating_point()):
         shape = "×".join(map(str, image.shape))
         raise GroundlingError(
@@ -109,7 +119,9 @@ def _picture(array: NDArray[Any]) -> Image.Image:
     return Image.fromarray(np.ascontiguousarray(array))
 
 
-def regions_of(item: Item, source: RegionSource, count: int) -> Regions:
+def regions_of(
+    item: Item, source: Callable[[Image.Image], Seen], of_frames: Callable[[Sequence[Seen]], Seen], count: int
+) -> Seen:
     """The regions of an image, or of `count` frames of a clip as one (B = 1); DataError names a file."""
     if item.picture is not None:
         return source(opened(item.picture))

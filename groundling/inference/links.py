@@ -15,11 +15,12 @@ from torch import Tensor
 from groundling.boxes import soft_iou_match, union
 from groundling.inference.evidence import read_calibration
 from groundling.inference.grounder import PhraseGrounder, RegionFeatures, best_similarity
+from groundling.inference.pointing import LOOKS, Pointed, captioned
 from groundling.models.grounder import Adapted, Grounder
 from groundling.recipes import Model, load
 from groundling.recipes._teachers import matcher_of
 from groundling.tensors import Decoding, Glimpse, Regions
-from groundling.types import Box, GroundedCaption, Link, Look, Span, Vocab
+from groundling.types import GroundedCaption, Vocab
 
 LEAST_EVIDENCE = 0.01  # of a noun while words are chosen: one that is very likely by the sentence may still be chosen
 
@@ -78,7 +79,7 @@ def link(
     ids: Sequence[str],
     groundable: Callable[[str], bool] | Collection[str],
     *,
-    looks: int = 5,
+    looks: int = LOOKS,
     media: Sequence[str] = (),
 ) -> list[GroundedCaption]:
     """Captions as people read them: words joined by spaces, a Link for each groundable word and frame, a Look for all.
@@ -94,48 +95,11 @@ def link(
     for i, (name, token_ids, logp) in enumerate(
         zip(ids, decoded.tokens.tolist(), decoded.logp.sum(1).tolist(), strict=True)
     ):
-        tokens = tuple(vocab.decode(token_ids))
-        spans = _spans(tokens)
-        links = [
-            Link(t, spans[t], _box(box), min(1.0, score), frame)
-            for t, word in enumerate(tokens)
-            if is_groundable(word)
-            for frame, (box, score) in enumerate(zip(where[i][t], sure[i][t], strict=True))
-            if not math.isnan(box[0])
-        ]
-        shown = [_attended(t, top[i][t], weights[i][t], region_boxes[i], frames[i]) for t in range(len(tokens))]
+        places = Pointed(where[i], sure[i], top[i], weights[i], region_boxes[i], frames[i])
         size = (round(sizes[i][0]), round(sizes[i][1]))
-        source = media[i] if media else ""
-        captions.append(
-            GroundedCaption(name, " ".join(tokens), tokens, spans, tuple(links), tuple(shown), logp, size, source)
-        )
+        about = {"id": name, "size": size, "media": media[i] if media else ""}
+        captions.append(captioned(vocab.decode(token_ids), places, is_groundable, logp, **about))
     return captions
-
-
-def _attended(
-    token: int, top: Sequence[int], weights: Sequence[float], boxes: Sequence[Sequence[float]], frames: Sequence[int]
-) -> Look:
-    seen = [(r, w) for r, w in zip(top, weights, strict=True) if w > 0]
-    return Look(
-        token,
-        tuple(_box(boxes[r]) for r, _ in seen),
-        tuple(w for _, w in seen),
-        tuple(frames[r] for r, _ in seen),
-    )
-
-
-def _spans(tokens: Sequence[str]) -> tuple[Span, ...]:
-    """Characters of each token in the tokens joined by spaces."""
-    spans, start = [], 0
-    for token in tokens:
-        spans.append((start, start + len(token)))
-        start += len(token) + 1
-    return tuple(spans)
-
-
-def _box(values: Sequence[float]) -> Box:
-    left, top, right, bottom = values
-    return left, top, right, bottom
 
 
 # ---------------------------------------------------------------- a grounder beside a captioner

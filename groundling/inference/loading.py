@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from groundling.errors import DataError, GroundlingError
 from groundling.recipes import ABOUT
 from groundling.regions.fingerprints import DETECTOR, IMPORTED, NONE, require
 from groundling.regions.sources import names, source
-from groundling.tensors import RegionSource
 from groundling.types import Fingerprint
+
+if TYPE_CHECKING:
+    import torch
+
+    from groundling.tensors import RegionSource
 
 SHIPPED = Path(__file__).parent.parent / "weights"  # its README is the model card
 WEIGHTS = ("everyday", "flickr8k")  # folders in it; the first is the default
@@ -38,6 +41,8 @@ def shipped(weights: str, part: str) -> Path:
 
 def device_of(name: str) -> torch.device:
     """cpu, cuda, mps; GroundlingError where it cannot be used."""
+    import torch
+
     if name.lower() in ("gpu", "nvidia", "metal"):
         raise GroundlingError(f"cannot use the device {name}: say cuda (NVIDIA), mps (Apple) or cpu")
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -23,29 +23,17 @@ import torch
 from numpy.typing import NDArray
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
-from groundling.images import SUFFIXES
 from groundling.progress import ignore_interrupt, without_interrupt
+from groundling.regions.jobs import Job
 from groundling.regions.media import of_media
 from groundling.regions.sources import source
 from groundling.regions.store import Writer
 from groundling.tensors import Regions, RegionSource
-from groundling.video import FRAMES, Segment
-from groundling.video import SUFFIXES as VIDEOS
 
 FEW = 8  # images for which one more process is not worth its start
 AHEAD = 4  # images per worker that may wait for their turn to be written: the bound on memory
 
 Arrays = dict[str, NDArray[Any]]  # Regions on their way between processes: arrays need no shared memory
-
-
-@dataclass(frozen=True)
-class Job:
-    """An image to be done, or so many frames of a clip, or of one segment of it."""
-
-    id: str
-    path: Path
-    frames: int = FRAMES
-    segment: Segment | None = None
 
 
 @dataclass(frozen=True)
@@ -55,17 +43,6 @@ class Done:
     id: str
     added: bool = False
     problem: str | None = None
-
-
-def images_below(folder: Path, frames: int = FRAMES) -> list[Job]:
-    """The image and video files of a folder; of a video so many frames. An id is the name without its ending, or the
-    path below where names repeat."""
-    known = SUFFIXES | VIDEOS
-    files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in known and not _hidden(f.relative_to(folder)))
-    if not files:
-        raise DataError(f"{folder}: no image files ({', '.join(sorted(SUFFIXES))}) and no videos in it or below")
-    times = Counter(file.stem for file in files)
-    return [Job(f.stem if times[f.stem] == 1 else f.relative_to(folder).as_posix(), f, frames) for f in files]
 
 
 def extract(
@@ -185,7 +162,3 @@ def _die_with_parent() -> None:
 def _work(job: Job) -> Arrays | str:
     assert _made is not None
     return _regions(_made, job)
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from groundling.regions.sources._features import likeliest
 from groundling.regions.sources._files import Pinned
+from groundling.regions.sources._pooling import likeliest
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]

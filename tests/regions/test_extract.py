@@ -18,7 +18,8 @@ from PIL import Image, ImageDraw
 from groundling.cli import main
 from groundling.errors import GroundlingError, RegionMismatch
 from groundling.regions import extract as module
-from groundling.regions.extract import Job, extract, images_below
+from groundling.regions.extract import extract
+from groundling.regions.jobs import Job, images_below
 from groundling.regions.sources import names, source
 from groundling.regions.store import Store
 from groundling.tensors import Regions

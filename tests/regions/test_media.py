@@ -9,7 +9,8 @@ import torch
 from clips import write_clip
 from PIL import Image
 
-from groundling.regions.extract import Job, extract, images_below
+from groundling.regions.extract import extract
+from groundling.regions.jobs import Job, images_below
 from groundling.regions.media import of_frames, of_media
 from groundling.regions.sources import source
 from groundling.regions.store import Store

@@ -18,17 +18,9 @@ from groundling.boxes import iou
 from groundling.errors import GroundlingError, MissingExtra
 from groundling.regions.fingerprints import require
 from groundling.regions.sources import photos, photos_searched, source
-from groundling.regions.sources._features import (
-    Backbone,
-    box_means,
-    detector_scores,
-    fold,
-    likeliest,
-    load_backbone,
-    pixels,
-    positions,
-)
+from groundling.regions.sources._features import Backbone, box_means, fold, load_backbone, pixels
 from groundling.regions.sources._files import Pinned
+from groundling.regions.sources._pooling import detector_scores, likeliest, positions
 from groundling.regions.sources._proposals import NAMES, Detections, decode
 
 INSTALLED = all(importlib.util.find_spec(file.package) for file in photos.FILES) and importlib.util.find_spec("cv2")

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from groundling.regions.sources._features import CELLS, Projection, absence, cell_shares, soft_iou
+from groundling.regions.sources._features import Projection, absence, soft_iou
+from groundling.regions.sources._photos_files import CELLS
+from groundling.regions.sources._pooling import cell_shares
 
 
 def test_an_image_has_a_word_unless_no_cell_has_it() -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from groundling.errors import GroundlingError
-from groundling.tensors import RegionSource
+
+if TYPE_CHECKING:
+    from groundling.tensors import RegionSource
 
 ELSEWHERE = {"scenes": "groundling.scenes.regions"}  # sources that are not modules of this package
 

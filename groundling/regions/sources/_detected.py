@@ -18,17 +18,8 @@ from numpy.typing import NDArray
 
 from groundling.boxes import nms
 from groundling.errors import DataError, GroundlingError
-from groundling.regions.sources._features import (
-    LEAST_SCORE,
-    LITE2,
-    POSITION,
-    box_means,
-    detector_scores,
-    likeliest,
-    load_backbone,
-    pixels,
-    positions,
-)
+from groundling.regions.sources._features import LITE2, box_means, load_backbone, pixels
+from groundling.regions.sources._pooling import LEAST_SCORE, POSITION, detector_scores, likeliest, positions
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
 

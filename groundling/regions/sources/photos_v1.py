@@ -17,18 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from groundling.regions.sources._features import (
-    LITE2,
-    POSITION,
-    box_means,
-    detector_scores,
-    likeliest,
-    load_backbone,
-    pixels,
-    positions,
-)
+from groundling.regions.sources._features import LITE2, box_means, load_backbone, pixels
+from groundling.regions.sources._pooling import LONG_SIDE, POSITION, detector_scores, fit, likeliest, positions
 from groundling.regions.sources._proposals import CLASSES, CONFIG, GRAPH, MAP_DIMS, NAMES, Detector, propose, search
-from groundling.regions.sources.photos import LONG_SIDE, checked_count, fit
+from groundling.regions.sources.photos import checked_count
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
 

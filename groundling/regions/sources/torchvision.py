@@ -16,7 +16,7 @@ from torch import Tensor
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
 from groundling.regions.sources._detected import Detected, Floats, file_sha256, read_names, spread
-from groundling.regions.sources._features import LEAST_SCORE
+from groundling.regions.sources._pooling import LEAST_SCORE
 
 BOXES = 300  # that the detector may return
 CLASSES = "roi_heads.box_predictor.cls_score.weight"  # (1 + C, ...): one row is the background

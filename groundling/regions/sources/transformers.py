@@ -12,7 +12,7 @@ from torch import Tensor
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
 from groundling.regions.sources._detected import Detected, Floats, file_sha256, spread
-from groundling.regions.sources._features import LEAST_SCORE
+from groundling.regions.sources._pooling import LEAST_SCORE
 
 FILES = ("*.json", "*.safetensors")  # all that is fetched, read and hashed
 

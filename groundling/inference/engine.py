@@ -1,0 +1,368 @@
+"""Captions with boxes by onnxruntime and numpy alone: from what is seen of images to what users get. No torch.
+
+The same mathematics as `GroundedCaptioner.generate`: `decoding.beam`, `links.rerank`, `links.link` and
+`PhraseGrounder.add_evidence`, on arrays. The numbers agree to rounding, so two words or two regions that are nearly
+equal may change places.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groundling.errors import DataError, GroundlingError
+from groundling.inference import networks
+from groundling.inference.beam_search import Said, State, beam_search
+from groundling.inference.evidence import read_calibration
+from groundling.inference.networks import Folder, read_about, read_model
+from groundling.inference.pointing import LOOKS, Pointed, captioned
+from groundling.inference.settings import BeamSearch
+from groundling.metrics.calibration import EvidenceModel, sigmoid
+from groundling.regions.fingerprints import from_json
+from groundling.regions.graphs import Session
+from groundling.regions.sources._photos_files import FILES, VERSION
+from groundling.regions.sources._photos_onnx import PhotosOnnx, Seen
+from groundling.regions.sources._pooling import iou
+from groundling.types import PAD, WORD_DEVIATION, WORD_MEAN, Fingerprint, GroundedCaption
+
+if TYPE_CHECKING:
+    from groundling.tensors import Regions
+
+Array = NDArray[Any]
+Phrase = tuple[int, ...]  # ids of the grounder's words
+Located = tuple[Phrase, list[int]]  # and the tokens of its nouns
+
+THREADS = 2  # of the captioner's step: it waits for memory, and more threads would wait with it
+BEFORE, LONGEST = 2, 12  # as models/grounder.py
+STEP, WIDTH = 0.5, 0.08  # as boxes.soft_iou_match
+TINY = np.float32(np.finfo(np.float32).tiny)
+
+
+class Engine:
+    """A captioner, perhaps a grounder beside it, and the source of their regions. Made by `engine_of`."""
+
+    def __init__(
+        self, captioner: Folder, grounder: GrounderOnnx | None, weight: float, source: Future[PhotosOnnx]
+    ) -> None:
+        fields = captioner.about["fields"]
+        self.vocab, self.groundable = captioner.vocab, captioner.groundable
+        self.grounder, self.weight = grounder, weight
+        self.length, self._limit = fields["length"] + 1, fields["regions_per_image"]
+        self._captioner, self._source = captioner, source
+        self._step = Session(networks.step_graph(captioner.weights, fields["coupled"]), min(THREADS, cores()))
+        self._encode = Session(networks.encoder_graph(captioner.weights))
+
+    @property
+    def source(self) -> PhotosOnnx:
+        """What makes regions; MissingExtra without OpenCV."""
+        return self._source.result()
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """Of the regions that the captioner was trained on."""
+        return from_json(self._captioner.about["fingerprint"])
+
+    @property
+    def signature(self) -> dict[str, Any]:
+        """As `GroundedCaptioner.signature`."""
+        grounder = self.grounder
+        models = [self._captioner, *([grounder.folder] if grounder else [])]
+        calibration = grounder.calibration if grounder else None
+        return {
+            "weights": [model.digest for model in models],
+            "calibration": calibration.to_json() if calibration else None,
+            "grounder_weight": self.weight if grounder else 0,
+        }
+
+    def captions(
+        self, seen: Sequence[Seen], ids: Sequence[str], media: Sequence[str], settings: BeamSearch
+    ) -> list[GroundedCaption]:
+        """One of each image."""
+        first = [_first(one, self._limit) for one in seen]
+        said = self._said(first, settings)
+        attn = [_attention(one, len(few.boxes)) for one, few in zip(said, first, strict=True)]
+        words = [self.vocab.decode(one.words) for one in said]
+        if self.grounder is None:
+            places = [_pointed(a, a, few) for a, few in zip(attn, first, strict=True)]
+        else:
+            asked = self.grounder.asked(seen, words, [a.shape for a in attn], self.groundable.class_of)
+            places = [self._reranked(*one) for one in zip(attn, first, asked.alpha, strict=True)]
+        captions = [
+            captioned(
+                words[i],
+                places[i],
+                self.groundable.class_of.__contains__,
+                float(np.sum(said[i].logps, dtype=np.float32)),
+                id=ids[i],
+                media=media[i],
+                size=seen[i].size,
+            )
+            for i in range(len(seen))
+        ]
+        if self.grounder is None:
+            return captions
+        return [_evident(caption, known) for caption, known in zip(captions, asked.evidence, strict=True)]
+
+    def _said(self, seen: Sequence[Seen], settings: BeamSearch) -> list[Said]:
+        most = max(len(one.boxes) for one in seen)
+        rows = {
+            "feats": np.concatenate([_padded(one.feats, most) for one in seen]),
+            "place": np.concatenate([_padded(_place(one), most) for one in seen]),
+            "valid": np.concatenate([np.arange(most) < len(one.boxes) for one in seen])[:, None].astype(np.float32),
+        }
+        memory, keys, still = self._encode(rows | {"whole": np.stack([one.whole for one in seen])})
+        by_region = {"memory": memory, "keys": keys, "valid": rows["valid"]}
+        fixed = {name: x.reshape(len(seen), most, -1) for name, x in by_region.items()} | {"still": still}
+
+        def step(tokens: Array, images: Array, state: State) -> tuple[Array, Array, State]:
+            cells = dict(zip(("h1", "c1", "h2", "c2"), state, strict=True))
+            logp, attn, *after = self._step(fixed | cells | {"row": images, "token": tokens})
+            return logp, attn, tuple(after)
+
+        nothing = np.zeros((len(seen), memory.shape[1]), np.float32)
+        return beam_search(step, (nothing,) * 4, self.length, settings)
+
+    def _reranked(self, attn: Array, seen: Seen, alpha: Array) -> Pointed:
+        """As `links.rerank`: attention and the grounder's alpha (T, R) decide together where alpha knows the word."""
+        known = alpha.sum(1, keepdims=True) > 0
+        mixed = np.float32(1 - self.weight) * np.log(np.maximum(attn, TINY))
+        mixed = mixed + np.float32(self.weight) * np.log(np.maximum(alpha, TINY))
+        both = np.where(known, _softmax(mixed), attn)
+        alike = (seen.frame[:, None] == seen.frame).astype(np.float32)
+        match = sigmoid((iou(seen.boxes, seen.boxes) - np.float32(STEP)) / np.float32(WIDTH)).astype(np.float32)
+        sure = both @ (match * alike)
+        return _pointed(both, np.where(known, sure, attn), seen)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a grounder says of the captions of B images."""
+
+    alpha: list[Array]  # (T, R): where each word is; 0 for words of which it says nothing
+    evidence: list[dict[str, float]]  # noun -> probability
+
+
+class GrounderOnnx:
+    """The grounder of phrases, its calibration and its two graphs."""
+
+    def __init__(self, folder: Folder, calibration: EvidenceModel | None) -> None:
+        self.folder, self.calibration = folder, calibration
+        fields = folder.about["fields"]
+        self._limit, self._temperature = fields["regions_per_image"], np.float32(fields["softness"])
+        self._see = Session(networks.region_graph(folder.weights))
+        self._read = Session(networks.phrase_graph(folder.weights))
+
+    def asked(
+        self,
+        seen: Sequence[Seen],
+        words: Sequence[Sequence[str]],
+        sizes: Sequence[tuple[int, int]],
+        nouns: Mapping[str, str],
+    ) -> Asked:
+        """Of captions, given as words, with T tokens and R regions each; `nouns` are the words that get a box.
+
+        All phrases of all captions, and their nouns alone, are read at once.
+        """
+        vocab, few = self.folder.vocab, [_first(one, self._limit) for one in seen]
+        ends = np.cumsum([len(one.boxes) for one in few])[:-1]
+        vectors = np.split(self._see({"feats": np.concatenate([one.feats for one in few])})[0], ends)
+        phrases = [_phrases(vocab.encode(one), vocab.nouns) for one in words]
+        alone = [
+            {word: (*vocab.encode([word]),) for word in one if self.calibration and word in nouns and word in vocab}
+            for one in words
+        ]
+        read = self._vectors({x for one in phrases for x, _ in one} | {x for one in alone for x in one.values()})
+        return Asked(
+            [self._alpha(v, one, read, *size) for v, one, size in zip(vectors, phrases, sizes, strict=True)],
+            [self._evidence(v, one, read, x.whole) for v, one, x in zip(vectors, alone, few, strict=True)],
+        )
+
+    def _alpha(
+        self, vectors: Array, phrases: Sequence[Located], read: Mapping[Phrase, Array], tokens: int, regions: int
+    ) -> Array:
+        """(T, R), as `models.grounder.Adapted.point`: regions beyond those that are seen have a share as by chance."""
+        alpha = np.zeros((tokens, regions), np.float32)
+        beyond = max(0, regions - self._limit)
+        for phrase, at in phrases:
+            share = _softmax(vectors[:regions] @ read[phrase] / self._temperature)
+            alpha[at] = np.concatenate([share * np.float32(1 - beyond / regions), np.full(beyond, 1 / regions)])
+        return alpha
+
+    def _evidence(
+        self, vectors: Array, nouns: Mapping[str, Phrase], read: Mapping[Phrase, Array], whole: Array
+    ) -> dict[str, float]:
+        """As `PhraseGrounder.add_evidence`: how likely each noun, alone, is in the image."""
+        if self.calibration is None or not nouns:
+            return {}
+        best = np.array([max(-1.0, float((vectors @ read[phrase]).max())) for phrase in nouns.values()])
+        count, likely = self.calibration.word_count, None
+        if 0 < count <= len(whole):
+            p = -np.expm1(-np.exp(whole[len(whole) - count :].astype(np.float64) * WORD_DEVIATION + WORD_MEAN))
+            likely = np.broadcast_to(p, (len(nouns), count))
+        return dict(zip(nouns, self.calibration([*nouns], best, likely), strict=True))
+
+    def _vectors(self, phrases: set[Phrase]) -> dict[Phrase, Array]:
+        """g(y) of each."""
+        every = sorted(phrases)
+        if not every:
+            return {}
+        longest = max(map(len, every))
+        rows = np.array([phrase + (PAD,) * (longest - len(phrase)) for phrase in every]).T  # (t, P)
+        absent = np.where(np.arange(longest)[:, None] < [len(phrase) for phrase in every], 0, networks.NEVER)
+        vectors = self._read({"words": rows, "absent": absent[..., None].astype(np.float32)})[0]
+        return dict(zip(every, vectors, strict=True))
+
+
+def engine_of(captioner: Path, grounder: Path | None, weight: float) -> Engine | None:
+    """The models of these folders; None where torch is needed: for models of other kinds, and other regions.
+
+    Another thread loads the grounder and the source of regions meanwhile.
+    """
+    about = _captioner_about(captioner)
+    if about is None:
+        return None
+    with ThreadPoolExecutor(1) as other:
+        later = other.submit(_grounder, grounder, about) if grounder else None
+        source = other.submit(PhotosOnnx, about["fingerprint"]["parameters"]["regions"])
+        model = read_model(captioner, about, networks.CAPTIONER)
+        matcher = later.result() if later else None
+        if model is None or (grounder and matcher is None):
+            return None
+        try:
+            return Engine(model, matcher, weight, source)
+        except DataError:  # weights whose sizes do not fit: torch's way tells which
+            return None
+
+
+def read_folders(captioner: Path, grounder: Path | None) -> tuple[Folder, Folder | None]:
+    """The models of these folders, as graphs are made of them; GroundlingError where they are of other kinds."""
+    about = _captioner_about(captioner)
+    model = read_model(captioner, about, networks.CAPTIONER) if about else None
+    if about is None or model is None:
+        raise GroundlingError(
+            f"{captioner} holds no captioner that becomes ONNX graphs: it must be of the recipe groundling with one "
+            "branch, trained on regions of the source photos, and have its manifest.json"
+        )
+    matcher = _grounder_folder(grounder, about) if grounder else None
+    if grounder and matcher is None:
+        raise GroundlingError(
+            f"{grounder} holds no grounder that becomes ONNX graphs: it must be of the recipe two_branch with one "
+            "layer, trained on the same regions as the captioner, and have its manifest.json"
+        )
+    return model, matcher
+
+
+def _captioner_about(folder: Path) -> dict[str, Any] | None:
+    about = read_about(folder, "groundling", ("length", "regions_per_image", "coupled"))
+    return about if about and _of_photos(about) else None
+
+
+def _grounder_folder(folder: Path, captioner: Mapping[str, Any]) -> Folder | None:
+    about = read_about(folder, "two_branch", ("regions_per_image", "softness"))
+    if about is None or about["fingerprint"] != captioner["fingerprint"]:
+        return None
+    return read_model(folder, about, networks.GROUNDER)
+
+
+def _grounder(folder: Path, captioner: Mapping[str, Any]) -> GrounderOnnx | None:
+    model = _grounder_folder(folder, captioner)
+    try:
+        return None if model is None else GrounderOnnx(model, read_calibration(folder))
+    except DataError:
+        return None
+
+
+def _of_photos(about: Mapping[str, Any]) -> bool:
+    """Whether it was trained on regions as `PhotosOnnx` makes them."""
+    made, pinned = about.get("fingerprint", {}), {file.name: file.sha256 for file in FILES}
+    return (made.get("name"), made.get("version"), made.get("weights")) == ("photos", VERSION, pinned)
+
+
+def cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# ---------------------------------------------------------------- arrays
+
+
+def arrays(regions: Regions) -> list[Seen]:
+    """Regions of B images with image vectors, as arrays."""
+    assert regions.whole is not None
+    names = ("feats", "boxes", "frame", "valid", "size", "whole")
+    rows = zip(*(getattr(regions, name).cpu().numpy() for name in names), strict=True)
+    return [
+        Seen(feats[valid], boxes[valid], frame[valid], (round(float(size[0])), round(float(size[1]))), whole)
+        for feats, boxes, frame, valid, size, whole in rows
+    ]
+
+
+def _first(seen: Seen, limit: int) -> Seen:
+    return replace(seen, feats=seen.feats[:limit], boxes=seen.boxes[:limit], frame=seen.frame[:limit])
+
+
+def _attention(said: Said, regions: int) -> Array:
+    """(T, R)"""
+    return np.array([attn[:regions] for attn in said.attn], np.float32).reshape(-1, regions)
+
+
+def _padded(x: Array, length: int) -> Array:
+    return np.pad(x, ((0, length - len(x)), (0, 0)))
+
+
+def _place(seen: Seen) -> Array:
+    """(R, 5), as `models.layers.locations`: the box in fractions of the image, the frame in fractions of the video."""
+    box = seen.boxes / np.maximum(np.array([*seen.size, *seen.size], np.float32), 1)
+    return np.concatenate([box, seen.frame[:, None] / max(1, int(seen.frame.max()))], 1).astype(np.float32)
+
+
+def _softmax(x: Array) -> Array:
+    raised = np.exp(x - x.max(-1, keepdims=True))
+    return np.asarray(raised / raised.sum(-1, keepdims=True))
+
+
+def _pointed(attn: Array, heaviest: Array, seen: Seen) -> Pointed:
+    """The region with the most of `heaviest` (T, R) in each frame is a word's place, `attn` (T, R) on it the score."""
+    frames = range(int(seen.frame.max()) + 1)
+    here = np.stack([np.where(seen.frame == f, heaviest, -1) for f in frames], 1)  # (T, F, R)
+    best = here.argmax(2)
+    boxes = np.where((here.max(2) > 0)[..., None], seen.boxes[best], np.nan)
+    top = np.argsort(-attn, axis=1, kind="stable")[:, :LOOKS]
+    return Pointed(
+        boxes.tolist(),
+        np.take_along_axis(attn, best, 1).tolist(),
+        top.tolist(),
+        np.take_along_axis(attn, top, 1).tolist(),
+        seen.boxes.tolist(),
+        seen.frame.tolist(),
+    )
+
+
+def _phrases(ids: Sequence[int], nouns: Sequence[bool]) -> list[Located]:
+    """As `models.grounder.Grounder.phrases_in`: nouns in a row, and at most BEFORE words before them."""
+    found: list[Located] = []
+    previous = at = 0
+    while at < len(ids):
+        end = at
+        while end < len(ids) and nouns[ids[end]]:
+            end += 1
+        if end > at:
+            start = max(previous, at - BEFORE, end - LONGEST)
+            found.append((tuple(ids[start:end]), [*range(at, end)]))
+            previous = end
+        at = max(end, at + 1)
+    return found
+
+
+def _evident(caption: GroundedCaption, evidence: Mapping[str, float]) -> GroundedCaption:
+    return replace(
+        caption, links=tuple(replace(link, evidence=evidence.get(caption.word(link))) for link in caption.links)
+    )

@@ -1,0 +1,240 @@
+"""A captioner and a grounder as ONNX graphs, made of the weights of a model's folder. No torch.
+
+The captioner is Up-Down with one attention on the grounding-aware encoding (`models/updown.py`, `models/layers.py`),
+the grounder that of two branches (`models/grounder.py`): what the package ships, and what `groundling adapt` makes of
+it. `read_model` is None of any other, and torch runs it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from groundling.errors import DataError
+from groundling.files import check_manifest, read_bytes
+from groundling.inference.loading import SHIPPED
+from groundling.recipes import ABOUT, FORMAT, WEIGHTS
+from groundling.regions.graphs import Graph
+from groundling.text.classes import Classes
+from groundling.text.vocab import Vocabulary
+
+Array = NDArray[Any]
+
+ODD = (LookupError, TypeError, ValueError, AttributeError, SafetensorError, RecursionError, DataError, OSError)
+LARGEST = 1 << 31  # bytes of a file of weights
+NORM_EPSILON, BATCH_EPSILON, UNIT_EPSILON = 1e-5, 1e-5, 1e-12  # of PyTorch's layer norm, batch norm and normalize
+NEVER = np.float32(np.finfo(np.float32).min)
+
+CAPTIONER = frozenset(
+    f"captioner.{name}"
+    for name in (
+        *("attend.of_memory.bias", "attend.of_memory.weight", "attend.of_query.weight", "attend.weigh.weight"),
+        *("attention_gates.weight", "embed.weight", "language_gates.bias", "language_gates.weight"),
+        *("encoder.classify.bias", "encoder.classify.weight", "encoder.embed.0.bias", "encoder.embed.0.weight"),
+        *("encoder.locate.0.bias", "encoder.locate.0.weight", "encoder.whole.0.bias", "encoder.whole.0.weight"),
+        *("logits.bias", "logits.weight", "used", "whole_gates.bias", "whole_gates.weight", "word_gates.weight"),
+    )
+)
+GROUNDER = frozenset(
+    f"matcher.{name}"
+    for name in (
+        *("embed.weight", "vectors", "norm.num_batches_tracked", "norm.running_mean", "norm.running_var"),
+        *("lstm.bias_hh_l0", "lstm.bias_ih_l0", "lstm.weight_hh_l0", "lstm.weight_ih_l0"),
+        *("of_phrase.1.bias", "of_phrase.1.weight", "of_phrase.4.bias", "of_phrase.4.weight"),
+        *("of_region.0.bias", "of_region.0.weight", "of_region.3.bias", "of_region.3.weight"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A model as its folder has it: what `model.json` says, and the weights."""
+
+    about: Mapping[str, Any]
+    weights: Mapping[str, Array]
+    vocab: Vocabulary
+    groundable: Classes
+
+    @property
+    def digest(self) -> str:
+        """As `tensors.digest`: which weights these are."""
+        hashed = sha256()
+        for name, weight in sorted(self.weights.items()):
+            hashed.update(
+                name.encode() + (weight.astype(np.float32) if weight.dtype == np.float16 else weight).tobytes()
+            )
+        return hashed.hexdigest()[:12]
+
+
+def read_about(folder: Path, recipe: str, fields: tuple[str, ...]) -> dict[str, Any] | None:
+    """What `model.json` says of a model of this recipe; None of any other, and where no manifest vouches for it."""
+    if not (folder / ABOUT).is_file():
+        return None
+    if not check_manifest(folder, SHIPPED in folder.resolve().parents, (ABOUT, WEIGHTS)):
+        return None
+    try:
+        about: dict[str, Any] = json.loads(read_bytes(folder / ABOUT))
+        known = about["format"] == FORMAT and about["recipe"] == recipe and set(fields) <= about["fields"].keys()
+        return about if known else None
+    except ODD:
+        return None  # torch's way tells what is wrong
+
+
+def read_model(folder: Path, about: Mapping[str, Any], names: frozenset[str]) -> Folder | None:
+    """The model with these weights; None where it has others, or where they do not fit or are not finite."""
+    try:
+        weights = safetensors.numpy.load(read_bytes(folder / WEIGHTS, LARGEST))
+        model = Folder(about, weights, Vocabulary.from_json(about["vocab"]), Classes.from_json(about["groundable"]))
+        words = next((len(x) for name, x in weights.items() if name.endswith(".embed.weight")), 0)
+    except ODD:
+        return None
+    sound = weights.keys() == names and words == len(model.vocab)
+    return model if sound and all(bool(np.isfinite(x).all()) for x in weights.values()) else None
+
+
+def graphs(captioner: Folder, grounder: Folder | None) -> dict[str, bytes]:
+    """All of them by name."""
+    of_captioner = {
+        "encoder": encoder_graph(captioner.weights),
+        "step": step_graph(captioner.weights, captioner.about["fields"]["coupled"]),
+    }
+    if grounder is None:
+        return of_captioner
+    return of_captioner | {"regions": region_graph(grounder.weights), "phrases": phrase_graph(grounder.weights)}
+
+
+# ---------------------------------------------------------------- the captioner
+
+
+def encoder_graph(weights: Mapping[str, Array]) -> bytes:
+    """Regions of B images, one below the other, to what the attention sees of them; image vectors (B, G) to the part of
+    the gates that never changes."""
+    graph, w = Graph("encoder"), {name.removeprefix("captioner."): x for name, x in weights.items()}
+    dim, (hidden, size) = w["encoder.classify.weight"].shape[1], w["attend.of_memory.weight"].shape[::-1]
+    feats, place = graph.input("feats", "regions", dim), graph.input("place", "regions", 5)
+    valid = graph.input("valid", "regions", 1)
+    whole = graph.input("whole", "images", w["encoder.whole.0.weight"].shape[1])
+
+    def dense(x: str, name: str) -> str:
+        return graph.linear(x, w[f"{name}.weight"], w[f"{name}.bias"])
+
+    def norm(x: str, length: int) -> str:
+        ones, zeros = graph.constant(np.ones(length, np.float32)), graph.constant(np.zeros(length, np.float32))
+        return graph.add("LayerNormalization", x, ones, zeros, axis=-1, epsilon=NORM_EPSILON)
+
+    classes = graph.add("Softmax", dense(feats, "encoder.classify"), axis=-1)
+    located = graph.add("Relu", dense(place, "encoder.locate.0"))
+    lengths = (dim, len(w["encoder.classify.bias"]), len(w["encoder.locate.0.bias"]))
+    joined = [norm(x, length) for x, length in zip((feats, classes, located), lengths, strict=True)]
+    embedded = graph.add("Relu", dense(graph.add("Concat", *joined, axis=-1), "encoder.embed.0"))
+    memory = graph.add("Mul", embedded, valid)
+    graph.output(memory, "memory", "regions", hidden)
+    graph.output(dense(memory, "attend.of_memory"), "keys", "regions", size)
+    seen = graph.add("Relu", dense(whole, "encoder.whole.0"))
+    graph.output(dense(seen, "whole_gates"), "still", "images", 4 * hidden)
+    return graph.to_bytes()
+
+
+def step_graph(weights: Mapping[str, Array], coupled: bool) -> bytes:
+    """The words before and the states of N rows, `row` being the image of each, to the next: eq. 10 to 14."""
+    graph, w = Graph("step"), {name.removeprefix("captioner."): x for name, x in weights.items()}
+    hidden, size = w["attend.of_memory.weight"].shape[::-1]
+    memory = graph.input("memory", "images", "regions", hidden)
+    keys, valid = graph.input("keys", "images", "regions", size), graph.input("valid", "images", "regions", 1)
+    still = graph.input("still", "images", 4 * hidden)
+    row, token = graph.input("row", "rows", kind="int64"), graph.input("token", "rows", kind="int64")
+    h1, c1, h2, c2 = (graph.input(name, "rows", hidden) for name in ("h1", "c1", "h2", "c2"))
+
+    def here(x: str) -> str:
+        return graph.add("Gather", x, row, axis=0)
+
+    def cell(gates: str, c: str) -> tuple[str, str]:
+        i, f, g, o = graph.several("Split", 4, gates, axis=1)
+        kept = graph.add("Mul", graph.add("Sigmoid", f), c)
+        new = graph.add("Add", kept, graph.add("Mul", graph.add("Sigmoid", i), graph.add("Tanh", g)))
+        return graph.add("Mul", graph.add("Sigmoid", o), graph.add("Tanh", new)), new
+
+    said = graph.add("Relu", graph.add("Gather", graph.constant(w["embed.weight"]), token, axis=0))
+    before, gates_weight = (graph.add("Concat", h2, h1, axis=1), w["attention_gates.weight"])
+    if not coupled:
+        before, gates_weight = h1, gates_weight[:, hidden:]
+    gates = graph.add(
+        "Add",
+        graph.add("Add", graph.linear(said, w["word_gates.weight"]), here(still)),
+        graph.linear(before, gates_weight),
+    )
+    h1, c1 = cell(gates, c1)
+    query = graph.add("Unsqueeze", graph.linear(h1, w["attend.of_query.weight"]), graph.constant(np.array([1])))
+    weigh = graph.constant(np.ascontiguousarray(w["attend.weigh.weight"].T))
+    z = graph.add("MatMul", graph.add("Tanh", graph.add("Add", here(keys), query)), weigh)  # (N, R, 1)
+    real = here(valid)
+    absent = graph.add("Mul", graph.add("Sub", graph.constant(np.float32(1)), real), graph.constant(NEVER))
+    weights_of = graph.add(
+        "Mul", graph.add("Softmax", graph.add("Add", graph.add("Mul", z, real), absent), axis=1), real
+    )
+    across = graph.add("Transpose", weights_of, perm=[0, 2, 1])  # (N, 1, R)
+    context = graph.add("Squeeze", graph.add("MatMul", across, here(memory)), graph.constant(np.array([1])))
+    seen = graph.add("Concat", context, h1, h2, axis=1)
+    h2, c2 = cell(graph.linear(seen, w["language_gates.weight"], w["language_gates.bias"]), c2)
+    logits = graph.linear(h2, w["logits.weight"], w["logits.bias"])
+    graph.output(graph.add("LogSoftmax", logits, axis=-1), "logp", "rows", len(w["logits.bias"]))
+    graph.output(graph.add("Squeeze", across, graph.constant(np.array([1]))), "attn", "rows", "regions")
+    for value, name in ((h1, "next_h1"), (c1, "next_c1"), (h2, "next_h2"), (c2, "next_c2")):
+        graph.output(value, name, "rows", hidden)
+    return graph.to_bytes()
+
+
+# ---------------------------------------------------------------- the grounder
+
+
+def region_graph(weights: Mapping[str, Array]) -> bytes:
+    """f(x) of eq. 1: features of M regions to unit vectors."""
+    graph, w = Graph("regions"), {name.removeprefix("matcher."): x for name, x in weights.items()}
+    deviation = np.sqrt(w["norm.running_var"] + np.float32(BATCH_EPSILON))
+    x = graph.input("feats", "regions", len(deviation))
+    x = graph.add("Div", graph.add("Sub", x, graph.constant(w["norm.running_mean"])), graph.constant(deviation))
+    graph.output(_branch(graph, x, w, "of_region", 0, 3), "vectors", "regions", len(w["of_region.3.bias"]))
+    return graph.to_bytes()
+
+
+def phrase_graph(weights: Mapping[str, Array]) -> bytes:
+    """g(y) of eq. 1: P phrases of at most t words to unit vectors. `absent` (t, P, 1) is −∞ after the last word."""
+    graph, w = Graph("phrases"), {name.removeprefix("matcher."): x for name, x in weights.items()}
+    words = graph.input("words", "words", "phrases", kind="int64")
+    absent = graph.input("absent", "words", "phrases", 1)
+    known = graph.add("Gather", graph.constant(np.concatenate([w["embed.weight"], w["vectors"]], 1)), words, axis=0)
+    hidden = w["lstm.weight_hh_l0"].shape[1]
+
+    def ordered(*arrays: Array) -> str:
+        """PyTorch's gates are i, f, g, o; ONNX's are i, o, f, g."""
+        parts = (np.split(x, 4) for x in arrays)
+        return graph.constant(np.concatenate([x for i, f, g, o in parts for x in (i, o, f, g)])[None])
+
+    states, *_ = graph.several(
+        "LSTM",
+        1,
+        *(known, ordered(w["lstm.weight_ih_l0"]), ordered(w["lstm.weight_hh_l0"])),
+        ordered(w["lstm.bias_ih_l0"], w["lstm.bias_hh_l0"]),
+        hidden_size=hidden,
+    )  # (t, 1, P, H)
+    there = graph.add("Add", graph.add("Squeeze", states, graph.constant(np.array([1]))), absent)
+    pooled = graph.add("ReduceMax", there, axes=[0], keepdims=0)
+    graph.output(_branch(graph, pooled, w, "of_phrase", 1, 4), "vectors", "phrases", len(w["of_phrase.4.bias"]))
+    return graph.to_bytes()
+
+
+def _branch(graph: Graph, x: str, w: Mapping[str, Array], name: str, first: int, second: int) -> str:
+    """Two layers, then unit length."""
+    inside = graph.add("Relu", graph.linear(x, w[f"{name}.{first}.weight"], w[f"{name}.{first}.bias"]))
+    y = graph.linear(inside, w[f"{name}.{second}.weight"], w[f"{name}.{second}.bias"])
+    length = graph.add("ReduceL2", y, axes=[-1], keepdims=1)
+    return graph.add("Div", y, graph.add("Max", length, graph.constant(np.float32(UNIT_EPSILON))))

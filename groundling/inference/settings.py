@@ -1,0 +1,111 @@
+"""How words are chosen, as users say it: by a beam, or at random. `decoding` does it, and for arrays `beam_search`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from groundling.errors import GroundlingError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from groundling.tensors import Captioner, Decoding, EncodedImage
+
+EVIDENCE_WEIGHT = 0.0  # more takes away made-up nouns, and costs BLEU-4: see the model card
+
+
+@dataclass(frozen=True)
+class BeamSearch:
+    """The likeliest caption that a beam finds; a beam of 1 takes the likeliest word at every step (greedy).
+
+    Captions are compared by (Σ log p(word) + evidence_weight · Σ log evidence(noun)) / tokens^length_penalty. The
+    evidence of a noun is the probability, by a calibrated grounder beside the captioner, that it is in the image. Of
+    nouns that fit the sentence equally well, the one that is there is chosen.
+    """
+
+    beam: int = 1
+    length_penalty: float = 0.0
+    no_repeat: int = 2  # no n-gram of this size twice and no word twice in a row; 0 allows all
+    min_length: int = 0  # words
+    evidence_weight: float = EVIDENCE_WEIGHT  # 0: the captioner alone chooses
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise GroundlingError(f"the beam must be 1 or more, got {self.beam}")
+        if min(self.length_penalty, self.no_repeat, self.min_length) < 0:
+            raise GroundlingError("length_penalty, no_repeat and min_length must be 0 or more")
+        _check_evidence_weight(self.evidence_weight)
+
+    def __call__(
+        self, captioner: Captioner, encoded: EncodedImage, length: int, log_evidence: Tensor | None = None
+    ) -> Decoding:
+        """`log_evidence` (N, V): of each word in the image of each row; 0 for words of which nothing is known."""
+        from groundling.decoding import beam, greedy
+
+        bias = _bias(self.evidence_weight, log_evidence)
+        if self.beam == 1 and not (self.no_repeat or self.min_length):
+            return greedy(captioner, encoded, length, bias)
+        return beam(
+            captioner,
+            encoded,
+            length,
+            width=self.beam,
+            length_penalty=self.length_penalty,
+            no_repeat=self.no_repeat,
+            min_length=self.min_length,
+            bias=bias,
+        )
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Every word drawn at random, as likely as the model finds it. The same seed and images give the same words.
+
+    Words are drawn from (p · evidence^evidence_weight)^(1/temperature), see `BeamSearch`.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0  # among so many likeliest words; 0: all
+    top_p: float = 1.0  # among the fewest words that have this probability together
+    seed: int = 0
+    evidence_weight: float = EVIDENCE_WEIGHT  # 0: the captioner alone chooses
+
+    def __post_init__(self) -> None:
+        if self.temperature <= 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
+            raise GroundlingError("temperature must be above 0, top_k 0 or more, top_p above 0 and at most 1")
+        _check_evidence_weight(self.evidence_weight)
+
+    def __call__(
+        self, captioner: Captioner, encoded: EncodedImage, length: int, log_evidence: Tensor | None = None
+    ) -> Decoding:
+        """`log_evidence`: see `BeamSearch`."""
+        import torch
+
+        from groundling.decoding import sample
+
+        generator = torch.Generator(encoded.row.device).manual_seed(self.seed)
+        return sample(
+            captioner,
+            encoded,
+            length,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            generator=generator,
+            bias=_bias(self.evidence_weight, log_evidence),
+        )
+
+
+def _check_evidence_weight(weight: float) -> None:
+    if not 0 <= weight < math.inf:
+        raise GroundlingError(f"evidence_weight must be 0 or more, got {weight}")
+
+
+def _bias(weight: float, log_evidence: Tensor | None) -> Tensor | None:
+    return weight * log_evidence if weight and log_evidence is not None else None
+
+
+DecodingSettings = BeamSearch | Sampling
+GREEDY = BeamSearch()

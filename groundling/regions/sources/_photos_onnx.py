@@ -1,0 +1,162 @@
+"""The source of photos on onnxruntime and OpenCV alone: arrays of the same numbers as `photos` makes, to rounding.
+
+One thread runs the detector while another runs the network and selective search. Products of matrices are in graphs,
+since numpy's would bring threads of their own. No labels and no feature map are made: captions need none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groundling.regions.graphs import Graph, Session
+from groundling.regions.sources._photos_files import CELLS, SEARCH_SIDE, STAGE_STRIDES, WORKING_SIDE, read_word_file
+from groundling.regions.sources._pooling import box_weights, detector_scores, fit, pixel_array, positions
+from groundling.regions.sources._proposals import MAP_DIMS, Detections, Detector, propose, search
+from groundling.types import WORD_DEVIATION, WORD_MEAN
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The regions of one image or clip, as `tensors.Regions` of one (B = 1)."""
+
+    feats: Floats  # (R, D)
+    boxes: Floats  # (R, 4) pixels
+    frame: NDArray[np.int64]  # (R,)
+    size: tuple[int, int]
+    whole: Floats  # (G,)
+
+
+class PhotosOnnx:
+    """An RGB image in, what is seen out; region 0 is the whole image."""
+
+    def __init__(self, regions: int) -> None:
+        self._regions = regions
+        self._other = ThreadPoolExecutor(1, "groundling-network")
+        network = self._other.submit(_sessions)
+        self._detector = Detector()
+        self._network, self._project = network.result()
+
+    def __call__(self, image: Any) -> Seen:
+        picture = fit(image.convert("RGB"))
+        rgb = np.asarray(picture)
+        mapped = self._other.submit(lambda: self._network({"pixels": pixel_array(picture, WORKING_SIDE)}))
+        searched = self._other.submit(search, rgb, SEARCH_SIDE)
+        detections = self._detector(rgb)
+        boxes = propose(detections, searched.result(), self._regions)
+        grid, words = mapped.result()
+        return self._seen(detections, boxes, grid, words, image.size)
+
+    def _seen(self, detections: Detections, boxes: Floats, grid: Floats, words: Floats, size: tuple[int, int]) -> Seen:
+        maps = {"map": grid[0], "map16": detections.maps[0], "map32": detections.maps[1]}
+        weights = {f"{name}_weights": box_weights(boxes, *x.shape[1:]) for name, x in maps.items()}
+        seen, detected = self._project(maps | weights)
+        scores = detector_scores(boxes, detections.boxes, detections.scores)
+        return Seen(
+            np.concatenate([seen, detected, scores, positions(boxes)], axis=1),
+            boxes * np.array([*size, *size], np.float32),
+            np.zeros(len(boxes), np.int64),
+            size,
+            np.concatenate([seen[0], detections.scores.max(0), words]).astype(np.float32),
+        )
+
+
+def of_frames(frames: Sequence[Seen]) -> Seen:
+    """A clip from its frames, as `regions.media.of_frames`: the first region of every frame, then the second, …"""
+    rank = np.concatenate([np.arange(len(one.boxes)) for one in frames])
+    order = np.argsort(rank, kind="stable")
+    number = np.concatenate([np.full(len(one.boxes), i) for i, one in enumerate(frames)])
+    return Seen(
+        np.concatenate([one.feats for one in frames])[order],
+        np.concatenate([one.boxes for one in frames])[order],
+        number[order],
+        frames[0].size,
+        np.stack([one.whole for one in frames]).mean(0),
+    )
+
+
+# ---------------------------------------------------------------- graphs
+
+
+def _sessions() -> tuple[Session, Session]:
+    network, projection = photos_graphs().values()
+    return Session(network), Session(projection)
+
+
+def photos_graphs() -> dict[str, bytes]:
+    """`network`: pixels (1, 3, H, W) to its map and the numbers of words, scaled. `projection`: from maps and the
+    weights of their cells in each box, to what regions look like."""
+    state = read_word_file().state
+    return {"network": _network(state).to_bytes(), "projection": _projection(state).to_bytes()}
+
+
+def _network(state: Mapping[str, NDArray[Any]]) -> Graph:
+    graph = Graph("network")
+    low, high = graph.constant(np.float32(0)), graph.constant(np.float32(6))
+
+    def convolution(x: str, name: str, stride: int = 1, bounded: bool = True) -> str:
+        weight, bias = state[f"network.{name}.weight"], state[f"network.{name}.bias"]
+        out, per_group, *kernel = weight.shape
+        y = graph.add(
+            "Conv",
+            *(x, graph.constant(weight), graph.constant(bias)),
+            kernel_shape=kernel,
+            strides=[stride, stride],
+            group=out if per_group == 1 else 1,
+            auto_pad="SAME_UPPER",
+        )
+        return graph.add("Clip", y, low, high) if bounded else y
+
+    x = convolution(graph.input("pixels", 1, 3, "height", "width"), "stem", stride=2)
+    before, stage, last = state["network.stem.weight"].shape[0], -1, 0
+    for i in range(1 + max(int(name.split(".")[2]) for name in state if name.startswith("network.blocks."))):
+        at, out = f"blocks.{i}.", state[f"network.blocks.{i}.down.weight"].shape[0]
+        stage, first = stage + (out != last), out != last
+        stride = STAGE_STRIDES[stage] if first else 1
+        y = convolution(x, at + "up") if f"network.{at}up.weight" in state else x
+        y = convolution(convolution(y, at + "depthwise", stride), at + "down", bounded=False)
+        x = graph.add("Add", y, x) if stride == 1 and before == out else y
+        before = last = out
+    x = convolution(x, "head")
+    channels = state["network.head.weight"].shape[0]
+    graph.output(x, "map", 1, channels, "rows", "columns")
+    cells = graph.add("Transpose", graph.add("Reshape", x, graph.constant(np.array([channels, -1]))), perm=[1, 0])
+    logits = graph.linear(cells, state["words.weight"], state["words.bias"])
+    absence = graph.add("ReduceMean", graph.add("Softplus", logits), axes=[0], keepdims=0)
+    absence = graph.add("Max", graph.add("Mul", absence, graph.constant(np.float32(CELLS))), graph.constant(TINY))
+    scaled = graph.add("Sub", graph.add("Log", absence), graph.constant(np.float32(WORD_MEAN)))
+    scaled = graph.add("Div", scaled, graph.constant(np.float32(WORD_DEVIATION)))
+    graph.output(scaled, "words", len(state["words.bias"]))
+    return graph
+
+
+TINY = np.float32(1e-6)
+
+
+def _projection(state: Mapping[str, NDArray[Any]]) -> Graph:
+    graph = Graph("projection")
+
+    def means(name: str, channels: int) -> str:
+        """(R, C): the mean of a map over each box."""
+        weights = graph.input(f"{name}_weights", "regions", f"{name}_cells")
+        flat = graph.constant(np.array([channels, -1]))
+        grid = graph.add("Reshape", graph.input(name, channels, f"{name}_rows", f"{name}_columns"), flat)
+        return graph.add("MatMul", weights, graph.add("Transpose", grid, perm=[1, 0]))
+
+    def projected(x: str, name: str) -> str:
+        centred = graph.add("Sub", x, graph.constant(state[f"{name}.mean"]))
+        return graph.add("MatMul", centred, graph.constant(state[f"{name}.matrix"]))
+
+    seen = projected(means("map", len(state["seen.mean"])), "seen")
+    both = [means(name, channels) for name, channels in zip(("map16", "map32"), MAP_DIMS, strict=True)]
+    detected = projected(graph.add("Concat", *both, axis=1), "detected")
+    graph.output(seen, "seen", "regions", state["seen.matrix"].shape[1])
+    graph.output(detected, "detected", "regions", state["detected.matrix"].shape[1])
+    return graph

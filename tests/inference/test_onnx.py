@@ -1,0 +1,238 @@
+"""Captions by onnxruntime: graphs by hand, the search and the pointing as torch's, and the package's weights."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import groundling
+from groundling.cli import main
+from groundling.errors import GroundlingError
+from groundling.inference import BeamSearch, Sampling
+from groundling.inference.beam_search import beam_search
+from groundling.inference.engine import _phrases
+from groundling.inference.loading import SHIPPED
+from groundling.models.grounder import Grounder
+from groundling.regions.graphs import Graph, _varint
+from groundling.types import EOS, PAD, Example
+
+pytest.importorskip("onnxruntime")
+from groundling.regions.graphs import Session  # noqa: E402
+
+Array = NDArray[Any]
+PHOTOS = Path(groundling.__file__).parent / "serve" / "photos"
+CAPTIONER, GROUNDER = (SHIPPED / "everyday" / name for name in ("captioner", "grounder"))
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[groundling.GroundedCaptioner, groundling.GroundedCaptioner]:
+    """The package's captioner on onnxruntime, and on torch."""
+    pytest.importorskip("cv2")
+    return groundling.load(runtime="onnx"), groundling.load(runtime="torch")
+
+
+# ---------------------------------------------------------------- graphs
+
+
+def test_numbers_are_written_seven_bits_at_a_time() -> None:
+    assert (_varint(1), _varint(127), _varint(300)) == (b"\x01", b"\x7f", b"\xac\x02")
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_a_graph_computes_what_was_written(kind: type) -> None:
+    """(1, 2) [[3, 4], [5, 6]]ᵀ + (10, 20) = (3 + 8 + 10, 5 + 12 + 20), halved and bounded at 15."""
+    graph = Graph("by hand")
+    y = graph.linear(graph.input("x", "rows", 2), np.array([[3, 4], [5, 6]], kind), np.array([10, 20], np.float32))
+    halved = graph.add("Mul", y, graph.constant(np.float32(0.5)))
+    graph.output(graph.add("Min", halved, graph.constant(np.float32(15))), "y", "rows", 2)
+    session = Session(graph.to_bytes())
+    assert session({"x": np.array([[1, 2]], np.float32)})[0].tolist() == [[10.5, 15.0]]
+    assert session.signature == {"inputs": {"x": ["rows", 2]}, "outputs": {"y": ["rows", 2]}}
+
+
+# ---------------------------------------------------------------- words and phrases
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        BeamSearch(),
+        BeamSearch(no_repeat=0),
+        BeamSearch(3, no_repeat=0),
+        BeamSearch(4, length_penalty=0.7, no_repeat=2, min_length=3),
+        BeamSearch(2, no_repeat=1, min_length=20),
+    ],
+)
+def test_the_search_finds_what_that_of_torch_finds(settings: BeamSearch) -> None:
+    """Captions of a chain, in which the word before decides what is likely: eight images at once."""
+    from test_decoding import random_chain
+
+    from groundling.tensors import EncodedImage
+
+    chain = random_chain(images=8, vocab=9, seed=3, ends=-1.0)
+    encoded = chain.encoded()
+    expected = settings(chain, encoded, 7)
+
+    def step(tokens: Array, images: Array, state: tuple[Array, ...]) -> tuple[Array, Array, tuple[Array, ...]]:
+        rows: EncodedImage = encoded[torch.from_numpy(images)]
+        logp, glimpse, after = chain.step(torch.from_numpy(tokens), rows, tuple(map(torch.from_numpy, state)))
+        return logp.float().numpy().copy(), glimpse.attn.numpy(), tuple(x.numpy() for x in after)
+
+    said = beam_search(step, tuple(x.numpy() for x in chain.start(encoded)), 7, settings)
+    for n, one in enumerate(said):
+        words = [word for word in expected.tokens[n].tolist() if word != PAD]
+        assert list(one.words) == words
+        np.testing.assert_allclose(one.logps, expected.logp[n, : len(words)], atol=1e-5)
+        np.testing.assert_allclose(np.stack(one.attn), expected.attn[n, : len(words)], atol=1e-6)
+
+
+def test_phrases_are_those_of_the_grounder() -> None:
+    """Nouns are 5, 7 and 9: "4 5 5" is a phrase, of "6 4 6 7" the last three words are, and nothing is read twice."""
+    nouns = tuple(i in (5, 7, 9) for i in range(10))
+    assert _phrases([4, 5, 5, 9], nouns) == [((4, 5, 5, 9), [1, 2, 3])]
+    assert _phrases([6, 4, 6, 7, 8, 5], nouns) == [((4, 6, 7), [3]), ((8, 5), [5])]
+    grounder = Grounder(10, 4, joint=4, embed=4, hidden=4, layers=1, nouns=nouns)
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        ids = draw.integers(3, 10, int(draw.integers(1, 30))).tolist()
+        theirs = grounder.phrases_in(torch.tensor([[*ids, EOS, 5]]))
+        found = [tuple(w for w in row if w != PAD) for row in theirs.words.tolist()]
+        assert [phrase for phrase, _ in _phrases(ids, nouns)] == found
+
+
+# ---------------------------------------------------------------- the package's weights
+
+
+def assert_close(one: Any, other: Any) -> None:
+    """Equal, numbers to rounding: those of JSON have four digits."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            assert_close(one[key], other[key])
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            assert_close(a, b)
+    else:
+        assert one == (pytest.approx(other, abs=2e-3) if isinstance(one, float) else other)
+
+
+@pytest.mark.parametrize("settings", [BeamSearch(), BeamSearch(3, length_penalty=0.5, min_length=6)])
+def test_captions_boxes_evidence_and_attention_are_those_of_torch(
+    both: tuple[groundling.GroundedCaptioner, groundling.GroundedCaptioner], settings: BeamSearch
+) -> None:
+    ours, theirs = both
+    files = sorted(PHOTOS.glob("*.jpg"))
+    for one, other in zip(ours.caption(files, settings), theirs.caption(files, settings), strict=True):
+        assert_close(one.to_dict(), other.to_dict())
+        assert one.links and all(link.evidence is not None for link in one.links)
+
+
+def test_a_clip_and_a_captioner_alone_are_as_with_torch(tmp_path: Path) -> None:
+    pytest.importorskip("cv2")
+    for number, name in enumerate(("cat", "coffee")):
+        shutil.copy(PHOTOS / f"{name}.jpg", tmp_path / f"{number}.jpg")
+    ours, theirs = (groundling.load(CAPTIONER, runtime=runtime) for runtime in ("onnx", "torch"))
+    clip = Example("clip", str(tmp_path), (0, 0))
+    said = ours.caption(clip)
+    assert said.frames == 2 and said.links
+    assert_close(said.to_dict(), theirs.caption(clip).to_dict())
+
+
+def test_regions_that_are_known_get_the_same_captions(
+    both: tuple[groundling.GroundedCaptioner, groundling.GroundedCaptioner],
+) -> None:
+    """As a server and a store give them: of several images at once, padded."""
+    from groundling.tensors import Regions
+
+    ours, theirs = both
+    few = theirs.regions(PHOTOS / "coffee.jpg").first(20)
+    seen = Regions.stack([theirs.regions(PHOTOS / "cat.jpg"), few])
+    expected = theirs.generate(seen, ["a", "b"], ["", ""])
+    for one, other in zip(ours.generate(seen, ["a", "b"], ["", ""]), expected, strict=True):
+        assert_close(one.to_dict(), other.to_dict())
+    seen.valid[1] = False
+    first, second = ours.generate(seen, ["a", "b"], ["", ""])
+    assert first.links and second.links == ()
+
+
+def test_what_onnxruntime_does_not_do_torch_does(
+    both: tuple[groundling.GroundedCaptioner, groundling.GroundedCaptioner],
+) -> None:
+    ours, theirs = both
+    photo = PHOTOS / "cat.jpg"
+    assert ours.signature == theirs.signature
+    for settings in (Sampling(seed=5), BeamSearch(evidence_weight=0.5)):
+        assert ours.caption(photo, settings).to_dict() == theirs.caption(photo, settings).to_dict()
+    assert ours.model.length == ours.length and ours.groundable.class_of == theirs.groundable.class_of
+
+
+def test_photos_are_captioned_where_there_is_no_torch(tmp_path: Path) -> None:
+    """The command, in a process in which torch and spaCy cannot be imported."""
+    pytest.importorskip("cv2")
+    code = "import sys; sys.modules['torch'] = sys.modules['spacy'] = None\nfrom groundling.cli import main\n"
+    code += "sys.exit(main(sys.argv[1:]))"
+    out = tmp_path / "said.jsonl"
+    words = [sys.executable, "-c", code, "caption", str(PHOTOS), "--out", str(out), "--coco-boxes", str(tmp_path / "b")]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(out.read_text().splitlines()) == 4
+
+
+def test_a_file_that_cannot_be_read_is_told_in_its_turn(
+    both: tuple[groundling.GroundedCaptioner, groundling.GroundedCaptioner], tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"no picture")
+    files, told = [PHOTOS / "cat.jpg", bad, PHOTOS / "coffee.jpg"], []
+    captions = both[0].caption(files, on_error=lambda id, error: told.append((id, str(error))))
+    assert [caption.id for caption in captions] == ["cat", "coffee"]
+    assert [id for id, _ in told] == ["bad"] and str(bad) in told[0][1]
+
+
+# ---------------------------------------------------------------- which models
+
+
+def test_other_models_need_torch_and_say_so(folder: Path) -> None:
+    with pytest.raises(GroundlingError, match="onnxruntime"):
+        groundling.load(folder, runtime="onnx")
+    with pytest.raises(GroundlingError, match="runtime is one of"):
+        groundling.load(folder, runtime="tpu")
+    assert type(groundling.load(folder)) is groundling.GroundedCaptioner
+
+
+def test_damaged_weights_are_refused(tmp_path: Path) -> None:
+    shutil.copytree(CAPTIONER, tmp_path / "model")
+    path = tmp_path / "model" / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 64
+    path.write_bytes(content)
+    with pytest.raises(GroundlingError, match="model.safetensors"):
+        groundling.load(tmp_path / "model")
+
+
+def test_export_writes_graphs_that_run_and_what_they_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "onnx", "--out", str(tmp_path / "graphs")]) == 0
+    about = json.loads((tmp_path / "graphs" / "about.json").read_text())
+    names = {"network", "projection", "encoder", "step", "regions", "phrases"}
+    assert {path.stem for path in (tmp_path / "graphs").glob("*.onnx")} == names == about["graphs"].keys()
+    words = about["grounder"]["words"]
+    ids = np.array([[words.index("dog"), words.index("cat")]])
+    read = Session((tmp_path / "graphs" / "phrases.onnx").read_bytes())
+    [vectors] = read({"words": ids, "absent": np.zeros((1, 2, 1), np.float32)})
+    theirs = groundling.load_grounder().embed([["dog"], ["cat"]])
+    np.testing.assert_allclose(vectors, theirs.numpy(), atol=1e-5)
+
+
+def test_export_refuses_other_models(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "onnx", "--model", str(folder), "--out", str(tmp_path / "graphs")]) == 2
+    assert "holds no captioner that becomes ONNX graphs" in capsys.readouterr().err
