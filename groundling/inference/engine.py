@@ -118,9 +118,10 @@ class Engine:
             "place": np.concatenate([_padded(_place(one), most) for one in seen]),
             "valid": np.concatenate([np.arange(most) < len(one.boxes) for one in seen])[:, None].astype(np.float32),
         }
-        memory, keys, still = self._encode(rows | {"whole": np.stack([one.whole for one in seen])})
+        memory, keys, *of_image = self._encode(rows | {"whole": np.stack([one.whole for one in seen])})
         by_region = {"memory": memory, "keys": keys, "valid": rows["valid"]}
-        fixed = {name: x.reshape(len(seen), most, -1) for name, x in by_region.items()} | {"still": still}
+        fixed = {name: x.reshape(len(seen), most, -1) for name, x in by_region.items()}
+        fixed |= dict(zip(("still", "words"), of_image, strict=False))  # words: of captioners with a word link
 
         def step(tokens: Array, images: Array, state: State) -> tuple[Array, Array, State]:
             cells = dict(zip(("h1", "c1", "h2", "c2"), state, strict=True))
@@ -232,7 +233,7 @@ def engine_of(captioner: Path, grounder: Path | None, weight: float) -> Engine |
     with ThreadPoolExecutor(1) as other:
         later = other.submit(_grounder, grounder, about) if grounder else None
         source = other.submit(PhotosOnnx, about["fingerprint"]["parameters"]["regions"])
-        model = read_model(captioner, about, networks.CAPTIONER)
+        model = read_model(captioner, about, networks.captioner_weights(about))
         matcher = later.result() if later else None
         if model is None or (grounder and matcher is None):
             return None
@@ -245,7 +246,7 @@ def engine_of(captioner: Path, grounder: Path | None, weight: float) -> Engine |
 def read_folders(captioner: Path, grounder: Path | None) -> tuple[Folder, Folder | None]:
     """The models of these folders, as graphs are made of them; GroundlingError where they are of other kinds."""
     about = _captioner_about(captioner)
-    model = read_model(captioner, about, networks.CAPTIONER) if about else None
+    model = read_model(captioner, about, networks.captioner_weights(about)) if about else None
     if about is None or model is None:
         raise GroundlingError(
             f"{captioner} holds no captioner that becomes ONNX graphs: it must be of the recipe groundling with one "

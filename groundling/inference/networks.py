@@ -44,6 +44,7 @@ CAPTIONER = frozenset(
         *("logits.bias", "logits.weight", "used", "whole_gates.bias", "whole_gates.weight", "word_gates.weight"),
     )
 )
+WORD_LINK = frozenset(f"captioner.word_link.{name}" for name in ("column", "gain", "gate.bias", "gate.weight"))
 GROUNDER = frozenset(
     f"matcher.{name}"
     for name in (
@@ -87,6 +88,11 @@ def read_about(folder: Path, recipe: str, fields: tuple[str, ...]) -> dict[str, 
         return about if known else None
     except ODD:
         return None  # torch's way tells what is wrong
+
+
+def captioner_weights(about: Mapping[str, Any]) -> frozenset[str]:
+    """The names of the weights of a captioner with these fields."""
+    return CAPTIONER | WORD_LINK if about["fields"].get("word_link") else CAPTIONER
 
 
 def read_model(folder: Path, about: Mapping[str, Any], names: frozenset[str]) -> Folder | None:
@@ -141,6 +147,11 @@ def encoder_graph(weights: Mapping[str, Array]) -> bytes:
     graph.output(dense(memory, "attend.of_memory"), "keys", "regions", size)
     seen = graph.add("Relu", dense(whole, "encoder.whole.0"))
     graph.output(dense(seen, "whole_gates"), "still", "images", 4 * hidden)
+    if "word_link.gain" in w:  # a ⊙ z of `models.layers.WordLink`
+        column = w["word_link.column"]
+        scores = graph.add("Gather", whole, graph.constant(column.clip(0)), axis=1)
+        gain = graph.constant((w["word_link.gain"] * (column >= 0)).astype(np.float32))
+        graph.output(graph.add("Mul", scores, gain), "words", "images", len(column))
     return graph.to_bytes()
 
 
@@ -186,6 +197,10 @@ def step_graph(weights: Mapping[str, Array], coupled: bool) -> bytes:
     seen = graph.add("Concat", context, h1, h2, axis=1)
     h2, c2 = cell(graph.linear(seen, w["language_gates.weight"], w["language_gates.bias"]), c2)
     logits = graph.linear(h2, w["logits.weight"], w["logits.bias"])
+    if "word_link.gain" in w:
+        words = here(graph.input("words", "images", len(w["logits.bias"])))
+        gate = graph.add("Sigmoid", graph.linear(h2, w["word_link.gate.weight"], w["word_link.gate.bias"]))
+        logits = graph.add("Add", logits, graph.add("Mul", gate, words))
     graph.output(graph.add("LogSoftmax", logits, axis=-1), "logp", "rows", len(w["logits.bias"]))
     graph.output(graph.add("Squeeze", across, graph.constant(np.array([1]))), "attn", "rows", "regions")
     for value, name in ((h1, "next_h1"), (c1, "next_c1"), (h2, "next_h2"), (c2, "next_c2")):
