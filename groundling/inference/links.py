@@ -19,7 +19,7 @@ from groundling.models.grounder import Adapted, Grounder
 from groundling.recipes import Model, load
 from groundling.recipes._teachers import matcher_of
 from groundling.tensors import Decoding, Glimpse, Regions
-from groundling.types import Box, GroundedCaption, Link, Look, Span, Vocab
+from groundling.types import Box, GroundedCaption, Link, Span, Vocab, WordAttention
 
 LEAST_EVIDENCE = 0.01  # of a noun while words are chosen: one that is very likely by the sentence may still be chosen
 
@@ -78,17 +78,18 @@ def link(
     ids: Sequence[str],
     groundable: Callable[[str], bool] | Collection[str],
     *,
-    looks: int = 5,
+    attended: int = 5,
     media: Sequence[str] = (),
 ) -> list[GroundedCaption]:
-    """Captions as people read them: words joined by spaces, a Link for each groundable word and frame, a Look for all.
+    """Captions as people read them: words joined by spaces, Links of groundable words, WordAttention of all words.
 
-    A link's score is the attention on the regions whose union is its box. `looks`: how many regions a Look shows.
+    A groundable word has a Link in each frame. Its score is the attention on the regions whose union is its box.
+    `attended` is the number of regions of a WordAttention.
     Row i of `decoded` belongs to row i of `regions`, which is `ids[i]`.
     """
     is_groundable = groundable if callable(groundable) else groundable.__contains__
     where, sure = (x.tolist() for x in boxes_of(decoded, regions))  # [row][token][frame]
-    weights, top = (x.tolist() for x in decoded.attn.topk(min(looks, decoded.attn.shape[2]), 2))
+    weights, top = (x.tolist() for x in decoded.attn.topk(min(attended, decoded.attn.shape[2]), 2))
     region_boxes, frames, sizes = regions.boxes.tolist(), regions.frame.tolist(), regions.size.tolist()
     captions = []
     for i, (name, token_ids, logp) in enumerate(
@@ -114,9 +115,9 @@ def link(
 
 def _attended(
     token: int, top: Sequence[int], weights: Sequence[float], boxes: Sequence[Sequence[float]], frames: Sequence[int]
-) -> Look:
+) -> WordAttention:
     seen = [(r, w) for r, w in zip(top, weights, strict=True) if w > 0]
-    return Look(
+    return WordAttention(
         token,
         tuple(_box(boxes[r]) for r, _ in seen),
         tuple(w for _, w in seen),

@@ -103,7 +103,7 @@ def _said(said: GroundedCaption | None) -> dict[str, Any] | None:
                 "weights": [round(w, 3) for w in x.weights],
                 "frames": x.frames,
             }
-            for x in said.looks
+            for x in said.attention
         ],
     }
 

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from groundling.report import Item, Seen, Truth, write
-from groundling.types import GroundedCaption, Link, Look
+from groundling.types import GroundedCaption, Link, WordAttention
 
 BOX, OTHER = (10.0, 20.0, 60.0, 90.0), (50.0, 10.0, 150.0, 80.0)
 EVIL = "</script><script>document.title='broken'</script>"
@@ -26,7 +26,7 @@ def said(id: str, score: float = 0.9) -> GroundedCaption:
         ("a", "dog", "and", "a", "ball"),
         ((0, 1), (2, 5), (6, 9), (10, 11), (12, 16)),
         (Link(1, (2, 5), BOX, score), Link(4, (12, 16), OTHER, 0.1)),
-        (Look(1, (BOX, OTHER), (0.8, 0.1)),),
+        (WordAttention(1, (BOX, OTHER), (0.8, 0.1)),),
         size=(160, 100),
     )
 
@@ -43,8 +43,8 @@ def clip(frames: int = 10) -> Item:
     """The dog is in frame 2 alone, the ball in all frames; the truth has the dog in frame 3."""
     everywhere = tuple(Link(4, (12, 16), OTHER, 0.08, frame) for frame in range(frames))
     links = (Link(1, (2, 5), BOX, 0.01, 2), *everywhere)
-    look = Look(1, (BOX, OTHER), (0.8, 0.1), (2, 5))
-    caption = replace(said("clip"), links=links, looks=(look,), frames=frames)
+    look = WordAttention(1, (BOX, OTHER), (0.8, 0.1), (2, 5))
+    caption = replace(said("clip"), links=links, attention=(look,), frames=frames)
     truth = Truth(("the truth",), (Seen("a dog", (BOX,), (3,)),))
     return Item("clip", lambda: [Image.new("RGB", (160, 100), "teal")] * frames, (caption,), truth)
 
