@@ -47,9 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Every step is a command of its own, printed before it runs, so that this is also a tutorial. What is done\n"
         "already is not done again: a demo that was stopped goes on."
     )
-    parser.add_argument("folder", type=Path, nargs="?", default=Path("demo"), help="where all goes (default demo)")
-    parser.add_argument("--images", type=int, default=1500, help="how many scenes (default 1500)")
-    parser.add_argument("--epochs", type=int, default=14, help="how long to train (default 14)")
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("demo"), help="folder to write (default demo)")
+    parser.add_argument("--images", type=int, default=1500, help="number of scenes (default 1500)")
+    parser.add_argument("--epochs", type=int, default=14, help="training epochs (default 14)")
 
 
 def run(args: argparse.Namespace) -> int:

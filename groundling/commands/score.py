@@ -24,34 +24,33 @@ OFFICIAL = {  # what the first word may be -> module, one line
     "flickr30k-entities": ("score_grounding", "a Flickr30k-Entities submission, as its evaluator scores it"),
     "activitynet-entities": ("score_grounding", "an ActivityNet-Entities submission, as its evaluator scores it"),
     "phrases": ("score_phrases", "phrase localisation: Recall@1/5/10, pointing game, upper bound"),
-    "labels": ("score_labels", "labels against boxes that people drew: precision, recall, calibration, chains"),
+    "labels": ("score_labels", "labels against boxes that people drew: precision, recall, calibration"),
     "chair": ("score_chair", "CHAIR: objects that captions mention and images do not show"),
     "human": ("score_human", "how well metrics agree with people's ratings of captions: Kendall's tau_b and tau_c"),
-    "foils": ("score_foils", "does a grounder see which noun of a caption was replaced by one that is not there?"),
-    "audit": ("score_audit", "an audit against references: have nouns that no reference mentions less evidence?"),
-    "classes": ("score_classes", "region classification: does the class of a region fit what people drew there?"),
+    "foils": ("score_foils", "does a grounder notice which noun of a caption was replaced?"),
+    "audit": ("score_audit", "an audit against references: do nouns that no reference mentions have less evidence?"),
+    "classes": ("score_classes", "region classification: does a region have the class of the box that it overlaps?"),
     "attention": (
         "score_attention",
-        "attention accuracy: is a model's attention at each word of given captions on its box?",
+        "attention accuracy: at each word of a reference, is the attention on its box?",
     ),
 }
 
 DESCRIPTION = """\
 Score captions and their grounding, each number with its signature.
 
-  groundling score PRED --data DATA [--split NAME]     everything at once, on our own files
+  groundling score PRED --data DATA [--split NAME]     all scores of captions and boxes
   groundling score --compare A B C --data DATA         systems side by side, the first is the baseline
-  groundling score NAME ...                            official files and models; NAME is one of
+  groundling score NAME ...                            files of other formats, and models; NAME is one of
 
 """ + "\n".join(f"    {name:22}{line}" for name, (_, line) in OFFICIAL.items())
 
 EPILOG = """\
 PRED holds JSON lines (`groundling caption`), a COCO results list, or a grounding submission. Texts are scored by BLEU,
-ROUGE-L and CIDEr-D, and by how varied they are: distinct-n, vocabulary and, where the data has another split to train
-on, the share of captions that are not in it. Links, where there are any and the data has boxes, are scored by the rules
-of Flickr30k-Entities (images) or ActivityNet-Entities (videos), with the kinds of errors. An image without a caption is
-left out of the scores of texts, which say so in their signature, and is missed in the scores of links. In --json NaN is
-null.
+ROUGE-L and CIDEr-D, and by diversity: distinct-n, vocabulary, and the share of captions that the train split does not
+have. If PRED and the data have boxes, these are scored by the rules of Flickr30k-Entities (images) or
+ActivityNet-Entities (videos), with the kinds of errors. An image without a caption is left out of the scores of texts,
+which say so in their signature, and counts as missed in the scores of boxes. NaN is null in --json.
 
 examples:
   groundling score val.jsonl --data data/scenes --split val --bootstrap 1000

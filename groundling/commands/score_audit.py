@@ -7,14 +7,14 @@ import json
 from pathlib import Path
 
 DESCRIPTION = """\
-Hold an audit against the references of a data set. A noun of an audited caption counts as true where a reference of
-its image has it, a kind of it, or what it is a kind of; else as invented.
+Compare an audit with the references of a data set. A noun of an audited caption counts as true if a reference of its
+image has it, a narrower or a broader kind of it; otherwise it counts as invented.
 
   auc                 a true noun has more evidence than an invented one (area under the ROC curve; 0.5 is chance)
   average_precision   of captions with an invented noun, found by the lowest evidence of their nouns; base_rate: chance
 
-People do not mention all that is there, so figures are lower than with people's own marks. Several audits are told one
-by one, and together."""
+References do not mention all that an image shows, so these numbers are lower than with nouns that people marked.
+Several audits are scored one by one, and together."""
 
 EPILOG = """\
 examples:

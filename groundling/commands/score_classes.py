@@ -9,13 +9,13 @@ from pathlib import Path
 from groundling.commands.score_table import add_common, add_iou, compared, ends, print_scores, resampled
 
 DESCRIPTION = """\
-Region classification ("Cls." of the papers): every region that overlaps a box that people drew (IoU above 0.5) should
-have the class of that box. The accuracy is averaged over the object classes of the split; a class that no region
-covers counts 0, so it is also bounded by the proposals.
+Score region classification ("Cls." in the papers): a region that overlaps an annotated box (IoU above 0.5) should have
+the class of that box. The accuracy is averaged over the object classes of the split; a class that no region
+covers counts 0, so the regions limit the accuracy too.
 
 RUN is a folder that `groundling train --out` wrote: a captioner with the grounding-aware encoder, as updown_aware and
-what builds on it. Without RUN, the labels that the detector of the region store gave are scored, where they are words
-for the classes of the data."""
+recipes that build on it. Without RUN, the detector's labels in the region store are scored, where they name classes of
+the data."""
 
 EPILOG = """\
 examples:
@@ -26,7 +26,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
-        "model", nargs="?", type=Path, metavar="RUN", help="folder of the model (default: the detector)"
+        "model", nargs="?", type=Path, metavar="RUN", help="folder of the model (default: the detector of STORE)"
     )
     parser.add_argument("--data", required=True, type=Path, metavar="DATA", help="data set with boxes of phrases")
     parser.add_argument("--regions", required=True, type=Path, metavar="STORE", help="its region store")

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from groundling.metrics.statistics import Statistics
 
 DESCRIPTION = """\
-How well metrics agree with people: Kendall's tau_b and tau_c, times 100, between the ratings of captions and what each
-metric says of them.
+Measure how well metrics agree with people: Kendall's tau_b and tau_c, times 100, between people's ratings of captions
+and the scores of each metric.
 
 FILE is ExpertAnnotations.txt or CrowdFlowerAnnotations.txt of Flickr8k (the texts are in Flickr8k.token.txt beside it),
 a JSON file of {"ground_truth", "human_judgement"}, or a CSV with the columns image, caption, rating, and perhaps more
 that begin with "rating", and others that begin with "reference".
 
-As in the CLIPScore paper, every rating is compared on its own with the metric of its caption, for CrowdFlower the share
-of yes is, and a caption that is among the references of its image is left out. The papers report tau_c for
+As in the CLIPScore paper, every single rating is paired with the score of its caption (for CrowdFlower, the share of
+"yes" is), and a caption that is among the references of its image is left out. The papers report tau_c for
 Flickr8k-Expert and tau_b for Flickr8k-CF."""
 
 EPILOG = """\
@@ -41,7 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="of bleu, rouge, cider, cider-d, meteor, spice, grounding, grounding-ref (default: %(default)s)",
     )
-    parser.add_argument("--kind", default="", metavar="NAME", help="flickr8k-expert, flickr8k-cf, json, csv")
+    parser.add_argument(
+        "--kind",
+        default="",
+        metavar="NAME",
+        help="format of FILE: flickr8k-expert, flickr8k-cf, json, csv (default: by its name)",
+    )
     parser.add_argument("--captions", type=Path, metavar="FILE", help="Flickr8k.token.txt (default: beside FILE)")
     parser.add_argument("--refs", type=Path, metavar="CAPTIONS", help="COCO captions file: references of a CSV")
     add_look(parser)
@@ -52,8 +57,10 @@ def add_look(parser: argparse.ArgumentParser) -> None:
     """What grounding and grounding-ref look at."""
     group = parser.add_argument_group("for the metrics grounding and grounding-ref")
     group.add_argument("--images", type=Path, metavar="FOLDER", help="the images")
-    group.add_argument("--regions", type=Path, metavar="STORE", help="their regions, where they are made already")
-    group.add_argument("--model", default="", metavar="RUN", help="a grounder that you trained (default: ours)")
+    group.add_argument("--regions", type=Path, metavar="STORE", help="their region store (default: computed here)")
+    group.add_argument(
+        "--model", default="", metavar="RUN", help="a grounder that you trained (default: the package's)"
+    )
 
 
 def run(args: argparse.Namespace) -> None:

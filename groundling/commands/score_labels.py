@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from groundling.types import Example
 
 DESCRIPTION = """\
-Labels against boxes that people drew: precision and recall over confidence at IoU 0.5, calibration, and merged phrases
-against the entities of the annotators.
+Compare labels with boxes that people drew: precision and recall by confidence at IoU 0.5, calibration, and how well
+phrases that were merged agree with the entities of the annotators.
 
-LABELS is what `groundling label --out LABELS` made of a data set with boxes of phrases. Labels that were left out for
-doubt are judged too: the curve says what another threshold would give. A calibration of confidence is fitted on one
-half of the images, which a hash of their ids chooses, and judged on the other half; --calibrate keeps it, with the
-confidence from which labels are exported: the least that makes 77 of 100 boxes right where it was fitted. Beside a
-model's manifest the file is sealed. So new weights need the first and the last command below, and about a minute."""
+LABELS is a folder that `groundling label --out LABELS` wrote for a data set with boxes of phrases. Labels of low
+confidence that were left out are scored too, so that the curve shows what another threshold would give. A calibration
+of confidence is fitted on one half of the images, which a hash of their ids chooses, and judged on the other half;
+--calibrate keeps it, with the confidence from which labels are exported: the least that makes 77 of 100 boxes right
+where it was fitted. Beside a model's manifest the file is sealed. So new weights need the first and the last command
+below, and about a minute."""
 
 EPILOG = """\
 examples:
@@ -33,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("labels", metavar="LABELS", help="folder that `groundling label` wrote")
     parser.add_argument("--data", required=True, metavar="DATA", help="the data set, with boxes of phrases")
-    parser.add_argument("--split", help="the split that was labelled")
+    parser.add_argument("--split", help="split that was labelled")
     parser.add_argument(
         "--calibrate", metavar="FILE", help="keep the fitted calibration here (labels.json beside a grounder is used)"
     )
-    parser.add_argument("--against", metavar="OTHER", help="other labels of the same images: who finds more, and p")
+    parser.add_argument("--against", metavar="OTHER", help="other labels of the same images, to compare with")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
