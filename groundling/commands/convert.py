@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from groundling.formats.rows import BadRow, Row
 
 DESCRIPTION = """\
-Read the grounded output of a model - phrases with boxes or points in its own convention - and write it with the
-characters of each phrase and boxes in pixels, or in the convention of another model.
+Convert the grounded output of a model, phrases with boxes or points in its own notation, to JSON with the characters of
+each phrase and boxes in pixels, or to the notation of another model.
 
-FILE is `image<TAB>output` lines, CSV, JSON lines, or a JSON list (COCO results). `--list` shows the formats. Qwen2.5-VL
-and Qwen3-VL write the same JSON and mean different numbers: the format must be named.
+FILE is `image<TAB>output` lines, CSV, JSON lines, or a JSON list (COCO results). `--list` shows the formats. Name the
+format: Qwen2.5-VL and Qwen3-VL, for instance, write the same JSON with different units.
 
-What can be read is read. The rest - half a tag, five numbers, text around JSON - is counted on standard error, and
-listed with --problems. The size of each image comes from --images, --size, or `width` and `height` of a row."""
+What cannot be read (half a tag, five numbers, text around JSON) is left out, counted on standard error, and listed with
+--problems. The size of each image comes from --images, --size, or `width` and `height` of a row."""
 
 EPILOG = """\
 examples:
@@ -46,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="outputs of a model")
     parser.add_argument(
-        "--from", dest="source", default="plain", metavar="FORMAT", help="what FILE has (default: plain; our own JSON)"
+        "--from",
+        dest="source",
+        default="plain",
+        metavar="FORMAT",
+        help="format of FILE (default: plain text, or JSON of groundling)",
     )
     parser.add_argument(
         "--to",
@@ -55,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FORMAT",
         help="a format of --list; json: text, spans, boxes (default); groundling: what `groundling report` shows",
     )
-    parser.add_argument("-o", "--out", metavar="FILE", help="JSON lines are written here (default: standard output)")
+    parser.add_argument("-o", "--out", metavar="FILE", help="file to write JSON lines to (default: standard output)")
     parser.add_argument("--problems", metavar="FILE", help="also list what could not be read, as JSON lines")
     parser.add_argument("--strict", action="store_true", help="end with code 1 if anything could not be read")
     parser.add_argument("--list", action="store_true", help="show the formats, each with an example")

@@ -1,4 +1,4 @@
-"""`groundling reproduce`: whole tables of the papers, on one's own data."""
+"""`groundling reproduce`: tables of the papers, on one's own data."""
 
 from __future__ import annotations
 
@@ -27,22 +27,20 @@ SUMMARIES = "summaries"  # folder below OUT
 DESCRIPTION = """\
 Train, caption and score every row of a table of a paper, and print it beside the paper's numbers.
 
-The paper's numbers are of other data and another detector: differences between rows may be compared, the rows
-themselves may not. SPICE, which most of the papers print too, is not computed here; self-retrieval is, for the tables
-of contrastive learning. With several seeds every number is the mean ± the standard deviation over them. TABLE may be a
-pattern, and several may be named: 'pos-scan-*' are all tables of that paper.
+The papers used other data and another detector: compare the differences between rows, not the rows themselves. SPICE is
+not computed. With several seeds every number is the mean ± the standard deviation over them. TABLE may be a pattern,
+and there may be several: 'pos-scan-*' are all tables of that paper.
 
-What is done is not done again: a table that was stopped, by Ctrl-C or by a power cut, goes on when the same command is
-given again, row by row and step by step. Tables in one --out share the runs that they have in common. Training always
-holds out val to choose its best epoch; --split is what is scored, and another one can be scored later without training
-again.
+If the command is stopped, by Ctrl-C or by a power cut, the same command continues it, row by row and step by step.
+Tables in one --out share the runs that they have in common. Training always chooses its best epoch on val; --split
+names the split that is scored, and another one can be scored later without training again.
 
---page writes a page of Markdown from what is stored, and trains nothing: the papers' claims, each with a verdict and a
-p-value, then the tables, with the values of every seed and the command of each. What was not run is said to be so."""
+--page trains nothing. It writes a Markdown page from the stored scores: the papers' claims, each with a verdict and a
+p-value, then the tables, with the values of every seed and the command of each. It names what was not run."""
 
 EPILOG = """\
 examples:
-  groundling reproduce pos-scan-table-2 --list                                which rows it has
+  groundling reproduce pos-scan-table-2 --list                                list its rows
   groundling reproduce pos-scan-table-2 --data scenes --regions scenes.regions --small --seeds 0,1,2
   groundling reproduce pos-scan-table-2 --data scenes --regions scenes.regions --small --seeds 0,1,2 --split test
   groundling reproduce pos-scan-table-2 --data f30k --regions f30k.regions --rows 5,13 --set scst.epochs=20
@@ -52,10 +50,10 @@ examples:
 
 what is written:
   OUT/JOB-SEED/                       what `groundling train` writes
-  OUT/JOB-SEED/command.txt            the command that trained it, when that is over
+  OUT/JOB-SEED/command.txt            the command that trained it, written at the end
   OUT/JOB-SEED/scores-SPLIT.json      all scores, with their signatures; those of another version are made again
   OUT/JOB-SEED/resampled-SPLIT.npz    the scores on 1,000 bootstrap samples of the images, for the tests
-  OUT/summaries/TABLE-DATA-SPLIT.json all that was run of a table, by seed, with p-values: what --page reads
+  OUT/summaries/TABLE-DATA-SPLIT.json the scores of a table, by seed, with p-values: --page reads it
 
 tables:
 """
@@ -64,8 +62,10 @@ tables:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG + _tables()
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="names or patterns of tables (default: list them)")
-    parser.add_argument("--list", action="store_true", help="list the rows of the table, or the tables, and do nothing")
-    parser.add_argument("--data", type=Path, metavar="DATA", help="data set with train and val")
+    parser.add_argument(
+        "--list", action="store_true", help="list the rows of the table, or all tables, and train nothing"
+    )
+    parser.add_argument("--data", type=Path, metavar="DATA", help="data set with splits train and val")
     parser.add_argument("--regions", type=Path, metavar="STORE", help="its region store")
     parser.add_argument(
         "--out", type=Path, default=Path("tables"), metavar="OUT", help="folder of the runs (default tables)"
@@ -86,28 +86,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device", default="", metavar="NAME", help="cpu, cuda, mps (default: cuda where there is one)"
     )
     parser.add_argument(
-        "--threads", type=whole_number(0), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
+        "--threads",
+        type=whole_number(0),
+        default=0,
+        metavar="N",
+        help="threads of the CPU (default: all; small models are faster with 1)",
     )
     parser.add_argument(
         "--small",
         action="store_true",
-        help="sizes and learning rates that suit scenes: half a minute or a minute for each row",
+        help="use sizes and learning rates for scenes: half a minute to a minute for each row",
     )
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="FIELD=VALUE",
-        help="a config field of all recipes that have it, or of one: RECIPE.FIELD=VALUE, which counts more; may be "
-        "repeated. What makes a row what it is stays",
+        help="set a field of all recipes that have it, or RECIPE.FIELD=VALUE of one, which takes precedence; may be "
+        "repeated. Fields that distinguish the rows stay",
     )
-    parser.add_argument("--commands", action="store_true", help="print the commands of the rows and do nothing")
+    parser.add_argument("--commands", action="store_true", help="print the commands of the rows and run nothing")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument(
         "--json", action="store_true", help="print all scores of all seeds as JSON, a line for each table"
     )
     parser.add_argument(
-        "--page", type=Path, metavar="FILE", help="write the page of what is stored in OUT, and do nothing else"
+        "--page", type=Path, metavar="FILE", help="write the page of the scores that OUT stores, and train nothing"
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from groundling.types import Score
 
 DESCRIPTION = """\
-Retrieve images by captions: how often is the right image among the first k?
+Measure retrieval: how often is the right image among the first k?
 
 RUN is a folder that `groundling train --out` wrote. With a matcher, all captions of the data are scored with all
 images; the result is how often the image of a caption (t2i), or a caption of an image (i2t), is among the first k.
@@ -28,11 +28,11 @@ With a captioner this is self-retrieval, a measure of how distinctive its captio
 images are ranked by the captioner's own log p(caption | image). A caption that fits many images does not find its own
 again.
 
-Every caption is scored on every image. For thousands of images, --shortlist K scores only the K images of each caption
-that are likeliest by their own words; all others rank last. R@k is then of another ranking than the exact one: a
-caption whose own image is not on its list is lost, which understates it, and likelier images that are not on the list
-do not count before the own one, which overstates it. "shortlist recall" is the share of the truly likeliest images that
-the lists have, 10 for each of 50 captions drawn at random: near 1, R@k up to 10 is near the exact one."""
+Every caption is scored on every image. For thousands of images, --shortlist K scores only K images for each caption,
+those that give its words the highest probability one by one; all others rank last. R@k is then an approximation. It is
+too low where the caption's own image is not on its list, and too high where better images are missing from the list.
+"shortlist recall" is the share of the truly best images that the lists have, 10 for each of 50 captions drawn at
+random. If it is near 1, R@k up to 10 is near the exact one."""
 
 EPILOG = """\
 examples:
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ks",
         type=whole_numbers(1),
         metavar="1,5,…",
-        help="the k of R@k, of a captioner (default 1,5,10; a matcher tells these, which make its rsum)",
+        help="the k of R@k for a captioner (default 1,5,10; a matcher always has these, whose sum is its rsum)",
     )
     parser.add_argument(
         "--shortlist",
@@ -67,7 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--matcher", type=Path, metavar="RUN", help="rank by this matcher's score instead of log p")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument(
-        "--threads", type=whole_number(0), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
+        "--threads",
+        type=whole_number(0),
+        default=0,
+        metavar="N",
+        help="threads of the CPU (default: all; small models are faster with 1)",
     )
     parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
     add_bootstrap(parser)

@@ -85,32 +85,40 @@ def run(args: argparse.Namespace) -> int:
 def _add_own(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("file", nargs="?", metavar="PRED", type=Path, help="captions to score")
-    parser.add_argument("--pred", type=Path, metavar="PRED", help="the same")
+    parser.add_argument("--pred", type=Path, metavar="PRED", help="captions to score, as a flag")
     parser.add_argument(
         "--compare", nargs="+", type=Path, metavar="PRED", help="several systems; the first is the baseline"
     )
-    parser.add_argument("--data", "--refs", type=Path, metavar="DATA", help="data set of any format that we read")
+    parser.add_argument(
+        "--data",
+        "--refs",
+        type=Path,
+        metavar="DATA",
+        help="data set with references; `groundling doctor` lists the formats",
+    )
     parser.add_argument("--split", metavar="NAME", help="split that was captioned (default: all images of the data)")
     parser.add_argument(
         "--metrics", default="bleu,rouge,cider-d", metavar="NAMES",
-        help="of bleu, rouge, cider, cider-d, meteor, spice, with commas (default: %(default)s)",
+        help="among bleu, rouge, cider, cider-d, meteor, spice, with commas (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--grounding", action="store_true", help="score the links; an error where that cannot be done")
+    parser.add_argument(
+        "--grounding", action="store_true", help="demand scores of the boxes: an error if there are none"
+    )
     parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
     add_iou(parser)
     add_bootstrap(parser)
-    parser.add_argument("--seed", type=int, default=0, help="of the resamples (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the resamples (default 0)")
     parser.add_argument(
         "--html",
         nargs="?",
         const="",
         metavar="FILE",
-        help="also a page: scores, by class and by class frequency too, errors, images",
+        help="also write an HTML page: scores (also by class and class frequency), errors, images",
     )
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print JSON, with scores by class and by class frequency, and every judged word",
+        help="print JSON, with scores by class and class frequency, and every scored word",
     )
 
 

@@ -13,9 +13,9 @@ from groundling.errors import DataError
 DESCRIPTION = """\
 Print tokens as the caption metrics count them: Stanford PTBTokenizer 3.4.1, lower-cased, without punctuation.
 
-Reads lines, writes the tokens of each, separated by spaces: one line out for every line in, whatever it contains. Only
-a line feed ends a line; carriage returns, form feeds and the like are spaces. A token that holds a space ("3 1/2") has
-a no-break space there. Bytes that are not UTF-8 are no tokens.
+The command reads lines and writes the tokens of each, separated by spaces, one line out for every line in. Only a line
+feed ends a line; carriage returns and form feeds count as spaces. In a token that holds a space ("3 1/2") a no-break
+space stands for it. Bytes that are not UTF-8 are left out.
 
 With --jsonl each line in is a JSON string, each line out a JSON list of strings."""
 

@@ -1,4 +1,4 @@
-"""Contrastive learning: a trained captioner learns to tell its images apart.
+"""Contrastive learning: fine-tune a captioner so that its captions distinguish images.
 
 Dai and Lin, Contrastive Learning for Image Captioning, NeurIPS 2017. Goes on with any trained captioner:
 

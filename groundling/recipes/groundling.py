@@ -1,4 +1,4 @@
-"""The papers in one captioner: a phrase grounder teaches its attention, and it learns to tell images apart.
+"""The papers in one captioner: a grounder guides its attention, and it learns to distinguish images.
 
  1. The captioner is that of `multi_branch` (Chen et al., MM 2021) on the grounding-aware encoding of `updown_aware`:
     K attentions take turns, vote for the word, and point to the union of what they chose. K is 1 unless asked.

@@ -47,7 +47,7 @@ MISTAKES = [
     ("caption nothing", "no image files"),
     ("caption notes.txt", "no known data set is here"),
     ("caption photo.png --out nothing", "is a folder: give the name of a file"),
-    ("ground photo.png", "say what to look for"),
+    ("ground photo.png", "name what to find"),
     ("train updwn --data d --regions r --out o", "did you mean updown?"),
     ("train updown --data missing --regions r --out o", "r"),
     ("adapt", "required: --data"),

@@ -1,4 +1,4 @@
-"""Captioners that are told where to look, by a guide or by boxes."""
+"""Captioners whose attention is supervised, by a guide or by boxes."""
 
 from __future__ import annotations
 
