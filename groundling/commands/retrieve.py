@@ -13,8 +13,10 @@ from groundling.commands.score_table import add_bootstrap, ends, print_scores, r
 from groundling.errors import DataError, GroundlingError
 
 if TYPE_CHECKING:
-    from groundling.inference.captioner import GroundedCaptioner
+    import torch
+
     from groundling.metrics.statistics import Statistics
+    from groundling.recipes import Model
     from groundling.regions.store import Store
     from groundling.types import Score
 
@@ -81,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     import torch
 
-    from groundling import inference
+    from groundling.inference.loading import device_of, load_model
     from groundling.metrics.evaluation import finite
     from groundling.regions.fingerprints import require
     from groundling.regions.store import Store
@@ -90,10 +92,11 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("--shortlist is for log p; a matcher scores all images at once")
     if args.threads:
         torch.set_num_threads(args.threads)
-    one, store = inference.load(args.model, args.device), Store.open(args.regions)
-    require(store.fingerprint, one.model.fingerprint)
-    search = _both_ways if "matcher" in one.model.recipe.saved_modules else _self_retrieval
-    statistics, more = search(one, store, args)
+    device, store = device_of(args.device), Store.open(args.regions)
+    model = load_model(args.model, device)
+    require(store.fingerprint, model.fingerprint)
+    search = _both_ways if "matcher" in model.recipe.saved_modules else _self_retrieval
+    statistics, more = search(model, device, store, args)
     intervals = resampled(statistics, args.bootstrap)
     scores = [each.score() for each in statistics] + more
     if args.json:
@@ -103,7 +106,9 @@ def run(args: argparse.Namespace) -> None:
         print_scores(scores, intervals)
 
 
-def _both_ways(one: GroundedCaptioner, store: Store, args: argparse.Namespace) -> tuple[list[Statistics], list[Score]]:
+def _both_ways(
+    model: Model, device: torch.device, store: Store, args: argparse.Namespace
+) -> tuple[list[Statistics], list[Score]]:
     """R@k of a matcher, with the captions of the data, and the sum of them all."""
     from groundling.data.dataset import load
     from groundling.metrics.retrieval import rsum
@@ -113,7 +118,7 @@ def _both_ways(one: GroundedCaptioner, store: Store, args: argparse.Namespace) -
         raise GroundlingError("--matcher, --shortlist and --ks are for a captioner; this model is a matcher")
     data = load(args.data, args.split, skip_bad=args.skip_bad)
     data = replace(data, examples=data.examples[: args.limit or None])
-    statistics = both_ways(one.model, data, store, one.device, args.split or "", quiet=args.json)
+    statistics = both_ways(model, data, store, device, args.split or "", quiet=args.json)
     return statistics, [rsum(statistics)]
 
 
@@ -129,7 +134,7 @@ def _ids(args: argparse.Namespace, store: Store) -> list[str]:
 
 
 def _self_retrieval(
-    one: GroundedCaptioner, store: Store, args: argparse.Namespace
+    model: Model, device: torch.device, store: Store, args: argparse.Namespace
 ) -> tuple[list[Statistics], list[Score]]:
     """R@k of the captioner's own captions and, with a shortlist, what it caught."""
     from groundling import recipes
@@ -137,7 +142,7 @@ def _self_retrieval(
     from groundling.metrics.diversity import self_retrieval
 
     ids, ks = _ids(args, store), args.ks or (1, 5, 10)
-    gallery = Gallery.of(one.model, store, ids, one.device)
+    gallery = Gallery.of(model, store, ids, device)
     if args.matcher:
         return self_retrieval(gallery.matched(recipes.load(args.matcher)), ids, ks, by="matcher"), []
     if not 0 < args.shortlist < len(ids):

@@ -44,33 +44,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from dataclasses import asdict
 
-    from groundling import inference
     from groundling.data.dataset import load
     from groundling.evaluation.attention_accuracy import attention_accuracy
+    from groundling.inference.loading import device_of, load_model
     from groundling.metrics.evaluation import finite
     from groundling.metrics.grounding import GivenGrounding
     from groundling.regions.store import Store
 
     store, data = Store.open(args.regions), load(args.data, skip_bad=args.skip_bad)
+    device = device_of(args.device)
 
-    def judged(run: Path) -> GivenGrounding:
-        one = inference.load(run, args.device)
-        return attention_accuracy(
-            one.model, data, store, args.split, iou=args.iou, device=one.device, localizer=args.localizer
-        )
+    def evaluate(run: Path) -> GivenGrounding:
+        model = load_model(run, device)
+        return attention_accuracy(model, data, store, args.split, iou=args.iou, device=device, localizer=args.localizer)
 
-    judged_model = judged(args.model)
-    statistics = list(judged_model.statistics().values())
+    result = evaluate(args.model)
+    statistics = list(result.statistics().values())
     scores, intervals = [each.score() for each in statistics], resampled(statistics, args.bootstrap)
-    baseline = list(judged(args.baseline).statistics().values()) if args.baseline else None
+    baseline = list(evaluate(args.baseline).statistics().values()) if args.baseline else None
     tests = compared(statistics, baseline, args.bootstrap)
     if args.json:
-        by_class = {name: {"hits": hits, "words": words} for name, (hits, words) in judged_model.by_class().items()}
+        by_class = {name: {"hits": hits, "words": words} for name, (hits, words) in result.by_class().items()}
         row = {"scores": [asdict(score) for score in scores], "by_class": by_class} | ends(intervals, tests)
         print(json.dumps(finite(row), allow_nan=False))
         return
     print_scores(scores, intervals, tests)
-    _print_classes(judged_model.by_class())
+    _print_classes(result.by_class())
 
 
 def _print_classes(tally: Mapping[str, tuple[int, int]]) -> None:

@@ -42,10 +42,10 @@ def run(args: argparse.Namespace) -> None:
 
     import torch
 
-    from groundling import inference
     from groundling.data.dataset import load
     from groundling.evaluation.attention_accuracy import labelled
     from groundling.evaluation.region_classes import by_detector, by_model, named_regions
+    from groundling.inference.loading import device_of, load_model
     from groundling.metrics.evaluation import classify_examples, finite
     from groundling.metrics.statistics import Statistics
     from groundling.progress import track
@@ -57,22 +57,24 @@ def run(args: argparse.Namespace) -> None:
     examples = labelled(data, args.split)
     store.require(example.id for example in examples)
 
-    def judged(run: Path | None) -> Statistics:
+    def evaluate(run: Path | None) -> Statistics:
         if run is not None:
-            one = inference.load(run, args.device)
-            require(store.fingerprint, one.model.fingerprint)
-            name, limit, device = by_model(one.model), one.model.recipe.regions_per_image, one.device
+            device = device_of(args.device)
+            model = load_model(run, device)
+            require(store.fingerprint, model.fingerprint)
+            name, limit = by_model(model), model.recipe.regions_per_image
         else:
             training = data.split("train") if "train" in data.splits else data
-            name, limit, device = by_detector(store.fingerprint, groundable_words(training)), None, torch.device("cpu")
+            device, limit = torch.device("cpu"), None
+            name = by_detector(store.fingerprint, groundable_words(training))
         regions = dict(track(named_regions(name, store, examples, limit, device), "regions", len(examples)))
         fields = {"data": data.name, "by": "model" if run else "detector"}
         fields |= {"split": args.split} if args.split else {}
         return classify_examples(regions, examples, args.iou, fields)
 
-    statistics = judged(args.model)
+    statistics = evaluate(args.model)
     intervals = resampled([statistics], args.bootstrap)
-    tests = compared([statistics], [judged(args.baseline)] if args.baseline else None, args.bootstrap)
+    tests = compared([statistics], [evaluate(args.baseline)] if args.baseline else None, args.bootstrap)
     if args.json:
         row = {"scores": [asdict(statistics.score())]} | ends(intervals, tests)
         print(json.dumps(finite(row), allow_nan=False))

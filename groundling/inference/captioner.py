@@ -16,12 +16,11 @@ from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
 from groundling.inference.inputs import Images, Item, OneImage
 from groundling.inference.links import Reranker, link, load_reranker
-from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, model_folder, source_of
+from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, load_model, model_folder, source_of
 from groundling.recipes import Model
-from groundling.recipes import load as load_model
 from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
-from groundling.tensors import Captioner, Regions, RegionSource, digest
+from groundling.tensors import Regions, RegionSource, digest
 from groundling.types import GroundedCaption
 from groundling.video import FRAMES, Segment, frame_count
 
@@ -45,13 +44,7 @@ class GroundedCaptioner:
 
     def __init__(self, model: Model, device: torch.device, reranker: Reranker | None = None) -> None:
         self.model, self.device, self.reranker = model, device, reranker
-        self.length = model.length
-        if "captioner" in model.recipe.saved_modules:  # commands that judge matchers load them too
-            _ = self.network
-
-    @cached_property
-    def network(self) -> Captioner:
-        return self.model.captioner
+        self.network, self.length = model.captioner, model.length
 
     @cached_property
     def source(self) -> RegionSource:
@@ -234,10 +227,8 @@ def load(
     if not 0 <= grounder_weight <= 1:
         raise GroundlingError(f"grounder_weight is from 0 to 1, got {grounder_weight}")
     where = device_of(device)
-    folder = model_folder(path, CAPTIONER)
-    if folder != Path(path):  # weights of the package, which are a captioner and a grounder
+    if model_folder(path, CAPTIONER) != Path(path):  # weights of the package, which are a captioner and a grounder
         grounder = grounder or model_folder(path, GROUNDER)
-    model = load_model(folder)
-    model.parts.to(where)
+    model = load_model(path, where)
     reranker = load_reranker(Path(grounder), grounder_weight, model, where) if grounder else None
     return GroundedCaptioner(model, where, reranker)
