@@ -170,11 +170,13 @@ def _own_numbers(caption: GroundedCaption) -> dict[str, float]:
 
 
 def _truth(example: Example) -> Truth:
-    from groundling.report import Seen, Truth
+    from groundling.report import AnnotatedPhrase, Truth
 
-    phrases: dict[str, Seen] = {}
+    phrases: dict[str, AnnotatedPhrase] = {}
     for phrase in example.gold:
         words = example.captions[phrase.caption].tokens[slice(*phrase.span)]
         if phrase.boxes:
-            phrases.setdefault(phrase.entity or str(len(phrases)), Seen(" ".join(words), phrase.boxes, phrase.frames))
+            phrases.setdefault(
+                phrase.entity or str(len(phrases)), AnnotatedPhrase(" ".join(words), phrase.boxes, phrase.frames)
+            )
     return Truth(tuple(caption.text for caption in example.captions), tuple(phrases.values()))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from groundling.report import Item, Seen, Truth, write
+from groundling.report import AnnotatedPhrase, Item, Truth, write
 from groundling.types import GroundedCaption, Link, WordAttention
 
 BOX, OTHER = (10.0, 20.0, 60.0, 90.0), (50.0, 10.0, 150.0, 80.0)
@@ -35,7 +35,7 @@ def items(n: int, systems: int = 1) -> list[Item]:
     def pictures() -> list[Image.Image]:
         return [Image.new("RGB", (160, 100), "teal")]
 
-    truth = Truth(("the truth",), (Seen("a dog", (BOX,)),))
+    truth = Truth(("the truth",), (AnnotatedPhrase("a dog", (BOX,)),))
     return [Item(f"id{i}", pictures, (said(f"id{i}"),) * systems, truth, {"cider": i}) for i in range(n)]
 
 
@@ -45,7 +45,7 @@ def clip(frames: int = 10) -> Item:
     links = (Link(1, (2, 5), BOX, 0.01, 2), *everywhere)
     look = WordAttention(1, (BOX, OTHER), (0.8, 0.1), (2, 5))
     caption = replace(said("clip"), links=links, attention=(look,), frames=frames)
-    truth = Truth(("the truth",), (Seen("a dog", (BOX,), (3,)),))
+    truth = Truth(("the truth",), (AnnotatedPhrase("a dog", (BOX,), (3,)),))
     return Item("clip", lambda: [Image.new("RGB", (160, 100), "teal")] * frames, (caption,), truth)
 
 
@@ -117,7 +117,7 @@ class TestInABrowser:
     def test_a_word_that_may_be_made_up_is_marked_though_its_place_is_sure(self, chromium: Any, tmp_path: Path) -> None:
         dog, ball = said("x").links
         links = (replace(dog, evidence=0.3), replace(ball, evidence=0.8))
-        item = replace(items(1)[0], said=(replace(said("x"), links=links),))
+        item = replace(items(1)[0], captions=(replace(said("x"), links=links),))
         page = self.open(chromium, tmp_path, [item], ["one"], note="a note")
         (word,) = self.find(page, ".word.weak")
         assert word.text == "dog" and word.get_attribute("title").startswith("30 % likely to be there: weak")
