@@ -1,4 +1,4 @@
-"""The nouns that hold no tensor: what a dataset says, what a user gets. `tensors.py` has the others.
+"""Data types without tensors: what a data set holds, what a user gets. `tensors.py` has the others.
 
 Kept apart so that scoring and reading data need no torch. Boxes are xyxy in pixels of the image as viewers show it,
 turned as its EXIF says; `images.stored_box` gives those of the pixels as the file stores them.

@@ -174,7 +174,9 @@ def _with_cure(root: argparse.ArgumentParser, message: str) -> str:
 
 
 def _flags(parser: argparse.ArgumentParser) -> list[str]:
-    return [flag for one in _family(parser) for action in one._actions for flag in action.option_strings]
+    """All flags but those that are old names of others."""
+    actions = [action for one in _family(parser) for action in one._actions if not isinstance(action, Renamed)]
+    return [flag for action in actions for flag in action.option_strings]
 
 
 def _family(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

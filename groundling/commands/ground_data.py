@@ -1,4 +1,4 @@
-"""`groundling ground --data`: the phrases of a data set, grounded and judged."""
+"""`groundling ground --data`: ground the phrases of a data set and score them."""
 
 from __future__ import annotations
 

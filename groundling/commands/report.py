@@ -1,4 +1,4 @@
-"""One HTML page to look at captions and boxes."""
+"""`groundling report`: one HTML page with captions and boxes."""
 
 from __future__ import annotations
 

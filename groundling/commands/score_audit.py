@@ -1,4 +1,4 @@
-"""`groundling score audit`: have nouns that no reference mentions less evidence than those that one does?"""
+"""`groundling score audit`: do nouns that no reference mentions have less evidence?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large the images are that outputs of models speak of: options of the commands that read them."""
+"""The sizes of the images that outputs of models refer to: options of the commands that read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captions of a data set, judged: its references and boxes made ready once, then any number of systems."""
+"""Scores captions of a data set: references and boxes are prepared once, then any number of systems are scored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained captioner that points: images in, captions out, every noun with its box."""
+"""A trained captioner: images in, captions out, every noun with its box."""
 
 from __future__ import annotations
 

@@ -49,6 +49,7 @@ MISTAKES = [
     ("caption photo.png --out nothing", "is a folder: give the name of a file"),
     ("ground photo.png", "name what to find"),
     ("train updwn --data d --regions r --out o", "did you mean updown?"),
+    ("train two_branch --data d --regions r --out o --heart 1", "did you mean --hard?"),
     ("train updown --data missing --regions r --out o", "r"),
     ("adapt", "required: --data"),
     ("adapt --data missing", "missing: no such file or folder"),

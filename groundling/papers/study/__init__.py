@@ -1,4 +1,4 @@
-"""A study with people: which of two systems points better at the same word of the same image?
+"""A study with people: which of two systems has the better box for a word of an image?
 
 `compare` finds the words, `write` makes one self-contained page for all raters, `answers.read` and `answers.evaluate`
 turn the answers into shares and agreement. (Ma et al. 2020, section 4.5.)
