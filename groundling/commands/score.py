@@ -11,7 +11,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundling.commands import did_you_mean, teach
 from groundling.commands.score_table import add_bootstrap, add_iou, metric_names, print_scores, show
+from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
     from groundling.evaluation.evaluator import CaptionEvaluator
@@ -74,12 +76,23 @@ def run(args: argparse.Namespace) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if not name:
+        _check_name(words)
         _add_own(parser)
+        teach(parser)
         return _score(parser, parser.parse_args(words))
     module = importlib.import_module(f"groundling.commands.{OFFICIAL[name][0]}")
     module.add_arguments(parser)
+    teach(parser)
     parser.set_defaults(name=name)
     return module.run(parser.parse_args(words[1:])) or 0
+
+
+def _check_name(words: Sequence[str]) -> None:
+    """GroundlingError where the first word is a mistyped name of a score rather than a file."""
+    for word in words[:1]:
+        near = did_you_mean(word, OFFICIAL)
+        if near and not word.startswith("-") and not Path(word).exists():
+            raise GroundlingError(f"there is no file {word!r} and no score of that name{near}")
 
 
 def _add_own(parser: argparse.ArgumentParser) -> None:

@@ -35,6 +35,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 MISTAKES = [
     ("captoin photo.png", "did you mean caption?"),
     ("caption photo.png --jsn", "did you mean --json?"),
+    ("score val.jsonl --dat d", "did you mean --data?"),
+    ("score foils d --regions r --imges 3", "did you mean --images?"),
+    ("score captoins --pred p --refs r", "did you mean captions?"),
     ("caption", "required: IMAGES"),
     ("caption photo.png --beam wide", "--beam: invalid int value"),
     ("caption photo.png --beam 0", "the beam must be 1 or more"),
