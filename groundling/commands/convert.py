@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     sizes = sizes_of(args)
     with _opened(args.out) as out, _opened(args.problems, None) as problems:
         tally = _convert(args, sizes, out or sys.stdout, problems)
-    _tell(tally)
+    _print_tally(tally)
     return 1 if args.strict and (tally.bad_rows or tally.with_problems) else 0
 
 
@@ -123,26 +123,26 @@ def _line(row: Row, args: argparse.Namespace, sizes: Sizes, tally: Tally, proble
 
     view = sizes.view(row)
     if row.places is None:
-        found = formats.format_of(args.source).read(row.text, view)
+        grounded = formats.format_of(args.source).read(row.text, view)
     else:
-        found = formats.Grounded(row.text, row.places)
-    _count(row, found, tally, problems)
+        grounded = formats.Grounded(row.text, row.places)
+    _count(row, grounded, tally, problems)
     if args.target == "json":
-        return {"image": row.image, "width": view.width, "height": view.height, **found.to_dict()}
+        return {"image": row.image, "width": view.width, "height": view.height, **grounded.to_dict()}
     if args.target == "groundling":
         from groundling.formats.ours import as_caption
 
-        return as_caption(row.image, found, (view.width, view.height)).to_dict()
-    written = formats.format_of(args.target).write(found, view)
+        return as_caption(row.image, grounded, (view.width, view.height)).to_dict()
+    written = formats.format_of(args.target).write(grounded, view)
     tally.left_out.update(written.left_out)
     return {"image": row.image, "width": view.width, "height": view.height, "text": written.text}
 
 
-def _count(row: Row, found: Grounded, tally: Tally, problems: IO[str] | None) -> None:
-    tally.places += len(found.places)
-    tally.without_places += not found.places
-    tally.with_problems += bool(found.problems)
-    for one in found.problems:
+def _count(row: Row, grounded: Grounded, tally: Tally, problems: IO[str] | None) -> None:
+    tally.places += len(grounded.places)
+    tally.without_places += not grounded.places
+    tally.with_problems += bool(grounded.problems)
+    for one in grounded.problems:
         tally.reasons[_kind(one.reason)] += 1
         _list(problems, {"row": row.number, "image": row.image, "at": one.at, "reason": one.reason, "piece": one.piece})
 
@@ -183,12 +183,12 @@ def _opened(name: str | None, otherwise: IO[str] | None = None) -> Iterator[IO[s
         file.detach()  # it flushes; `saved` closes
 
 
-def _tell(tally: Tally) -> None:
-    told = f"{tally.rows} rows: {tally.places} places"
-    told += f", {tally.without_places} rows without a place" if tally.without_places else ""
-    told += f", {tally.with_problems} rows with problems" if tally.with_problems else ""
-    told += f", {tally.bad_rows} rows that could not be read" if tally.bad_rows else ""
-    print(told, file=sys.stderr)
+def _print_tally(tally: Tally) -> None:
+    line = f"{tally.rows} rows: {tally.places} places"
+    line += f", {tally.without_places} rows without a place" if tally.without_places else ""
+    line += f", {tally.with_problems} rows with problems" if tally.with_problems else ""
+    line += f", {tally.bad_rows} rows that could not be read" if tally.bad_rows else ""
+    print(line, file=sys.stderr)
     for reason, count in tally.reasons.most_common(12):
         print(f"{count:8}  {reason}", file=sys.stderr)
     for reason, count in tally.left_out.most_common():

@@ -160,7 +160,7 @@ def _extract(args: argparse.Namespace) -> int:
                 if step.problem is not None:
                     problems.append(f"{step.id}: {step.problem}")
     except KeyboardInterrupt:
-        _say(f"stopped. {args.out} keeps the {added} images of this run; the same command continues from there.")
+        _print(f"stopped. {args.out} keeps the {added} images of this run; the same command continues from there.")
         raise
     print(printable(f"{args.out}: {len(jobs) - len(problems)} images, {added} of them new"))
     _list(problems, "left out")
@@ -201,7 +201,7 @@ def _import(args: argparse.Namespace) -> int:
                         if step.problem is not None:
                             problems.append(step.problem)
     except KeyboardInterrupt:
-        _say(f"stopped. {args.out} keeps the {added} images of this run; the same command continues from there.")
+        _print(f"stopped. {args.out} keeps the {added} images of this run; the same command continues from there.")
         raise
     print(printable(f"{args.out}: {added} images added as {name!r}; {there} were there before or came twice"))
     _list(problems, "left out")
@@ -219,7 +219,7 @@ def _info(args: argparse.Namespace) -> int:
         "regions per image": round(store.regions / max(len(store), 1), 1),
         "bytes": sum(file.stat().st_size for file in args.store.iterdir()),
         "labels per region": store.layout.labels,
-        "whole": store.layout.whole,
+        "image vector": store.layout.whole,
         "grid": list(store.layout.grid),
         "fingerprint": to_json(store.fingerprint),
         "first ids": store.ids[:5],
@@ -242,7 +242,7 @@ def _check(args: argparse.Namespace) -> int:
     problems = [problem for _, problem in track(store.check(), f"checking {args.store}", len(store)) if problem]
     print(f"{args.store}: {len(store)} images, {len(problems)} damaged")
     for problem in problems:
-        _say(problem)
+        _print(problem)
     return 1 if problems else 0
 
 
@@ -337,14 +337,14 @@ def _verb(verbs: Any, name: str, line: str, description: str) -> argparse.Argume
 def _list(problems: Iterable[str], what: str) -> None:
     problems = list(problems)
     for problem in problems[:SHOWN]:
-        _say(f"{what}: {problem}")
+        _print(f"{what}: {problem}")
     if len(problems) > SHOWN:
-        _say(f"... and {len(problems) - SHOWN} more")
+        _print(f"... and {len(problems) - SHOWN} more")
     if problems:
-        _say(f"{len(problems)} images {what}")
+        _print(f"{len(problems)} images {what}")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(printable(text), file=sys.stderr)
 
 

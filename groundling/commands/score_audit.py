@@ -43,14 +43,14 @@ def run(args: argparse.Namespace) -> None:
 
     lines = {str(path): list(read_lines(path)) for path in args.audits}
     examples = load(args.data, args.split).examples
-    found = {name: hold(rows, examples).numbers() for name, rows in lines.items()}
-    if not all(row["captions"] for row in found.values()):
+    results = {name: hold(rows, examples).numbers() for name, rows in lines.items()}
+    if not all(row["captions"] for row in results.values()):
         raise DataError(f"an audit has no caption of an image of {args.data}: name the data set of its images")
     if len(lines) > 1:
-        found["together"] = hold(chain(*lines.values()), examples).numbers()
+        results["together"] = hold(chain(*lines.values()), examples).numbers()
     if args.json:
-        print(json.dumps({name: {k: None if v != v else v for k, v in row.items()} for name, row in found.items()}))
+        print(json.dumps({name: {k: None if v != v else v for k, v in row.items()} for name, row in results.items()}))
         return
-    for name, row in found.items():
+    for name, row in results.items():
         print(name)
         print("".join(f"  {key:18}{value:.4g}\n" for key, value in row.items()))

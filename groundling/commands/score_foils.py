@@ -61,16 +61,16 @@ def run(args: argparse.Namespace) -> None:
     made = foils.make_foils(examples, args.seed)
     if not made:
         raise DataError(f"no foil can be made of the split {args.split!r} of {args.data}: it has no phrases with types")
-    found = foils.judge(auditor, made, store, quiet=args.json)
-    _tell(found, foils.by_frequency(auditor, found), args)
+    result = foils.judge(auditor, made, store, quiet=args.json)
+    _print(result, foils.by_frequency(auditor, result), args)
 
 
-def _tell(found: FoilScores, table: list[dict[str, Any]], args: argparse.Namespace) -> None:
-    statistics, numbers = found.statistics(), found.numbers()
+def _print(result: FoilScores, table: list[dict[str, Any]], args: argparse.Namespace) -> None:
+    statistics, numbers = result.statistics(), result.numbers()
     intervals = resampled(statistics, args.bootstrap)
     if args.json:
         scores = {one.name: one.score().value for one in statistics} | numbers
-        print(json.dumps({"foils": len(found.foils), "scores": scores, "verdicts": table, **ends(intervals)}))
+        print(json.dumps({"foils": len(result.foils), "scores": scores, "verdicts": table, **ends(intervals)}))
         return
     print_scores([one.score() for one in statistics], intervals)
     print("".join(f"{name:18}{value:.4f}\n" for name, value in numbers.items()))

@@ -66,6 +66,6 @@ def _print(hits: Any) -> None:
     table.add_column("score", justify="right")
     table.add_column("boxes")
     for hit in hits:
-        told = "; ".join(f"{entry.phrase} ({score:.2f})" for _, entry, score in hit.boxes)
-        table.add_row(hit.id, f"{hit.score:.3f}", told)
+        boxes = "; ".join(f"{entry.phrase} ({score:.2f})" for _, entry, score in hit.boxes)
+        table.add_row(hit.id, f"{hit.score:.3f}", boxes)
     show(table)

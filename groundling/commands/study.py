@@ -45,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="with --answers: print JSON")
     parser.add_argument("--out", metavar="FILE", help="page to write (default study.html)")
-    places = parser.add_mutually_exclusive_group()
-    places.add_argument("--images", type=Path, metavar="FOLDER", help="folder of the pictures, named by their ids")
-    places.add_argument("--data", type=Path, help="data set with the pictures (default: the paths in the captions)")
+    pictures = parser.add_mutually_exclusive_group()
+    pictures.add_argument("--images", type=Path, metavar="FOLDER", help="folder of the pictures, named by their ids")
+    pictures.add_argument("--data", type=Path, help="data set with the pictures (default: the paths in the captions)")
     parser.add_argument("--n", type=int, default=100, help="largest number of images (default 100)")
     parser.add_argument(
         "--verbs", action="store_true", help="ask about verbs too, as the paper does; needs captions with --attention"
@@ -84,7 +84,7 @@ def _page(args: argparse.Namespace) -> None:
         raise GroundlingError(f"--n must be at least 1, got {args.n}")
     out = new_file(args.out or "study.html")
     each = [read_captions(name) for name in args.systems]
-    first, second = ({said.id: said for said in (link_verbs(some) if args.verbs else some)} for some in each)
+    first, second = ({caption.id: caption for caption in (link_verbs(some) if args.verbs else some)} for some in each)
     sheets = compare(first, second, args.n, args.seed, args.raters)
     media = _media(args)
     names = [Path(name).stem for name in args.systems]
@@ -121,13 +121,13 @@ def _pictures(sheet: Sheet, media: dict[str, str]) -> Sequence[Image.Image]:
     from groundling.images import open_image
     from groundling.video import FRAMES, frames, is_clip
 
-    said = sheet.said[0]
-    place = media.get(sheet.id) or said.media
-    if not place:
+    caption = sheet.captions[0]
+    path = media.get(sheet.id) or caption.media
+    if not path:
         raise DataError(
             f"{sheet.id}: no picture is known; name the pictures with --images, or the data set with --data"
         )
-    return list(frames(place, said.frames or FRAMES, said.segment)) if is_clip(place) else [open_image(place)]
+    return list(frames(path, caption.frames or FRAMES, caption.segment)) if is_clip(path) else [open_image(path)]
 
 
 def _count(args: argparse.Namespace) -> None:
@@ -137,8 +137,8 @@ def _count(args: argparse.Namespace) -> None:
     from groundling.papers.study.answers import evaluate, read
 
     statistics = evaluate([read(path) for path in args.answers])
-    found, scores = intervals(statistics, seed=args.seed), [one.score() for one in statistics]
+    bounds, scores = intervals(statistics, seed=args.seed), [one.score() for one in statistics]
     if args.json:
-        print(json.dumps(finite({score.name: score.value for score in scores} | ends(found)), allow_nan=False))
+        print(json.dumps(finite({score.name: score.value for score in scores} | ends(bounds)), allow_nan=False))
     else:
-        print_scores(scores, found)
+        print_scores(scores, bounds)

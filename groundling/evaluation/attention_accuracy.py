@@ -47,7 +47,8 @@ def attention_accuracy(
     with several branches, the box around the regions of the branches that choose the word; of a matcher, its alignment
     of the word. `localizer`: the attention of the localizer of a `cyclical` model is taken instead. Captions are read
     to their end, however long; a word without attention is a miss. `data` must be annotated (`data.dataset.load` does
-    it), since matchers may use nouns alone."""
+    it), since matchers may use nouns alone.
+    """
     require(store.fingerprint, model.fingerprint)
     examples = labelled(data, split)
     store.require(example.id for example in examples)

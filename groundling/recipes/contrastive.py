@@ -102,7 +102,7 @@ class Contrastive(Batches, PatientAdam, Recipe):
                 "false": self.negative * false_pairs(ratio[n:], self.nu),
             }
             if self.guide:
-                terms["look"] = self.lam1 * followed(m.guide, batch, attn)
+                terms["attention"] = self.lam1 * followed(m.guide, batch, attn)
             return terms
 
         return cl

@@ -43,5 +43,5 @@ class Distill(Batches, SteppedAdam, Recipe):
         branches = decoded.branches or (decoded,)
         return {
             "xe": torch.stack([cross_entropy(branch.logp, batch.targets) for branch in branches]).mean(),
-            "look": self.lam1 * followed(m.guide, batch, branches[0].attn),
+            "attention": self.lam1 * followed(m.guide, batch, branches[0].attn),
         }

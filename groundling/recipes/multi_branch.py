@@ -90,5 +90,5 @@ class MultiBranch(BranchTraining, ModelRecipe):
         terms = [cross_entropy(branch.logp, batch.targets) for branch in decoded.branches]
         losses = {"xe": torch.stack(terms).mean()}
         if self.guide:
-            losses["look"] = self.lam1 * followed(m.guide, batch, decoded.branches[0].attn)
+            losses["attention"] = self.lam1 * followed(m.guide, batch, decoded.branches[0].attn)
         return losses
