@@ -40,8 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from dataclasses import asdict
 
-    import torch
-
     from groundling.data.dataset import load
     from groundling.evaluation.attention_accuracy import labelled
     from groundling.evaluation.region_classes import by_detector, by_model, named_regions
@@ -58,16 +56,16 @@ def run(args: argparse.Namespace) -> None:
     store.require(example.id for example in examples)
 
     def evaluate(run: Path | None) -> Statistics:
+        device = device_of(args.device if run else "cpu")
         if run is not None:
-            device = device_of(args.device)
             model = load_model(run, device)
             require(store.fingerprint, model.fingerprint)
-            name, limit = by_model(model), model.recipe.regions_per_image
+            steps = named_regions(by_model(model), store, examples, model.recipe.regions_per_image, device)
         else:
             training = data.split("train") if "train" in data.splits else data
-            device, limit = torch.device("cpu"), None
-            name = by_detector(store.fingerprint, groundable_words(training))
-        regions = dict(track(named_regions(name, store, examples, limit, device), "regions", len(examples)))
+            names = by_detector(store.fingerprint, groundable_words(training))
+            steps = named_regions(names, store, examples, None, device)
+        regions = dict(track(steps, "regions", len(examples)))
         fields = {"data": data.name, "by": "model" if run else "detector"}
         fields |= {"split": args.split} if args.split else {}
         return classify_examples(regions, examples, args.iou, fields)
