@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
     examples, store = load(args.data, args.split), Store.open(args.regions)
     judged = localised(model, examples, store, args.iou, quiet=False, argmax=args.argmax) if _boxes(examples) else {}
     if not judged and not args.calibrate:
-        raise DataError(f"nobody drew boxes of phrases in the split {args.split!r} of {args.data}")
+        raise DataError(f"the split {args.split!r} of {args.data} has no boxes of phrases")
     calibration = calibrate(model, examples, store) if args.calibrate else None
     if calibration:
         keep_calibration(Path(args.model) / CALIBRATION, calibration.to_bytes())

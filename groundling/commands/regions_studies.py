@@ -86,7 +86,7 @@ def _data(args: argparse.Namespace) -> tuple[Dataset, Classes]:
 
     dataset = load(args.data)
     if not any(phrase.boxes for example in dataset.split(args.train_split) for phrase in example.gold):
-        raise DataError(f"nobody drew boxes in the split {args.train_split!r} of {args.data}")
+        raise DataError(f"the split {args.train_split!r} of {args.data} has no boxes")
     return dataset, groundable_words(dataset.split(args.train_split))
 
 

@@ -42,7 +42,7 @@ def perfect_fingerprint(classes: Classes) -> Fingerprint:
 def perfect(example: Example, classes: Classes) -> Regions:
     """One image's regions; the whole picture where nobody drew a box. The labels are the most frequent of the words."""
     if not all(example.size):
-        raise DataError(f"image {example.id!r}: its size is not known, so nobody can say where its boxes are")
+        raise DataError(f"image {example.id!r}: its size is not known, which its boxes need")
     column = {name: i for i, name in enumerate(classes.names)}
     words_of: dict[tuple[int, Box], set[int]] = {}
     for phrase in label([example], classes)[0].gold:

@@ -53,7 +53,7 @@ def compare(
     both = [(id, first[id], second[id]) for id in first if id in second]
     asked = [(id, a, b, found) for id, a, b in both if (found := questions(a, b))]
     if not asked:
-        raise DataError("no image in which both systems tie the same word to a place: there is nothing to compare")
+        raise DataError("no image has a word that both systems ground: there is nothing to compare")
     rng = Random(f"study {seed}")
     chosen = rng.sample(asked, min(n, len(asked)))
     sides = [rng.randrange(2) for _ in chosen]
