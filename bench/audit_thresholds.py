@@ -8,14 +8,13 @@ inference/calibration.py), unless audit.json says otherwise.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
 import numpy as np
+from stored_data import opened, parser
 
 from groundling.audit import Auditor, foils
 from groundling.audit.verdicts import best_overlap
-from groundling.data.dataset import load
 from groundling.evaluation.evidence import caption_evidence
 from groundling.formats.grounded import Place
 from groundling.inference import load_grounder
@@ -24,16 +23,9 @@ from groundling.types import Box, Example
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--regions", required=True)
-    parser.add_argument("--model", default="")
-    parser.add_argument("--split", default="val")
-    parser.add_argument("--images", type=int, default=200)
-    args = parser.parse_args()
+    args = parser(__doc__, images=200).parse_args()
     auditor = Auditor.of(load_grounder(args.model), args.model)
-    store = Store.open(args.regions)
-    examples = load(args.data, args.split).examples[: args.images]
+    store, examples = opened(args)
     scores = foils.judge(auditor, foils.make_foils(examples), store)
     chosen = auditor.thresholds.present
     print(f"present, on {len(scores.foils)} foils: called not there; the grounder's own is {chosen:.3f}")

@@ -14,16 +14,15 @@ weight. CPU time is of decoding and grounding, from stored regions.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from stored_data import opened, parser
 
 from groundling import inference
-from groundling.data.dataset import load
 from groundling.metrics.captions import score_captions
 from groundling.metrics.significance import compare
 from groundling.metrics.statistics import Array, Statistics, signature
@@ -47,22 +46,16 @@ class Truth:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--regions", required=True)
-    parser.add_argument("--model", default="")
-    parser.add_argument("--grounder", default="")
-    parser.add_argument("--split", default="val")
-    parser.add_argument("--choose", type=int, default=600)
-    parser.add_argument("--images", type=int, default=1000)
-    parser.add_argument("--weights", type=float, nargs="*", default=[0, 0.25, 0.5, 1, 1.5, 2])
-    parser.add_argument("--weight", type=float, default=0.5)
-    parser.add_argument("--beams", type=int, nargs="+", default=[1, 3])
-    args = parser.parse_args()
+    flags = parser(__doc__, images=1000)
+    flags.add_argument("--grounder", default="")
+    flags.add_argument("--choose", type=int, default=600)
+    flags.add_argument("--weights", type=float, nargs="*", default=[0, 0.25, 0.5, 1, 1.5, 2])
+    flags.add_argument("--weight", type=float, default=0.5)
+    flags.add_argument("--beams", type=int, nargs="+", default=[1, 3])
+    args = flags.parse_args()
     torch.set_num_threads(1)
     captioner = inference.load(args.model, grounder=args.grounder)
-    store = Store.open(args.regions)
-    examples = load(args.data, args.split).examples[: args.images]
+    store, examples = opened(args)
     classes = {name: wordnet().synset(name) for name in store.fingerprint.labels if not name.startswith("word:")}
     truth = {example.id: truth_of(example, detected(store, example.id), classes) for example in examples}
     for beam in args.beams:

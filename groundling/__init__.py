@@ -1,4 +1,4 @@
-"""Captions that point: every noun of a caption tied to the place in the image or video that it speaks of.
+"""Captions that point: every noun of a caption has its box in the image or video.
 
 import groundling
 

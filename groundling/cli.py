@@ -1,4 +1,4 @@
-"""The `groundling` command: runs a subcommand and tells errors in one line."""
+"""The `groundling` command: runs a subcommand and prints an error as one line."""
 
 from __future__ import annotations
 

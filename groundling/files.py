@@ -243,19 +243,28 @@ def _manifest(folder: Path) -> dict[str, list[str]] | None:
 
 def _sums(path: Path) -> list[str]:
     """The SHA-256 of a file, alone in a list; nothing where there is no file."""
-    seen = sha256()
-    try:
-        with open_regular(path) as file:
+    digest = sha256()
+    with reading(path):
+        try:
+            file = open_regular(path)
+        except FileNotFoundError:
+            return []
+        with file:
             while chunk := file.read(CHUNK):
-                seen.update(chunk)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return [seen.hexdigest()]
+                digest.update(chunk)
+    return [digest.hexdigest()]
 
 
 # ---------------------------------------------------------------- reading
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """DataError with the name of the file for an OSError while it is read."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -282,10 +291,8 @@ def open_regular(path: str | Path) -> BinaryIO:
 def read_bytes(path: str | Path, limit: int = MAX_TEXT) -> bytes:
     """What a regular file holds; DataError names it where it cannot be read or has more than `limit` bytes."""
     try:
-        with open_regular(path) as file:
+        with reading(path), open_regular(path) as file:
             content = _read(file, limit + 1)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:
         raise DataError(f"{str(path)!r}: not the name of a file: {error}") from error
     except MemoryError as error:

@@ -1,4 +1,4 @@
-"""The nouns made of tensors, in order of flow: Regions -> Batch -> EncodedImage -> Glimpse -> Decoding.
+"""Data types made of tensors, in order of flow: Regions -> Batch -> EncodedImage -> Glimpse -> Decoding.
 
 Shape letters, the same in every file:
 B images · N captions · T tokens · R regions · D feature · H hidden · V vocabulary · P phrases · K branches · L labels.

@@ -1,4 +1,4 @@
-"""The nouns that hold no tensor: what a dataset says, what a user gets. `tensors.py` has the others.
+"""Data types without tensors: what a data set holds, what a user gets. `tensors.py` has the others.
 
 Kept apart so that scoring and reading data need no torch. Boxes are xyxy in pixels of the image as viewers show it,
 turned as its EXIF says; `images.stored_box` gives those of the pixels as the file stores them.
@@ -126,19 +126,19 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class Link:
-    """A word of a caption, tied to a place. `span` counts characters of the text."""
+    """A word of a caption and its box. `span` counts characters of the text."""
 
     token: int
     span: Span
     box: Box
-    score: float  # 0 to 1, how sure the model is of the place
+    score: float  # 0 to 1, how sure the model is of the box
     frame: int = 0
     evidence: float | None = None  # probability that the thing is in the image at all; None: no grounder knows it
 
 
 @dataclass(frozen=True)
-class Look:
-    """Where the attention of one word went: boxes with weights, heaviest first."""
+class WordAttention:
+    """The regions that one word of a caption attended to: boxes with their weights, the largest weight first."""
 
     token: int
     boxes: tuple[Box, ...]
@@ -148,14 +148,14 @@ class Look:
 
 @dataclass(frozen=True)
 class GroundedCaption:
-    """A caption that points; one JSON line."""
+    """A caption whose words have boxes; one JSON line."""
 
     id: str
     text: str
     tokens: tuple[str, ...]
     spans: tuple[Span, ...]  # characters of each token
     links: tuple[Link, ...] = ()
-    looks: tuple[Look, ...] = ()
+    attention: tuple[WordAttention, ...] = ()
     logp: float = 0.0  # of the whole caption
     size: tuple[int, int] = (0, 0)  # width and height that the boxes refer to
     media: str = ""
@@ -169,7 +169,7 @@ class GroundedCaption:
         return self.text[slice(*link.span)]
 
     def weak(self, link: Link) -> bool:
-        """May the word be made up? Its evidence tells; where there is none, a place that got little attention."""
+        """May the word be made up? True if its evidence is low or, where none is known, the attention on its box."""
         if link.evidence is not None:
             return link.evidence < LIKELY
         return link.score * max(1, self.frames) < FAINT  # the frames of a clip share it
@@ -197,8 +197,8 @@ class GroundedCaption:
         row["logp"] = round(self.logp, 4)
         if not self.frames:
             del row["frames"], row["segment"]
-        for look in row["looks"]:
-            look["weights"] = [round(weight, 4) for weight in look["weights"]]
+        for word in row["attention"]:
+            word["weights"] = [round(weight, 4) for weight in word["weights"]]
         for link, plain in zip(self.links, row["links"], strict=True):
             plain["word"], plain["score"] = self.word(link), round(link.score, 4)
             plain["evidence"] = None if link.evidence is None else round(link.evidence, 4)
@@ -215,14 +215,14 @@ class GroundedCaption:
                 tokens=tuple(str(t) for t in row.get("tokens", ())),
                 spans=tuple(_span(s) for s in row.get("spans", ())),
                 links=tuple(_link(x) for x in row.get("links", ())),
-                looks=tuple(
-                    Look(
+                attention=tuple(
+                    WordAttention(
                         int(x["token"]),
                         tuple(_box(b) for b in x["boxes"]),
                         tuple(_number(w) for w in x["weights"]),
                         tuple(int(f) for f in x.get("frames", ())),
                     )
-                    for x in row.get("looks", ())
+                    for x in row.get("attention", row.get("looks", ()))  # "looks": as earlier files have it
                 ),
                 logp=_number(row.get("logp", 0.0)),
                 size=_span(row.get("size", (0, 0))),
@@ -291,8 +291,8 @@ def _rectangle(box: Box, inside: float, colour: str, weak: bool, unit: float) ->
 
 def _label(name: str, box: Box, below: float, colour: str, unit: float) -> str:
     at = f'x="{box[0] + 4 * unit:.1f}" y="{box[1] + 16 * unit + below:.1f}" font-size="{14 * unit:.1f}"'
-    look = f'fill="{colour}" stroke="white" stroke-width="{3 * unit:.1f}" paint-order="stroke"'
-    return f"<text {at} {look}>{escape(name)}</text>"
+    style = f'fill="{colour}" stroke="white" stroke-width="{3 * unit:.1f}" paint-order="stroke"'
+    return f"<text {at} {style}>{escape(name)}</text>"
 
 
 def _link(row: Mapping[str, Any]) -> Link:

@@ -401,14 +401,14 @@ def a_dog() -> tuple[Decoding, Regions]:
 
 def test_a_grounded_caption_has_spans_links_and_looks() -> None:
     said, seen = a_dog()
-    (caption,) = links.link(said, seen, Words(), ["7"], {"dog", "cat"}, looks=2, media=["7.jpg"])
+    (caption,) = links.link(said, seen, Words(), ["7"], {"dog", "cat"}, attended=2, media=["7.jpg"])
     assert (caption.id, caption.text, caption.tokens, caption.spans) == ("7", "a dog", ("a", "dog"), ((0, 1), (2, 5)))
     (link,) = caption.links
     assert caption.word(link) == "dog" and link.token == 1 and link.box == (20, 20, 40, 30)
     assert link.score == pytest.approx(0.6)
-    assert [look.token for look in caption.looks] == [0, 1]
-    assert caption.looks[1].boxes == ((20, 20, 40, 30), (30, 10, 60, 25))
-    assert caption.looks[1].weights == pytest.approx((0.6, 0.3))
+    assert [word.token for word in caption.attention] == [0, 1]
+    assert caption.attention[1].boxes == ((20, 20, 40, 30), (30, 10, 60, 25))
+    assert caption.attention[1].weights == pytest.approx((0.6, 0.3))
     assert (caption.logp, caption.size, caption.media) == (-1.75, (100, 80), "7.jpg")
 
 
@@ -434,7 +434,7 @@ def test_a_video_has_a_link_in_every_frame_that_was_attended() -> None:
         (0, (0, 0, 10, 10), 0.1),
         (2, (20, 20, 40, 30), 0.6),
     ]
-    assert caption.looks[1].frames == (2, 2, 0)
+    assert caption.attention[1].frames == (2, 2, 0)
 
 
 def test_places_of_a_given_sentence_come_from_its_attention() -> None:
@@ -450,14 +450,14 @@ def test_what_was_not_attended_has_no_place() -> None:
     where, score = links.boxes_of(blind, seen)
     assert where.isnan().all() and score.sum() == 0
     (caption,) = links.link(blind, seen, Words(), ["7"], {"dog"})
-    assert caption.links == () and caption.looks[1].boxes == ()
+    assert caption.links == () and caption.attention[1].boxes == ()
 
 
 def test_an_image_in_which_nothing_was_found_is_described_without_places() -> None:
     model, nothing = updown(vocab=7), regions(0)
     for said in (decoding.greedy(model, model.encode(nothing), 4), decoding.beam(model, model.encode(nothing), 4)):
         (caption,) = links.link(said, nothing, Words(), ["7"], {"a", "dog", "cat"})
-        assert caption.tokens and caption.links == () and caption.looks[0].boxes == ()
+        assert caption.tokens and caption.links == () and caption.attention[0].boxes == ()
 
 
 def test_no_image_gives_no_caption() -> None:

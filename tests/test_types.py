@@ -10,7 +10,7 @@ import torch
 from groundling import boxes
 from groundling.errors import DataError
 from groundling.tensors import Glimpse, Regions
-from groundling.types import GroundedCaption, Link, Look
+from groundling.types import GroundedCaption, Link, WordAttention
 
 
 def test_iou_of_boxes_that_share_a_third() -> None:
@@ -71,10 +71,14 @@ def test_branches_that_say_the_word_join_their_regions() -> None:
 
 def test_a_grounded_caption_survives_json() -> None:
     link = Link(1, (2, 5), (0, 0, 5, 5), 0.5, evidence=0.25)
-    said = GroundedCaption("7", "a dog", ("a", "dog"), ((0, 1), (2, 5)), (link,), (Look(1, ((0, 0, 5, 5),), (0.5,)),))
+    said = GroundedCaption(
+        "7", "a dog", ("a", "dog"), ((0, 1), (2, 5)), (link,), (WordAttention(1, ((0, 0, 5, 5),), (0.5,)),)
+    )
     assert said.word(link) == "dog"
     assert GroundedCaption.from_dict(said.to_dict()) == said
     older = said.to_dict()
+    older["looks"] = older.pop("attention")
+    assert GroundedCaption.from_dict(older) == said
     del older["links"][0]["evidence"], older["links"][0]["weak"]
     assert GroundedCaption.from_dict(older).links[0].evidence is None
 

@@ -31,6 +31,7 @@ from groundling.files import write_manifest
 from groundling.inference.evidence import CALIBRATION, read_calibration
 from groundling.inference.loading import CAPTIONER, GROUNDER, SHIPPED
 from groundling.recipes import ABOUT, WEIGHTS
+from groundling.text.vectors import PACKED
 from groundling.training.checkpoint import read, write
 
 # ---------------------------------------------------------------- all that is decided, config included
@@ -161,7 +162,7 @@ def halved(value: Tensor) -> Tensor:
 def portable(fields: dict[str, Any]) -> dict[str, Any]:
     """Config without folders of this machine. Word vectors are among the weights: nobody shall look for their file."""
     plain = {field: Path(value).name if isinstance(value, str) else value for field, value in fields.items()}
-    return plain | ({"vectors": f"{plain['vectors']}, in the weights"} if plain.get("vectors") else {})
+    return plain | ({"vectors": plain["vectors"] + PACKED} if plain.get("vectors") else {})
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ from torch import Tensor, nn
 
 from groundling.boxes import area, intersection, iou
 from groundling.progress import track
-from groundling.scenes.detector import LOOKS, NAMES
+from groundling.scenes.detector import HIDDEN as OUTPUT
+from groundling.scenes.detector import NAMES
 from groundling.scenes.regions import describe
 from groundling.scenes.write import EncodedImage, scene
 
@@ -47,10 +48,10 @@ def main(out: Path) -> None:
         nn.Linear(x.shape[1], HIDDEN),
         nn.ReLU(),
         nn.Dropout(DROPOUT),
-        nn.Linear(HIDDEN, LOOKS),
+        nn.Linear(HIDDEN, OUTPUT),
         nn.ReLU(),
         nn.Dropout(DROPOUT),
-        nn.Linear(LOOKS, len(NAMES) + 1),
+        nn.Linear(OUTPUT, len(NAMES) + 1),
     )
     fit(net, (x - mean) / deviation, y)
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""What to look for when a caption says a word that the grounder never learned.
+"""Substitutes for words that the grounder never learned: a synonym or a broader kind.
 
 First another form of the word (its lemma), then a synonym, then a broader kind, both by WordNet: a spaniel is looked
 for as a dog. What is broader than most things ("an object") is no answer: then nobody can tell.

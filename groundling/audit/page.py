@@ -1,4 +1,4 @@
-"""One HTML page to look at an audit: the worst captions first, and where each word was looked for."""
+"""One HTML page of an audit: the worst captions first, with the likely boxes of each noun."""
 
 from __future__ import annotations
 

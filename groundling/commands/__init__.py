@@ -19,28 +19,28 @@ from typing import Any, NoReturn
 from groundling import __version__
 
 COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs them
-    "demo": "the whole path on drawn scenes: data, regions, training, captions, scores, a page",
-    "scenes": "draw a data set of pictures or clips with captions and boxes, to try things on",
+    "demo": "try all steps: captions of real photos, then training and scores on drawn scenes",
+    "scenes": "draw a small data set of pictures or clips with captions and boxes",
     "doctor": "check a data set, its regions and this machine before training",
     "regions": "find or import the regions (boxes with features) that models use",
     "train": "train a captioner or grounder by the recipe of a paper",
     "adapt": "adapt the trained weights to your own captioned photos",
-    "seeds": "train and score with several seeds: mean and standard deviation of every score",
+    "seeds": "train and score with several seeds; print mean and standard deviation",
     "caption": "caption images and videos, each noun with its box",
     "ground": "find the phrases of a sentence in an image, each with its box",
-    "serve": "start a web page to try it on your photos, and a JSON API",
+    "serve": "start a web page for your photos, and a JSON API",
     "label": "add boxes to captioned images, and export them in the formats of other tools",
     "index": "make labelled images searchable by phrases",
     "search": "find images and boxes by a phrase",
-    "audit": "check captions of any origin: is each noun in its image, and is its box right?",
-    "convert": "convert captions with boxes between the formats of other models",
+    "audit": "check captions of any model: is each noun in its image, and is its box right?",
+    "convert": "convert captions with boxes between the formats of models",
     "export": "write the networks as ONNX files, for other programs and devices",
     "report": "write an HTML page that shows captions and their boxes",
     "score": "score captions and their boxes by the metrics of the field",
     "retrieve": "measure retrieval: do captions find their own images?",
     "study": "make a page on which people choose the better boxes of two systems",
     "official": "write the reference and split files of the official grounding evaluators",
-    "reproduce": "run a table of a paper on your data, beside the paper's numbers",
+    "reproduce": "train and score a table of a paper on your data",
     "tokenize": "print tokens as the caption metrics count them",
     "df": "count document frequencies of a caption corpus, for CIDEr on few images",
 }
@@ -175,7 +175,9 @@ def _with_cure(root: argparse.ArgumentParser, message: str) -> str:
 
 
 def _flags(parser: argparse.ArgumentParser) -> list[str]:
-    return [flag for one in _family(parser) for action in one._actions for flag in action.option_strings]
+    """All flags but those that are old names of others."""
+    actions = [action for one in _family(parser) for action in one._actions if not isinstance(action, Renamed)]
+    return [flag for action in actions for flag in action.option_strings]
 
 
 def _family(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

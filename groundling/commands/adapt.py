@@ -49,15 +49,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("--data", required=True, type=Path, metavar="DATA", help="your captioned photos")
     parser.add_argument("--out", type=Path, default=Path("adapted"), metavar="OUT", help="folder (default adapted)")
-    parser.add_argument("--regions", type=Path, metavar="STORE", help="their regions; made without it")
-    parser.add_argument("--model", default="", metavar="RUN", help="captioner to begin with (default: ours)")
-    parser.add_argument("--grounder", default="", metavar="RUN", help="grounder to begin with (default: ours)")
-    parser.add_argument("--epochs", type=int, metavar="N", help="at most so many for the captioner (default 8)")
+    parser.add_argument(
+        "--regions", type=Path, metavar="STORE", help="their region store (default: computed in OUT/regions)"
+    )
+    parser.add_argument("--model", default="", metavar="RUN", help="captioner to begin with (default: the package's)")
+    parser.add_argument("--grounder", default="", metavar="RUN", help="grounder to begin with (default: the package's)")
+    parser.add_argument("--epochs", type=int, metavar="N", help="most epochs of the captioner (default 8)")
     parser.add_argument("--train-split", default="train", metavar="NAME", help="split to learn from (default train)")
     parser.add_argument("--val-split", default="val", metavar="NAME", help="split to judge on (default val)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="same seed, same weights (default 0)")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="to make regions")
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes that compute regions"
+    )
     parser.add_argument("--skip-bad", action="store_true", help="leave out photos and captions that cannot be read")
 
 

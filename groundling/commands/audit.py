@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from groundling.formats.rows import BadRow, Row
 
 DESCRIPTION = """\
-Is each noun of anybody's captions really in its image, and is its box right? Every noun phrase gets a verdict:
+Check captions of any origin: is each noun in its image, and is its box right? Every noun phrase gets a verdict:
 
   grounded      it is likely in the image
-  wrong place   the caption came with a box or a point, and that overlaps none of the likely places
+  wrong place   the caption has a box or a point for it, which overlaps none of its likely boxes
   not there     it is unlikely in the image
   cannot tell   the grounder never learned the word, nor a synonym or a broader kind of it (WordNet)
 
 CAPTIONS is `image<TAB>caption` lines, CSV, JSON lines or a COCO results list; with --format the grounded output of a
 model (`groundling convert --list`). Out come JSON lines, one per caption (docs/audit.md), a summary with 95 %
-intervals, and with --html a page, the worst captions first. An audit that was stopped goes on where it was.
+intervals, and with --html a page, the worst captions first. If an audit is stopped, the same command continues it.
 
-The grounder learned from photos of a certain kind, and on others its verdicts are worth less: docs/audit.md tells."""
+The grounder learned from everyday photos. On other images its verdicts are less reliable (docs/audit.md)."""
 
 EPILOG = """\
 examples:
@@ -45,24 +45,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from groundling.commands import whole_number
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("captions", nargs="?", type=Path, metavar="CAPTIONS", help="what was said of images")
+    parser.add_argument("captions", nargs="?", type=Path, metavar="CAPTIONS", help="captions to check")
     parser.add_argument("--images", metavar="FOLDER", help="the images, each found by its name")
     parser.add_argument("--data", metavar="DATA", help="a data set: its images, and its captions without CAPTIONS")
     parser.add_argument("--split", metavar="NAME", help="only this split of it")
-    parser.add_argument("--regions", metavar="STORE", help="regions that are made already")
-    parser.add_argument("--format", default="plain", metavar="NAME", help="of the captions (default: plain text)")
-    parser.add_argument("--model", default="", metavar="RUN", help="a grounder that you trained (default: ours)")
+    parser.add_argument("--regions", metavar="STORE", help="region store of the images, to save time")
+    parser.add_argument(
+        "--format", default="plain", metavar="NAME", help="format of the captions (default: plain text)"
+    )
+    parser.add_argument(
+        "--model", default="", metavar="RUN", help="a grounder that you trained (default: the package's)"
+    )
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     group = parser.add_argument_group("what comes out")
     group.add_argument("-o", "--out", default="audit.jsonl", metavar="FILE", help="JSON lines (default %(default)s)")
     group.add_argument("--overwrite", action="store_true", help="judge all captions anew, even if FILE has verdicts")
-    group.add_argument("--html", metavar="FILE", help="also a page to look at")
+    group.add_argument("--html", metavar="FILE", help="also write an HTML page")
     group.add_argument(
-        "--limit", type=whole_number(1), default=300, metavar="N", help="captions on it, the worst (300)"
+        "--limit", type=whole_number(1), default=300, metavar="N", help="captions on the page, the worst first (300)"
     )
-    group.add_argument("--fix", choices=("drop", "hedge"), help="also each caption without, or with a hedge at, it")
-    group.add_argument("--compare", type=Path, metavar="AUDIT", help="JSON lines of another system: which is better?")
-    group.add_argument("--fail-over", type=float, metavar="X", help="code 1 if a larger share of nouns is not there")
+    group.add_argument(
+        "--fix", choices=("drop", "hedge"), help="also correct captions: drop what is not there, or hedge it"
+    )
+    group.add_argument("--compare", type=Path, metavar="AUDIT", help="compare with the audit of another system")
+    group.add_argument(
+        "--fail-over", type=float, metavar="X", help="end with code 1 if a larger share of nouns is not there"
+    )
     group.add_argument("--json", action="store_true", help="print the summary as JSON")
     add_seen(parser.add_argument_group("Qwen2.5-VL"))
 

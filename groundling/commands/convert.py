@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from groundling.formats.rows import BadRow, Row
 
 DESCRIPTION = """\
-Read the grounded output of a model - phrases with boxes or points in its own convention - and write it with the
-characters of each phrase and boxes in pixels, or in the convention of another model.
+Convert the grounded output of a model, phrases with boxes or points in its own notation, to JSON with the characters of
+each phrase and boxes in pixels, or to the notation of another model.
 
-FILE is `image<TAB>output` lines, CSV, JSON lines, or a JSON list (COCO results). `--list` shows the formats. Qwen2.5-VL
-and Qwen3-VL write the same JSON and mean different numbers: the format must be named.
+FILE is `image<TAB>output` lines, CSV, JSON lines, or a JSON list (COCO results). `--list` shows the formats. Name the
+format: Qwen2.5-VL and Qwen3-VL, for instance, write the same JSON with different units.
 
-What can be read is read. The rest - half a tag, five numbers, text around JSON - is counted on standard error, and
-listed with --problems. The size of each image comes from --images, --size, or `width` and `height` of a row."""
+What cannot be read (half a tag, five numbers, text around JSON) is left out, counted on standard error, and listed with
+--problems. The size of each image comes from --images, --size, or `width` and `height` of a row."""
 
 EPILOG = """\
 examples:
@@ -46,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="outputs of a model")
     parser.add_argument(
-        "--from", dest="source", default="plain", metavar="FORMAT", help="what FILE has (default: plain; our own JSON)"
+        "--from",
+        dest="source",
+        default="plain",
+        metavar="FORMAT",
+        help="format of FILE (default: plain text, or JSON of groundling)",
     )
     parser.add_argument(
         "--to",
@@ -55,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FORMAT",
         help="a format of --list; json: text, spans, boxes (default); groundling: what `groundling report` shows",
     )
-    parser.add_argument("-o", "--out", metavar="FILE", help="JSON lines are written here (default: standard output)")
+    parser.add_argument("-o", "--out", metavar="FILE", help="file to write JSON lines to (default: standard output)")
     parser.add_argument("--problems", metavar="FILE", help="also list what could not be read, as JSON lines")
     parser.add_argument("--strict", action="store_true", help="end with code 1 if anything could not be read")
     parser.add_argument("--list", action="store_true", help="show the formats, each with an example")
@@ -91,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     sizes = sizes_of(args)
     with _opened(args.out) as out, _opened(args.problems, None) as problems:
         tally = _convert(args, sizes, out or sys.stdout, problems)
-    _tell(tally)
+    _print_tally(tally)
     return 1 if args.strict and (tally.bad_rows or tally.with_problems) else 0
 
 
@@ -119,26 +123,26 @@ def _line(row: Row, args: argparse.Namespace, sizes: Sizes, tally: Tally, proble
 
     view = sizes.view(row)
     if row.places is None:
-        found = formats.format_of(args.source).read(row.text, view)
+        grounded = formats.format_of(args.source).read(row.text, view)
     else:
-        found = formats.Grounded(row.text, row.places)
-    _count(row, found, tally, problems)
+        grounded = formats.Grounded(row.text, row.places)
+    _count(row, grounded, tally, problems)
     if args.target == "json":
-        return {"image": row.image, "width": view.width, "height": view.height, **found.to_dict()}
+        return {"image": row.image, "width": view.width, "height": view.height, **grounded.to_dict()}
     if args.target == "groundling":
         from groundling.formats.ours import as_caption
 
-        return as_caption(row.image, found, (view.width, view.height)).to_dict()
-    written = formats.format_of(args.target).write(found, view)
+        return as_caption(row.image, grounded, (view.width, view.height)).to_dict()
+    written = formats.format_of(args.target).write(grounded, view)
     tally.left_out.update(written.left_out)
     return {"image": row.image, "width": view.width, "height": view.height, "text": written.text}
 
 
-def _count(row: Row, found: Grounded, tally: Tally, problems: IO[str] | None) -> None:
-    tally.places += len(found.places)
-    tally.without_places += not found.places
-    tally.with_problems += bool(found.problems)
-    for one in found.problems:
+def _count(row: Row, grounded: Grounded, tally: Tally, problems: IO[str] | None) -> None:
+    tally.places += len(grounded.places)
+    tally.without_places += not grounded.places
+    tally.with_problems += bool(grounded.problems)
+    for one in grounded.problems:
         tally.reasons[_kind(one.reason)] += 1
         _list(problems, {"row": row.number, "image": row.image, "at": one.at, "reason": one.reason, "piece": one.piece})
 
@@ -179,12 +183,12 @@ def _opened(name: str | None, otherwise: IO[str] | None = None) -> Iterator[IO[s
         file.detach()  # it flushes; `saved` closes
 
 
-def _tell(tally: Tally) -> None:
-    told = f"{tally.rows} rows: {tally.places} places"
-    told += f", {tally.without_places} rows without a place" if tally.without_places else ""
-    told += f", {tally.with_problems} rows with problems" if tally.with_problems else ""
-    told += f", {tally.bad_rows} rows that could not be read" if tally.bad_rows else ""
-    print(told, file=sys.stderr)
+def _print_tally(tally: Tally) -> None:
+    line = f"{tally.rows} rows: {tally.places} places"
+    line += f", {tally.without_places} rows without a place" if tally.without_places else ""
+    line += f", {tally.with_problems} rows with problems" if tally.with_problems else ""
+    line += f", {tally.bad_rows} rows that could not be read" if tally.bad_rows else ""
+    print(line, file=sys.stderr)
     for reason, count in tally.reasons.most_common(12):
         print(f"{count:8}  {reason}", file=sys.stderr)
     for reason, count in tally.left_out.most_common():

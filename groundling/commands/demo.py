@@ -1,4 +1,4 @@
-"""The whole path: real photos with the weights of this package, then data, training and scores on drawn scenes."""
+"""`groundling demo`: real photos with the weights of this package, then data, training and scores on drawn scenes."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ PHOTOS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "The whole path in minutes. First the weights of this package caption a dozen real photos, ground a sentence\n"
+        "Try all steps in minutes. First the weights of this package caption a dozen real photos, ground a sentence\n"
         "in one of them and audit a sentence about each (about half of which name a thing that is not there), and a\n"
         "page is written. Then scenes are drawn, a captioner is trained on them and scored, and the page gets its\n"
         "captions too. The photos come with scikit-image and scikit-learn: pip install 'groundling[demo]'.\n\n"
-        "Every step is a command of its own, printed before it runs, so that this is also a tutorial. What is done\n"
-        "already is not done again: a demo that was stopped goes on."
+        "Every step is a command of its own, printed before it runs, so that this is also a tutorial. If the demo\n"
+        "is stopped, the same command continues it.\n\nexample:\n  groundling demo demo --images 300 --epochs 6"
     )
-    parser.add_argument("folder", type=Path, nargs="?", default=Path("demo"), help="where all goes (default demo)")
-    parser.add_argument("--images", type=int, default=1500, help="how many scenes (default 1500)")
-    parser.add_argument("--epochs", type=int, default=14, help="how long to train (default 14)")
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("demo"), help="folder to write (default demo)")
+    parser.add_argument("--images", type=int, default=1500, help="number of scenes (default 1500)")
+    parser.add_argument("--epochs", type=int, default=14, help="training epochs (default 14)")
 
 
 def run(args: argparse.Namespace) -> int:

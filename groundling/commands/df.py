@@ -8,10 +8,10 @@ from pathlib import Path
 from groundling.errors import printable
 
 DESCRIPTION = """\
-Count in how many images' captions each n-gram of 1 to 4 words occurs, and keep the table.
+Count the document frequencies of n-grams of 1 to 4 words: in the captions of how many images each occurs.
 
-With it CIDEr can be computed on a few images, even one, and is comparable across test sets: `groundling score captions
---df FILE`. The table's name in signatures is a digest of its content.
+With this table CIDEr can be computed on few images, even one, and compared across test sets: `groundling score captions
+--df FILE`. Signatures name the table by a digest of its content.
 
 With --end, this word is added after the last word of each caption, as in the reward of self-critical training
 (`groundling.metrics.CiderReward`). Do not use it for a table to score with."""
@@ -26,7 +26,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("captions", type=Path, metavar="CAPTIONS", help="COCO captions file")
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="where to write the table")
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="file to write the table to")
     parser.add_argument("--end", metavar="WORD", help="count this word as the end of every caption")
 
 

@@ -31,7 +31,7 @@ boxes inside the image. The upper bound is printed: the share of annotated phras
 
 Pictures that occur twice are listed. One that is in two splits is a problem: scores would be too good.
 
-Exit code 0: all is well. 1: problems were found, and each is printed with what to do about it."""
+Exit code 0: all is well. 1: there are problems; each is printed with what to do about it."""
 
 EPILOG = """\
 examples:

@@ -1,4 +1,4 @@
-"""What `groundling doctor` tells of one's own photos: pictures that are there twice, and which way to train."""
+"""What `groundling doctor` reports on one's own photos: duplicate pictures, and which way to train."""
 
 from __future__ import annotations
 

@@ -21,16 +21,16 @@ Find the phrases of a sentence in an image, each with its box. Without --model, 
 
 The phrases are the noun phrases of SENTENCE, or those named with --phrase. `score` says how sure the model is of the
 box. `evidence` is the probability that the phrase is in the image at all, if the model was calibrated: a phrase below
-0.5 is "not found", one whose noun the model never saw is "unknown". It was fitted on phrases of which one in two was in
-the image; the others had another noun of the same kind. Boxes are in pixels of the picture as viewers show it; if EXIF
-turns it, `stored_box` in JSON has the box in the pixels as the file stores them.
+0.5 is "not found", one whose noun the model never saw is "unknown". Evidence was fitted on phrases half of which were
+in the image; in the others the noun was replaced by one of the same kind. Boxes are in pixels of the picture as viewers
+show it; if EXIF turns it, `stored_box` in JSON has the box in the pixels as the file stores them.
 
-With --data, all annotated phrases of a data set are grounded and judged, for a true box of several (`any`) and for the
-box around them all (`union`): accuracy (recall@1), recall@5 and 10, pointing game, the upper bound that the proposals
-allow, and the same for each phrase type; "one of several" are phrases whose noun several things of their image have,
-so that only the other words tell them apart. --calibrate also fits `evidence` on the captions of one half of the
-images, judges it on the other and leaves it with the model; for that alone no boxes are needed.
---cost tells floating point operations and milliseconds per image."""
+With --data, the command grounds all annotated phrases of a data set and scores them: accuracy (recall@1), recall@5 and
+10, pointing game, and the upper bound of the regions, over all phrases and by phrase type. If a phrase has several true
+boxes, `any` accepts each of them, `union` only the box around them all. The type "one of several" holds phrases whose
+noun fits several things in the image. --calibrate also fits `evidence` on the captions of one half of the images, tests
+it on the other half and stores it with the model; it needs no boxes.
+--cost prints floating point operations and milliseconds per image."""
 
 EPILOG = """\
 examples:
@@ -55,23 +55,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="folder that `groundling train two_branch --out` wrote (default: the package's)",
     )
-    parser.add_argument("--phrase", action="append", default=[], metavar="TEXT", help="look for this; may be repeated")
+    parser.add_argument(
+        "--phrase", action="append", default=[], metavar="TEXT", help="a phrase to find; may be repeated"
+    )
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument("--png", metavar="FILE", help="also write the picture with its boxes")
     parser.add_argument("--heatmap", metavar="FOLDER", help="also write a heat map for each phrase")
     parser.add_argument("--coco-boxes", metavar="FILE", help="also write the boxes as COCO detection JSON, with scores")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--cost", action="store_true", help="operations and time of one image, instead of its phrases")
-    group = parser.add_argument_group("a whole data set")
+    parser.add_argument("--cost", action="store_true", help="print operations and time per image instead of phrases")
+    group = parser.add_argument_group("phrases of a data set")
     group.add_argument("--data", metavar="DATA", help="a data set with boxes of phrases")
-    group.add_argument("--regions", metavar="STORE", help="its regions")
-    group.add_argument("--split", default="val", help="the split that is judged (default val)")
+    group.add_argument("--regions", metavar="STORE", help="its region store")
+    group.add_argument("--split", default="val", help="split to score (default val)")
     group.add_argument(
         "--argmax",
         action="store_true",
-        help="choose the region that fits best, as the paper does, not the one that most likely covers the thing",
+        help="choose the region with the highest similarity, as the paper does, not the most probable box",
     )
-    group.add_argument("--calibrate", action="store_true", help="fit the probability of being there, and keep it")
+    group.add_argument("--calibrate", action="store_true", help="fit the evidence and store it in RUN")
     add_iou(group, "overlap from which a box is right (default 0.5)")  # type: ignore[arg-type]
     add_bootstrap(group)  # type: ignore[arg-type]
 
@@ -101,7 +103,7 @@ def _image_or_clip(args: argparse.Namespace) -> None:
     from groundling.video import is_clip
 
     if not (args.sentence or args.phrase):
-        raise GroundlingError("say what to look for: a SENTENCE, or --phrase")
+        raise GroundlingError("name what to find: a SENTENCE, or --phrase")
     (ground_clip.run if is_clip(args.image) else _image)(args)
 
 

@@ -1,4 +1,4 @@
-"""`groundling ground --data`: the phrases of a data set, grounded and judged."""
+"""`groundling ground --data`: ground the phrases of a data set and score them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
     examples, store = load(args.data, args.split), Store.open(args.regions)
     judged = localised(model, examples, store, args.iou, quiet=False, argmax=args.argmax) if _boxes(examples) else {}
     if not judged and not args.calibrate:
-        raise DataError(f"nobody drew boxes of phrases in the split {args.split!r} of {args.data}")
+        raise DataError(f"the split {args.split!r} of {args.data} has no boxes of phrases")
     calibration = calibrate(model, examples, store) if args.calibrate else None
     if calibration:
         keep_calibration(Path(args.model) / CALIBRATION, calibration.to_bytes())
@@ -83,9 +83,9 @@ def _print_calibration(calibration: Calibration) -> None:
         f"on {calibration.judged_on} phrases, "
         f"right {calibration.accuracy:.4f}; fitted on {calibration.fitted_on} phrases of other images"
     )
-    table = Table("said", box=None, pad_edge=False)
+    table = Table("evidence", box=None, pad_edge=False)
     for name in ("mean", "true", "phrases"):
         table.add_column(name, justify="right")
     for one in calibration.curve:
-        table.add_row(f"{one.low:.1f} to {one.high:.1f}", f"{one.said:.3f}", f"{one.true:.3f}", str(one.n))
+        table.add_row(f"{one.low:.1f} to {one.high:.1f}", f"{one.predicted:.3f}", f"{one.true:.3f}", str(one.n))
     show(table)

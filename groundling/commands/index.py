@@ -11,9 +11,9 @@ from groundling.errors import printable
 DESCRIPTION = """\
 Make labelled images searchable by phrases.
 
-LABELS is what `groundling label --out LABELS` wrote. Every box of a label gets a vector: what its phrase means to the
-grounder and, with --regions, what the grounder sees there. Below 50,000 boxes a search compares with all of them; above
-that it goes through a graph (usearch), and the share of true neighbours that the graph finds is told."""
+LABELS is a folder that `groundling label --out LABELS` wrote. Every box of a label gets a vector: the grounder's
+vector of its phrase and, with --regions, that of its region. Below 50,000 boxes a search compares the query with all of
+them. Above that it uses an approximate index (usearch), whose recall is printed."""
 
 EPILOG = """\
 examples:
@@ -26,16 +26,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("labels", metavar="LABELS", help="folder that `groundling label` wrote")
     parser.add_argument("--out", required=True, metavar="INDEX", help="folder to write")
-    parser.add_argument("--model", default="", metavar="RUN", help="the grounder that made the labels (default: ours)")
     parser.add_argument(
-        "--regions", default="", metavar="STORE", help="regions of the images, to search by what is seen"
+        "--model", default="", metavar="RUN", help="the grounder that made the labels (default: the package's)"
+    )
+    parser.add_argument(
+        "--regions", default="", metavar="STORE", help="region store of the images, to search by what they show"
     )
     parser.add_argument(
         "--min-confidence",
         type=probability,
         default=0.3,
         metavar="P",
-        help="boxes that are at least so sure (default 0.3)",
+        help="leave out boxes with a lower confidence (default 0.3)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

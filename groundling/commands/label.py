@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from groundling.labels.inputs import Shard
 
 DESCRIPTION = """\
-Captioned images in, phrases with boxes and calibrated confidence out: no list of classes, no GPU, no network.
+Add boxes to captioned images: every noun phrase gets a box and a calibrated confidence. It needs no list of classes, no
+GPU and no network.
 
-DATA is a data set that groundling reads (`groundling doctor DATA` tells), a .tar or .parquet file, or a folder or
-address (s3://, gs://, with the package that fsspec asks for) of such files. All captions of an image speak of the same
-things: phrases that name one thing become one label, plural phrases get a box for each instance that is found. A label
-that is not sure enough is left out, and says why.
+DATA is a data set that groundling reads (`groundling doctor DATA` checks it), a .tar or .parquet file, or a folder or
+address (s3://, gs://, with the package that fsspec asks for) of such files. Phrases of
+different captions that name the same thing become one label; a plural phrase gets a box for each instance. A label of
+low confidence is left out, with the reason.
 
 The labels are in OUT/shards, a JSON line for each image; --to writes them in other formats beside it. A run that was
 stopped goes on when the same command is given again; the bytes do not depend on --workers.
@@ -45,10 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     formats = "\n".join(f"  {name:20}{line}" for name, (_, line) in FORMATS.items())
     parser.description, parser.epilog = DESCRIPTION + formats, EPILOG
-    parser.add_argument("data", nargs="?", metavar="DATA", help="what to label; not needed for labels that are there")
+    parser.add_argument("data", nargs="?", metavar="DATA", help="images to label; not needed with --apply")
     parser.add_argument("--out", required=True, metavar="OUT", help="folder or address that the labels go to")
-    parser.add_argument("--model", default="", metavar="RUN", help="folder of a trained grounder (default: ours)")
-    parser.add_argument("--regions", default="", metavar="STORE", help="regions of the images, where they are stored")
+    parser.add_argument(
+        "--model", default="", metavar="RUN", help="folder of a trained grounder (default: the package's)"
+    )
+    parser.add_argument(
+        "--regions", default="", metavar="STORE", help="region store of the images (default: computed here)"
+    )
     parser.add_argument(
         "--adapt", action="store_true",
         help="first train the grounder on DATA (a data set on this machine), by captions alone; kept in OUT/grounder",

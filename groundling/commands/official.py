@@ -1,4 +1,4 @@
-"""`groundling official`: the files that the official grounding evaluators want."""
+"""`groundling official`: the files that the official grounding evaluators read."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from groundling.errors import printable
 
 DESCRIPTION = """\
-Write a data set as the official grounding evaluators want it: the reference and the split file.
+Write the reference file and the split file of a data set for the official grounding evaluators.
 
 Pictures become the files of Flickr30k-Entities, videos (ids VIDEO_segment_NN, boxes with frames) those of
 ActivityNet-Entities. Together with the submission of `groundling caption --submission` they go into the original
 evaluators, or into `groundling score flickr30k-entities` and `groundling score activitynet-entities`, which give the
-same numbers. Words have the classes that the data set gives. Where it gives none, they are those that training makes:
-the lemmas of the head nouns of frequent phrases."""
+same numbers. The classes of words are those of the data set. If it has none, they are the classes that training uses:
+lemmas of the head nouns of frequent phrases."""
 
 EPILOG = """\
 examples:
@@ -28,8 +28,8 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("data", type=Path, metavar="DATA", help="data set with boxes")
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="where reference.json and splits.json go")
-    parser.add_argument("--skip-bad", action="store_true", help="leave out what is not as its format promises")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="folder for reference.json and splits.json")
+    parser.add_argument("--skip-bad", action="store_true", help="leave out items that break the format")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     out = new_folder(args.out)
     evaluator = CaptionEvaluator.of(args.data, skip_bad=args.skip_bad)
     if not evaluator.links:
-        raise DataError(f"{args.data}: nobody drew boxes here, so there is nothing to evaluate grounding by")
+        raise DataError(f"{args.data}: this data set has no boxes, so grounding cannot be evaluated on it")
     video = any(phrase.frames for example in evaluator.examples for phrase in example.gold)
     if video:
         reference, splits = (

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from groundling.errors import DataError, GroundlingError
-from groundling.files import locked, open_regular, saved, saving
+from groundling.files import locked, open_regular, reading, saved, saving
 
 PART = ".part"  # the folder beside a file that holds its lines until it is complete
 
@@ -143,12 +143,9 @@ def line(row: Row) -> bytes:
 
 def read_lines(path: Path) -> Iterator[Row]:
     """The objects of a file of JSON lines, one at a time; DataError names a line that is none."""
-    try:
-        with open_regular(path) as file:
-            for number, text in enumerate(file, start=1):
-                yield _row(text, f"{path}: line {number}")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    with reading(path), open_regular(path) as file:
+        for number, text in enumerate(file, start=1):
+            yield _row(text, f"{path}: line {number}")
 
 
 def _row(text: bytes, where: str) -> Row:

@@ -36,19 +36,19 @@ examples:
   groundling regions check coco.regions"""
 
 EXTRACT = """\
-Regions of images -> a store.
+Find regions in images and write them to a store.
 
-IMAGES is a data set that groundling reads (`groundling doctor IMAGES` tells), or a folder of image files: then an id is
-the file's name without its ending, or its path below the folder where names repeat. Videos count as images whose
-regions carry the number of their frame: of each, and of each segment in a data set of videos, ten frames are taken, at
-the middles of ten equal parts. The same images give the same bytes, whatever --workers is. An image that cannot be read
+IMAGES is a data set that groundling reads (`groundling doctor IMAGES` checks it), or a folder of image files. There the
+id of an image is its file name without the ending, or its path where two names are alike. Of each video, and of
+each segment in a data set of videos, ten frames are used, at the middles of ten equal parts; every region has the
+number of its frame. The same images give the same bytes, whatever --workers is. An image that cannot be read
 is named and left out; the command then ends with code 1, or with 0 under --skip-bad, which also leaves out items of the
-data set that are not as its format promises."""
+data set that break its format."""
 
 IMPORT = """\
-Features that others extracted -> a store.
+Import features that others extracted into a store.
 
-Formats, found out from the files unless --format is given:
+Formats, recognised by the files unless --format is given:
   tsv     bottom-up attention, one image per line, base64: 6 columns; the 10 columns of LXMERT; or as line 1 names them
   arrays  a folder of ID.npz with features and boxes inside; NAME_att beside NAME_box (and NAME_fc) of
           self-critical.pytorch; features/ID.npy beside boxes/ID.npy
@@ -57,7 +57,11 @@ Formats, found out from the files unless --format is given:
 Boxes are left, top, right, bottom in pixels, or in fractions of the image when none exceeds 1. Give sources that were
 extracted in the same way the same --name: a model accepts the regions of the name it was trained on. Of a video, the
 first region of every frame comes first, then the second of each. `--sure 0.2 --per-frame 100` are the regions that the
-authors of Grounded Video Description and of cyclical training look at."""
+authors of Grounded Video Description and of cyclical training use.
+
+examples:
+  groundling regions import trainval_36.tsv --name butd36 --out coco.regions
+  groundling regions import cocobu_att --name butd36 --out coco.regions --images val2014/"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,10 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     verb = _verb(verbs, "extract", "find regions in images", EXTRACT)
     verb.add_argument("images", type=Path, metavar="IMAGES", help="a data set, or a folder of image and video files")
-    verb.add_argument("--source", required=True, help="what finds the regions: scenes, photos, onnx, ...")
+    verb.add_argument("--source", required=True, help="region source: photos, scenes, onnx, … (docs/regions.md)")
     verb.add_argument("--out", required=True, type=Path, metavar="STORE", help="folder to write")
     verb.add_argument("--split", help="only this split of the data set")
-    verb.add_argument("--frames", type=_positive, metavar="N", help="of each video of a folder (default 10)")
+    verb.add_argument("--frames", type=_positive, metavar="N", help="frames of each video of a folder (default 10)")
     verb.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the source; may be repeated"
     )
@@ -86,12 +90,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verb.add_argument("sources", nargs="+", type=Path, metavar="SOURCE", help="files or folders of features")
     verb.add_argument("--out", required=True, type=Path, metavar="STORE", help="folder to write")
     verb.add_argument("--format", default="auto", help="auto, tsv, arrays, hdf5 or gvd (default: auto)")
-    verb.add_argument("--name", help="what these regions are called (default: the name of the first source)")
+    verb.add_argument("--name", help="name of the regions (default: that of the first source)")
     verb.add_argument("--labels", type=Path, metavar="FILE", help="names of the detector's classes, one per line")
     verb.add_argument("--images", type=Path, metavar="FOLDER", help="look up image sizes here where they are missing")
     verb.add_argument("--size", type=_size, metavar="WxH", help="size of every image whose size is missing")
     verb.add_argument(
-        "--sure", type=_share, default=0.0, metavar="P", help="leave out regions of no class with a score above P"
+        "--sure",
+        type=_share,
+        default=0.0,
+        metavar="P",
+        help="leave out regions whose best class has a score of P or less",
     )
     verb.add_argument(
         "--per-frame", type=_positive, default=0, metavar="N", help="at most N regions of an image, or of each frame"
@@ -109,14 +117,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _verb(verbs, "classes", "count the phrases of a data set that a detector has a class for", classes.DESCRIPTION)
     )
 
-    verb = _verb(verbs, "info", "show what a store holds", "What a store holds and how it was made.")
-    verb.add_argument("store", type=Path, metavar="STORE")
-    verb.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    verb = _verb(verbs, "info", "show what a store holds", "Show what a store holds and how it was made.")
+    verb.add_argument("store", type=Path, metavar="STORE", help="folder of the store")
+    verb.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
 
     verb = _verb(
-        verbs, "check", "verify a store", "Read everything and compare checksums; code 1 if anything is damaged."
+        verbs,
+        "check",
+        "verify a store",
+        "Read all of a store and compare its checksums. The code is 1 if anything is damaged.",
     )
-    verb.add_argument("store", type=Path, metavar="STORE")
+    verb.add_argument("store", type=Path, metavar="STORE", help="folder of the store")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -149,7 +160,7 @@ def _extract(args: argparse.Namespace) -> int:
                 if step.problem is not None:
                     problems.append(f"{step.id}: {step.problem}")
     except KeyboardInterrupt:
-        _say(f"stopped. {args.out} keeps the {added} images of this run; the same command goes on from there.")
+        _print(f"stopped. {args.out} keeps the {added} images of this run; the same command continues from there.")
         raise
     print(printable(f"{args.out}: {len(jobs) - len(problems)} images, {added} of them new"))
     _list(problems, "left out")
@@ -190,7 +201,7 @@ def _import(args: argparse.Namespace) -> int:
                         if step.problem is not None:
                             problems.append(step.problem)
     except KeyboardInterrupt:
-        _say(f"stopped. {args.out} keeps the {added} images of this run; the same command goes on from there.")
+        _print(f"stopped. {args.out} keeps the {added} images of this run; the same command continues from there.")
         raise
     print(printable(f"{args.out}: {added} images added as {name!r}; {there} were there before or came twice"))
     _list(problems, "left out")
@@ -208,7 +219,7 @@ def _info(args: argparse.Namespace) -> int:
         "regions per image": round(store.regions / max(len(store), 1), 1),
         "bytes": sum(file.stat().st_size for file in args.store.iterdir()),
         "labels per region": store.layout.labels,
-        "whole": store.layout.whole,
+        "image vector": store.layout.whole,
         "grid": list(store.layout.grid),
         "fingerprint": to_json(store.fingerprint),
         "first ids": store.ids[:5],
@@ -231,7 +242,7 @@ def _check(args: argparse.Namespace) -> int:
     problems = [problem for _, problem in track(store.check(), f"checking {args.store}", len(store)) if problem]
     print(f"{args.store}: {len(store)} images, {len(problems)} damaged")
     for problem in problems:
-        _say(problem)
+        _print(problem)
     return 1 if problems else 0
 
 
@@ -326,14 +337,14 @@ def _verb(verbs: Any, name: str, line: str, description: str) -> argparse.Argume
 def _list(problems: Iterable[str], what: str) -> None:
     problems = list(problems)
     for problem in problems[:SHOWN]:
-        _say(f"{what}: {problem}")
+        _print(f"{what}: {problem}")
     if len(problems) > SHOWN:
-        _say(f"... and {len(problems) - SHOWN} more")
+        _print(f"... and {len(problems) - SHOWN} more")
     if problems:
-        _say(f"{len(problems)} images {what}")
+        _print(f"{len(problems)} images {what}")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(printable(text), file=sys.stderr)
 
 

@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 DESCRIPTION = """\
-How many noun phrases of a data set name a thing that a detector has a class for?
+Count the noun phrases of a data set that a detector has a class for.
 
-The last noun of a phrase decides: by its name, by the name of another lemma of what it most often means in WordNet, by
-what it is a kind of, or by its singular. "spectators" are a person, a "sweater" is clothing. Distillation (`groundling
+The last noun of a phrase decides. It fits a class by its name or singular, by a synonym of its most frequent meaning in
+WordNet, or by a broader kind: "spectators" are of the class person, a "sweater" is clothing. Distillation (`groundling
 train two_branch`) learns from the phrases that have a class. FILE holds names of classes, one per line: those of COCO,
 Open Images, Visual Genome or any other detector. With --regions they are those of the regions' detector.
 

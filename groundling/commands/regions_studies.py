@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from groundling.types import Fingerprint
 
 TRUTH = """\
-The boxes that people drew -> a store: what if the detector were perfect?
+Write the annotated boxes of a data set to a store, as a perfect detector would find them.
 
-Each box is a region, and its row is 1 in the columns of the object words that people said of it (the last column: none
-that is frequent enough), so that the first layer of any recipe learns an embedding of object words. An image without
-boxes is one region. The words are those that training finds in the train split. Such regions know what the captions of
-the test split say: an upper bound to learn from, never a result.
+Each box is a region. Its feature has a column for every frequent object word, with 1 for the words of its phrases; the
+last column stands for all other words. So the first layer of any recipe learns an embedding of object words. An image
+without boxes is one region. The words come from the train split. Such regions contain what the captions of the test
+split say: their scores are an upper bound, never a result.
 
 example:
   groundling regions truth data/flickr30k --out truth.regions
   groundling train cyclical --data data/flickr30k --regions truth.regions --out runs/perfect"""
 
 BIASED = """\
-The regions of a store, seen through a classifier of the annotated object words -> a store.
+Relabel the regions of a store by a classifier that knows only the annotated object words, and write them to another.
 
-What if the detector had been trained on the boxes of this data set alone? A classifier with one hidden layer learns, on
-the train split, which object word a region is, or that it is background; its hidden layer is the new feature, its
-answer the new label. The boxes stay. Boxes of the train split are used: captioners on such regions are not weakly
-supervised any more.
+This imitates a detector that was trained on the boxes of this data set alone. A classifier with one hidden layer learns
+on the train split which object word a region shows, or that it shows background. The hidden layer becomes the feature,
+the predicted word the label; the boxes stay. As boxes of the train split are used, captioners that learn from such
+regions are no longer weakly supervised.
 
 example:
   groundling regions biased data/flickr30k --regions butd.regions --out biased.regions"""
@@ -73,7 +73,9 @@ def run_biased(args: argparse.Namespace) -> int:
 
 
 def _train_split(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--train-split", default="train", metavar="NAME", help="where words are found (default train)")
+    parser.add_argument(
+        "--train-split", default="train", metavar="NAME", help="split that gives the words (default train)"
+    )
 
 
 def _data(args: argparse.Namespace) -> tuple[Dataset, Classes]:
@@ -84,7 +86,7 @@ def _data(args: argparse.Namespace) -> tuple[Dataset, Classes]:
 
     dataset = load(args.data)
     if not any(phrase.boxes for example in dataset.split(args.train_split) for phrase in example.gold):
-        raise DataError(f"nobody drew boxes in the split {args.train_split!r} of {args.data}")
+        raise DataError(f"the split {args.train_split!r} of {args.data} has no boxes")
     return dataset, groundable_words(dataset.split(args.train_split))
 
 

@@ -1,4 +1,4 @@
-"""One HTML page to look at captions and boxes."""
+"""`groundling report`: one HTML page with captions and boxes."""
 
 from __future__ import annotations
 
@@ -32,18 +32,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  groundling report val.jsonl -o val.html\n"
         "  groundling report plain.jsonl grounded.jsonl --data data/scenes --split val -o both.html"
     )
-    parser.add_argument("captions", nargs="+", metavar="CAPTIONS", help="JSON lines of `groundling caption`, by system")
-    parser.add_argument("--data", help="data set with the truth")
+    parser.add_argument(
+        "captions", nargs="+", metavar="CAPTIONS", help="JSON lines of `groundling caption`, one file for each system"
+    )
+    parser.add_argument("--data", help="data set with references and true boxes")
     parser.add_argument("--split", help="only this split of it")
     parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and end with code 0")
     parser.add_argument(
         "-o", "--out", default="report.html", metavar="FILE", help="page to write (default %(default)s)"
     )
-    parser.add_argument("--limit", type=int, help="only the first so many images")
+    parser.add_argument("--limit", type=int, help="show only the first N images", metavar="N")
     parser.add_argument("--side", type=int, default=400, help="longest side of the embedded pictures (default 400)")
     parser.add_argument("--title", help="heading of the page")
-    parser.add_argument("--note", default="", metavar="TEXT", help="a line below it; @FILE: what that file holds")
-    parser.add_argument("--also", metavar="CAPTIONS", help="captions of other pictures, shown first and not judged")
+    parser.add_argument(
+        "--note", default="", metavar="TEXT", help="a line below the heading; @FILE reads it from a file"
+    )
+    parser.add_argument("--also", metavar="CAPTIONS", help="captions of other pictures, shown first and not scored")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -166,11 +170,13 @@ def _own_numbers(caption: GroundedCaption) -> dict[str, float]:
 
 
 def _truth(example: Example) -> Truth:
-    from groundling.report import Seen, Truth
+    from groundling.report import AnnotatedPhrase, Truth
 
-    phrases: dict[str, Seen] = {}
+    phrases: dict[str, AnnotatedPhrase] = {}
     for phrase in example.gold:
         words = example.captions[phrase.caption].tokens[slice(*phrase.span)]
         if phrase.boxes:
-            phrases.setdefault(phrase.entity or str(len(phrases)), Seen(" ".join(words), phrase.boxes, phrase.frames))
+            phrases.setdefault(
+                phrase.entity or str(len(phrases)), AnnotatedPhrase(" ".join(words), phrase.boxes, phrase.frames)
+            )
     return Truth(tuple(caption.text for caption in example.captions), tuple(phrases.values()))

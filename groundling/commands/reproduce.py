@@ -1,4 +1,4 @@
-"""`groundling reproduce`: whole tables of the papers, on one's own data."""
+"""`groundling reproduce`: tables of the papers, on one's own data."""
 
 from __future__ import annotations
 
@@ -27,22 +27,20 @@ SUMMARIES = "summaries"  # folder below OUT
 DESCRIPTION = """\
 Train, caption and score every row of a table of a paper, and print it beside the paper's numbers.
 
-The paper's numbers are of other data and another detector: differences between rows may be compared, the rows
-themselves may not. SPICE, which most of the papers print too, is not computed here; self-retrieval is, for the tables
-of contrastive learning. With several seeds every number is the mean ± the standard deviation over them. TABLE may be a
-pattern, and several may be named: 'pos-scan-*' are all tables of that paper.
+The papers used other data and another detector: compare the differences between rows, not the rows themselves. SPICE is
+not computed. With several seeds every number is the mean ± the standard deviation over them. TABLE may be a pattern,
+and there may be several: 'pos-scan-*' are all tables of that paper.
 
-What is done is not done again: a table that was stopped, by Ctrl-C or by a power cut, goes on when the same command is
-given again, row by row and step by step. Tables in one --out share the runs that they have in common. Training always
-holds out val to choose its best epoch; --split is what is scored, and another one can be scored later without training
-again.
+If the command is stopped, by Ctrl-C or by a power cut, the same command continues it, row by row and step by step.
+Tables in one --out share the runs that they have in common. Training always chooses its best epoch on val; --split
+names the split that is scored, and another one can be scored later without training again.
 
---page writes a page of Markdown from what is stored, and trains nothing: the papers' claims, each with a verdict and a
-p-value, then the tables, with the values of every seed and the command of each. What was not run is said to be so."""
+--page trains nothing. It writes a Markdown page from the stored scores: the papers' claims, each with a verdict and a
+p-value, then the tables, with the values of every seed and the command of each. It names what was not run."""
 
 EPILOG = """\
 examples:
-  groundling reproduce pos-scan-table-2 --list                                which rows it has
+  groundling reproduce pos-scan-table-2 --list                                list its rows
   groundling reproduce pos-scan-table-2 --data scenes --regions scenes.regions --small --seeds 0,1,2
   groundling reproduce pos-scan-table-2 --data scenes --regions scenes.regions --small --seeds 0,1,2 --split test
   groundling reproduce pos-scan-table-2 --data f30k --regions f30k.regions --rows 5,13 --set scst.epochs=20
@@ -52,10 +50,10 @@ examples:
 
 what is written:
   OUT/JOB-SEED/                       what `groundling train` writes
-  OUT/JOB-SEED/command.txt            the command that trained it, when that is over
+  OUT/JOB-SEED/command.txt            the command that trained it, written at the end
   OUT/JOB-SEED/scores-SPLIT.json      all scores, with their signatures; those of another version are made again
   OUT/JOB-SEED/resampled-SPLIT.npz    the scores on 1,000 bootstrap samples of the images, for the tests
-  OUT/summaries/TABLE-DATA-SPLIT.json all that was run of a table, by seed, with p-values: what --page reads
+  OUT/summaries/TABLE-DATA-SPLIT.json the scores of a table, by seed, with p-values: --page reads it
 
 tables:
 """
@@ -64,8 +62,10 @@ tables:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG + _tables()
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="names or patterns of tables (default: list them)")
-    parser.add_argument("--list", action="store_true", help="list the rows of the table, or the tables, and do nothing")
-    parser.add_argument("--data", type=Path, metavar="DATA", help="data set with train and val")
+    parser.add_argument(
+        "--list", action="store_true", help="list the rows of the table, or all tables, and train nothing"
+    )
+    parser.add_argument("--data", type=Path, metavar="DATA", help="data set with splits train and val")
     parser.add_argument("--regions", type=Path, metavar="STORE", help="its region store")
     parser.add_argument(
         "--out", type=Path, default=Path("tables"), metavar="OUT", help="folder of the runs (default tables)"
@@ -86,28 +86,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device", default="", metavar="NAME", help="cpu, cuda, mps (default: cuda where there is one)"
     )
     parser.add_argument(
-        "--threads", type=whole_number(0), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
+        "--threads",
+        type=whole_number(0),
+        default=0,
+        metavar="N",
+        help="threads of the CPU (default: all; small models are faster with 1)",
     )
     parser.add_argument(
         "--small",
         action="store_true",
-        help="sizes and learning rates that suit scenes: half a minute or a minute for each row",
+        help="use sizes and learning rates for scenes: half a minute to a minute for each row",
     )
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="FIELD=VALUE",
-        help="a config field of all recipes that have it, or of one: RECIPE.FIELD=VALUE, which counts more; may be "
-        "repeated. What makes a row what it is stays",
+        help="set a field of all recipes that have it, or RECIPE.FIELD=VALUE of one, which takes precedence; may be "
+        "repeated. Fields that distinguish the rows stay",
     )
-    parser.add_argument("--commands", action="store_true", help="print the commands of the rows and do nothing")
+    parser.add_argument("--commands", action="store_true", help="print the commands of the rows and run nothing")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument(
         "--json", action="store_true", help="print all scores of all seeds as JSON, a line for each table"
     )
     parser.add_argument(
-        "--page", type=Path, metavar="FILE", help="write the page of what is stored in OUT, and do nothing else"
+        "--page", type=Path, metavar="FILE", help="write the page of the scores that OUT stores, and train nothing"
     )
 
 
@@ -125,20 +129,20 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.rows and len(chosen) > 1:
         raise GroundlingError(f"--rows: {len(chosen)} tables were named, which have rows of their own; name one")
-    told = [(found, _rows(found, args.rows), _bench(found, args)) for found in chosen]
+    plans = [(spec, _rows(spec, args.rows), _bench(spec, args)) for spec in chosen]
     if args.commands:
-        for found, rows, bench in told:
+        for spec, rows, bench in plans:
             for seed in args.seeds:
-                print("\n".join(bench.command(job, seed) for job in found.order(rows)))
+                print("\n".join(bench.command(job, seed) for job in spec.order(rows)))
         return 0
     from groundling.papers.reproduce import Material
 
-    material = Material.of(told[0][2])
-    return next((code for found, rows, bench in told if (code := _reproduce(found, rows, bench, material, args))), 0)
+    material = Material.of(plans[0][2])
+    return next((code for spec, rows, bench in plans if (code := _reproduce(spec, rows, bench, material, args))), 0)
 
 
-def _bench(found: Table, args: argparse.Namespace) -> Bench:
-    own = _config_of(found, args.set)
+def _bench(spec: Table, args: argparse.Namespace) -> Bench:
+    own = _config_of(spec, args.set)
     if args.data is None or args.regions is None:
         raise GroundlingError("name the data and its regions: --data DATA --regions STORE")
     from groundling.inference.loading import device_of
@@ -165,9 +169,9 @@ def _page(args: argparse.Namespace) -> int:
     return 0
 
 
-def _command(found: Table, args: argparse.Namespace) -> str:
+def _command(spec: Table, args: argparse.Namespace) -> str:
     """What one would type to run the whole table."""
-    words = ["groundling", "reproduce", found.name, "--data", args.data, "--regions", args.regions, "--out", args.out]
+    words = ["groundling", "reproduce", spec.name, "--data", args.data, "--regions", args.regions, "--out", args.out]
     words += ["--small"] if args.small else []
     words += [word for pair in args.set for word in ("--set", pair)]
     words += ["--limit", args.limit] if args.limit else []
@@ -175,7 +179,7 @@ def _command(found: Table, args: argparse.Namespace) -> str:
     return shlex.join(map(str, words))
 
 
-def _reproduce(found: Table, rows: Sequence[Row], bench: Bench, material: Material, args: argparse.Namespace) -> int:
+def _reproduce(spec: Table, rows: Sequence[Row], bench: Bench, material: Material, args: argparse.Namespace) -> int:
     import torch
 
     from groundling.metrics.evaluation import finite
@@ -187,20 +191,20 @@ def _reproduce(found: Table, rows: Sequence[Row], bench: Bench, material: Materi
         torch.set_num_threads(args.threads)
     logging.getLogger("groundling.papers.reproduce").setLevel(logging.INFO)
     try:
-        runs = reproduce(found, rows, bench, args.seeds, material)
+        runs = reproduce(spec, rows, bench, args.seeds, material)
     except Stopped as stopped:
         print(f"groundling: {stopped}", file=sys.stderr)
         return 128 + stopped.signum
     (args.out / SUMMARIES).mkdir(exist_ok=True)
-    write(args.out / SUMMARIES, summary(found, bench, _command(found, args), material.described(bench)))
+    write(args.out / SUMMARIES, summary(spec, bench, _command(spec, args), material.described(bench)))
     done = {job: [run.scores for run in each] for job, each in runs.items()}
     if args.json:
-        told = {"table": found.name, "split": args.split, "seeds": args.seeds}
-        whole = told | {"rows": [_plain(row, done[row.job]) for row in rows]}
-        print(json.dumps(finite(whole), allow_nan=False))
+        about = {"table": spec.name, "split": args.split, "seeds": args.seeds}
+        result = about | {"rows": [_plain(row, done[row.job]) for row in rows]}
+        print(json.dumps(finite(result), allow_nan=False))
     else:
         where = f"{args.data.resolve().name}, {args.split}; seeds {', '.join(map(str, args.seeds))}"
-        _print(found, rows, done, where, args.markdown)
+        _print(spec, rows, done, where, args.markdown)
     return 0
 
 
@@ -213,34 +217,34 @@ def _tables() -> str:
     return "\n".join(f"  {name:26} {table(name).title}" for name in TABLES)
 
 
-def _contents(found: Table) -> str:
+def _contents(spec: Table) -> str:
     """The rows of a table, numbered, each with the training behind it."""
-    jobs = {job.name: job for job in found.jobs}
-    lines = [found.title, f"Numbers of the paper: {found.source}." if found.source else "Not of a paper."]
-    wide = max(len(row.label) for row in found.rows)
-    for number, row in enumerate(found.rows, start=1):
+    jobs = {job.name: job for job in spec.jobs}
+    lines = [spec.title, f"Numbers of the paper: {spec.source}." if spec.source else "Not of a paper."]
+    wide = max(len(row.label) for row in spec.rows)
+    for number, row in enumerate(spec.rows, start=1):
         job = jobs[row.job]
         words = [job.recipe, *(f"--{name.replace('_', '-')} {value}" for name, value in job.config.items())]
         words += [f"--start @{job.start}"] if job.start else []
         lines.append(f"{number:4}  {row.label:{wide}}  {' '.join(words)}")
-    needed = {name for job in found.order(found.rows) for name in job.needs}
+    needed = {name for job in spec.order(spec.rows) for name in job.needs}
     lines += [f"      @{name} is {jobs[name].recipe}" for name in sorted(needed)]
-    return "\n".join([*lines, *([found.note] if found.note else [])])
+    return "\n".join([*lines, *([spec.note] if spec.note else [])])
 
 
-def _rows(found: Table, numbers: Sequence[int] | None) -> list[Row]:
+def _rows(spec: Table, numbers: Sequence[int] | None) -> list[Row]:
     if numbers is None:
-        return list(found.rows)
-    if odd := [n for n in numbers if n > len(found.rows)]:
-        raise GroundlingError(f"--rows: {found.name} has rows 1 to {len(found.rows)}, not {odd[0]}")
-    return [found.rows[n - 1] for n in numbers]
+        return list(spec.rows)
+    if odd := [n for n in numbers if n > len(spec.rows)]:
+        raise GroundlingError(f"--rows: {spec.name} has rows 1 to {len(spec.rows)}, not {odd[0]}")
+    return [spec.rows[n - 1] for n in numbers]
 
 
-def _config_of(found: Table, pairs: Sequence[str]) -> dict[str, Value]:
+def _config_of(spec: Table, pairs: Sequence[str]) -> dict[str, Value]:
     """`--set`, each value of the type of its field. GroundlingError where no recipe of the table has it."""
     from groundling.recipes import _config
 
-    recipes = {job.recipe: {field.name: field for field in _config.read(job.recipe)[1]} for job in found.jobs}
+    recipes = {job.recipe: {field.name: field for field in _config.read(job.recipe)[1]} for job in spec.jobs}
     chosen: dict[str, Value] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -248,7 +252,7 @@ def _config_of(found: Table, pairs: Sequence[str]) -> dict[str, Value]:
         if not equals:
             raise GroundlingError(f"--set takes FIELD=VALUE, got {pair!r}")
         if dot and recipe not in recipes:
-            raise GroundlingError(f"--set {pair}: {found.name} trains no {recipe}; it trains {', '.join(recipes)}")
+            raise GroundlingError(f"--set {pair}: {spec.name} trains no {recipe}; it trains {', '.join(recipes)}")
         known = [of[name] for each, of in recipes.items() if name in of and recipe in ("", each)]
         if not known and recipe:
             raise GroundlingError(
@@ -256,7 +260,7 @@ def _config_of(found: Table, pairs: Sequence[str]) -> dict[str, Value]:
             )
         if not known:
             raise GroundlingError(
-                f"--set {pair}: no recipe of {found.name} has a config field {name}: {', '.join(recipes)}"
+                f"--set {pair}: no recipe of {spec.name} has a config field {name}: {', '.join(recipes)}"
             )
         try:
             chosen[f"{recipe}{dot}{name}"] = known[0].parse(text)
@@ -274,11 +278,11 @@ def _plain(row: Row, scores: Sequence[Sequence[Score]]) -> dict[str, object]:
     return {"label": row.label, "paper": dict(row.paper), "seeds": [[asdict(s) for s in seed] for seed in scores]}
 
 
-def _print(found: Table, rows: Sequence[Row], done: dict[str, list[list[Score]]], where: str, markdown: bool) -> None:
-    heads, lines = _grid(found, rows, done)
-    print(f"{found.title}\nOurs × 100, on {where}.")
-    if found.source:
-        print(f"(paper): on {found.source}. Differences between rows may be compared, the rows themselves may not.")
+def _print(spec: Table, rows: Sequence[Row], done: dict[str, list[list[Score]]], where: str, markdown: bool) -> None:
+    heads, lines = _grid(spec, rows, done)
+    print(f"{spec.title}\nOurs × 100, on {where}.")
+    if spec.source:
+        print(f"(paper): on {spec.source}. Differences between rows may be compared, the rows themselves may not.")
     print()
     if markdown:
         print("\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *lines)))
@@ -293,22 +297,22 @@ def _print(found: Table, rows: Sequence[Row], done: dict[str, list[list[Score]]]
         for cells in lines:
             grid.add_row(*cells)
         show(grid)
-    if found.note:
-        print(f"\n{found.note}")
+    if spec.note:
+        print(f"\n{spec.note}")
 
 
-def _grid(found: Table, rows: Sequence[Row], done: dict[str, list[list[Score]]]) -> tuple[list[str], list[list[str]]]:
+def _grid(spec: Table, rows: Sequence[Row], done: dict[str, list[list[Score]]]) -> tuple[list[str], list[list[str]]]:
     """Headings and lines: ours, and beside it the paper's where it has any number in these rows."""
     from groundling.metrics.spread import spread
 
     printed = {name for row in rows for name in row.paper}
     heads = [""]
-    for name in found.columns:
+    for name in spec.columns:
         heads += [name, name + PAPER] if name in printed else [name]
     lines = []
     for row in rows:
         cells, ours = [row.label], {one.name: one for one in spread(done[row.job])}
-        for name, score in found.columns.items():
+        for name, score in spec.columns.items():
             cells.append(_cell(ours.get(score)))
             if name in printed:
                 cells.append(f"{row.paper[name]:g}" if name in row.paper else "")

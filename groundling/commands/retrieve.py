@@ -13,13 +13,15 @@ from groundling.commands.score_table import add_bootstrap, ends, print_scores, r
 from groundling.errors import DataError, GroundlingError
 
 if TYPE_CHECKING:
-    from groundling.inference.captioner import GroundedCaptioner
+    import torch
+
     from groundling.metrics.statistics import Statistics
+    from groundling.recipes import Model
     from groundling.regions.store import Store
     from groundling.types import Score
 
 DESCRIPTION = """\
-Retrieve images by captions: how often is the right image among the first k?
+Measure retrieval: how often is the right image among the first k?
 
 RUN is a folder that `groundling train --out` wrote. With a matcher, all captions of the data are scored with all
 images; the result is how often the image of a caption (t2i), or a caption of an image (i2t), is among the first k.
@@ -28,11 +30,11 @@ With a captioner this is self-retrieval, a measure of how distinctive its captio
 images are ranked by the captioner's own log p(caption | image). A caption that fits many images does not find its own
 again.
 
-Every caption is scored on every image. For thousands of images, --shortlist K scores only the K images of each caption
-that are likeliest by their own words; all others rank last. R@k is then of another ranking than the exact one: a
-caption whose own image is not on its list is lost, which understates it, and likelier images that are not on the list
-do not count before the own one, which overstates it. "shortlist recall" is the share of the truly likeliest images that
-the lists have, 10 for each of 50 captions drawn at random: near 1, R@k up to 10 is near the exact one."""
+Every caption is scored on every image. For thousands of images, --shortlist K scores only K images for each caption,
+those that give its words the highest probability one by one; all others rank last. R@k is then an approximation. It is
+too low where the caption's own image is not on its list, and too high where better images are missing from the list.
+"shortlist recall" is the share of the truly best images that the lists have, 10 for each of 50 captions drawn at
+random. If it is near 1, R@k up to 10 is near the exact one."""
 
 EPILOG = """\
 examples:
@@ -54,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ks",
         type=whole_numbers(1),
         metavar="1,5,…",
-        help="the k of R@k, of a captioner (default 1,5,10; a matcher tells these, which make its rsum)",
+        help="the k of R@k for a captioner (default 1,5,10; a matcher always has these, whose sum is its rsum)",
     )
     parser.add_argument(
         "--shortlist",
@@ -67,7 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--matcher", type=Path, metavar="RUN", help="rank by this matcher's score instead of log p")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument(
-        "--threads", type=whole_number(0), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
+        "--threads",
+        type=whole_number(0),
+        default=0,
+        metavar="N",
+        help="threads of the CPU (default: all; small models are faster with 1)",
     )
     parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
     add_bootstrap(parser)
@@ -77,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     import torch
 
-    from groundling import inference
+    from groundling.inference.loading import device_of, load_model
     from groundling.metrics.evaluation import finite
     from groundling.regions.fingerprints import require
     from groundling.regions.store import Store
@@ -86,10 +92,11 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("--shortlist is for log p; a matcher scores all images at once")
     if args.threads:
         torch.set_num_threads(args.threads)
-    one, store = inference.load(args.model, args.device), Store.open(args.regions)
-    require(store.fingerprint, one.model.fingerprint)
-    search = _both_ways if "matcher" in one.model.recipe.saved_modules else _self_retrieval
-    statistics, more = search(one, store, args)
+    device, store = device_of(args.device), Store.open(args.regions)
+    model = load_model(args.model, device)
+    require(store.fingerprint, model.fingerprint)
+    search = _both_ways if "matcher" in model.recipe.saved_modules else _self_retrieval
+    statistics, more = search(model, device, store, args)
     intervals = resampled(statistics, args.bootstrap)
     scores = [each.score() for each in statistics] + more
     if args.json:
@@ -99,7 +106,9 @@ def run(args: argparse.Namespace) -> None:
         print_scores(scores, intervals)
 
 
-def _both_ways(one: GroundedCaptioner, store: Store, args: argparse.Namespace) -> tuple[list[Statistics], list[Score]]:
+def _both_ways(
+    model: Model, device: torch.device, store: Store, args: argparse.Namespace
+) -> tuple[list[Statistics], list[Score]]:
     """R@k of a matcher, with the captions of the data, and the sum of them all."""
     from groundling.data.dataset import load
     from groundling.metrics.retrieval import rsum
@@ -109,7 +118,7 @@ def _both_ways(one: GroundedCaptioner, store: Store, args: argparse.Namespace) -
         raise GroundlingError("--matcher, --shortlist and --ks are for a captioner; this model is a matcher")
     data = load(args.data, args.split, skip_bad=args.skip_bad)
     data = replace(data, examples=data.examples[: args.limit or None])
-    statistics = both_ways(one.model, data, store, one.device, args.split or "", quiet=args.json)
+    statistics = both_ways(model, data, store, device, args.split or "", quiet=args.json)
     return statistics, [rsum(statistics)]
 
 
@@ -125,7 +134,7 @@ def _ids(args: argparse.Namespace, store: Store) -> list[str]:
 
 
 def _self_retrieval(
-    one: GroundedCaptioner, store: Store, args: argparse.Namespace
+    model: Model, device: torch.device, store: Store, args: argparse.Namespace
 ) -> tuple[list[Statistics], list[Score]]:
     """R@k of the captioner's own captions and, with a shortlist, what it caught."""
     from groundling import recipes
@@ -133,7 +142,7 @@ def _self_retrieval(
     from groundling.metrics.diversity import self_retrieval
 
     ids, ks = _ids(args, store), args.ks or (1, 5, 10)
-    gallery = Gallery.of(one.model, store, ids, one.device)
+    gallery = Gallery.of(model, store, ids, device)
     if args.matcher:
         return self_retrieval(gallery.matched(recipes.load(args.matcher)), ids, ks, by="matcher"), []
     if not 0 < args.shortlist < len(ids):

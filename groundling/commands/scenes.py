@@ -11,12 +11,12 @@ from groundling.errors import printable
 DESCRIPTION = """\
 Draw a data set of pictures with captions and boxes, in the layout of Flickr30k Entities.
 
-People, animals, vehicles and things in seven places, five captions each, every phrase with its boxes. Objects are made
-of parts, some often occur together, and some are rare: small examples of the problems of grounded captioning.
-The same seed gives the same files, however many workers draw them.
+Each picture shows people, animals, vehicles and things in one of seven places. It has five captions, and every phrase
+has its boxes. Objects have parts, some often occur together, and some are rare: these are the problems of grounded
+captioning on a small scale. The same seed gives the same files, whatever --workers is.
 
-With --video, clips: a few frames in which people and things cross the picture, come into it or leave it, one
-sentence each, boxes in every frame, in the layout of ActivityNet-Entities.
+With --video the command draws clips, in the layout of ActivityNet-Entities: a few frames in which people and things
+cross the picture, enter it or leave it, with one sentence, and boxes in every frame.
 """
 EPILOG = """\
 examples:
@@ -41,8 +41,10 @@ and with --video:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("out", type=Path, metavar="OUT", help="folder to write; must be new or empty")
-    parser.add_argument("--images", type=int, default=2000, metavar="N", help="how many scenes (default 2000)")
-    parser.add_argument("--video", action="store_true", help="clips that move instead of pictures")
+    parser.add_argument(
+        "--images", type=int, default=2000, metavar="N", help="number of pictures or clips (default 2000)"
+    )
+    parser.add_argument("--video", action="store_true", help="draw clips instead of pictures")
     parser.add_argument("--frames", type=int, metavar="F", help="with --video: frames of a clip, 2 to 10 (default 10)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="same seed, same bytes (default 0)")
     parser.add_argument(
@@ -57,10 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="fractions of the splits (default 0.8 0.1 0.1)",
     )
     parser.add_argument(
-        "--workers", type=int, default=os.cpu_count() or 1, metavar="K", help="processes (default: cores)"
+        "--workers", type=int, default=os.cpu_count() or 1, metavar="K", help="processes (default: one per core)"
     )
     parser.add_argument(
-        "--recall", action="store_true", help="then tell how many boxes of the val split the regions of `scenes` find"
+        "--recall",
+        action="store_true",
+        help="also print the share of boxes of the val split that the region source `scenes` finds",
     )
 
 

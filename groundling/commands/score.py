@@ -11,7 +11,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundling.commands import did_you_mean, teach
 from groundling.commands.score_table import add_bootstrap, add_iou, metric_names, print_scores, show
+from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
     from groundling.evaluation.evaluator import CaptionEvaluator
@@ -24,34 +26,33 @@ OFFICIAL = {  # what the first word may be -> module, one line
     "flickr30k-entities": ("score_grounding", "a Flickr30k-Entities submission, as its evaluator scores it"),
     "activitynet-entities": ("score_grounding", "an ActivityNet-Entities submission, as its evaluator scores it"),
     "phrases": ("score_phrases", "phrase localisation: Recall@1/5/10, pointing game, upper bound"),
-    "labels": ("score_labels", "labels against boxes that people drew: precision, recall, calibration, chains"),
+    "labels": ("score_labels", "labels against boxes that people drew: precision, recall, calibration"),
     "chair": ("score_chair", "CHAIR: objects that captions mention and images do not show"),
     "human": ("score_human", "how well metrics agree with people's ratings of captions: Kendall's tau_b and tau_c"),
-    "foils": ("score_foils", "does a grounder see which noun of a caption was replaced by one that is not there?"),
-    "audit": ("score_audit", "an audit against references: have nouns that no reference mentions less evidence?"),
-    "classes": ("score_classes", "region classification: does the class of a region fit what people drew there?"),
+    "foils": ("score_foils", "does a grounder notice which noun of a caption was replaced?"),
+    "audit": ("score_audit", "an audit against references: do nouns that no reference mentions have less evidence?"),
+    "classes": ("score_classes", "region classification: does a region have the class of the box that it overlaps?"),
     "attention": (
         "score_attention",
-        "attention accuracy: is a model's attention at each word of given captions on its box?",
+        "attention accuracy: at each word of a reference, is the attention on its box?",
     ),
 }
 
 DESCRIPTION = """\
 Score captions and their grounding, each number with its signature.
 
-  groundling score PRED --data DATA [--split NAME]     everything at once, on our own files
+  groundling score PRED --data DATA [--split NAME]     all scores of captions and boxes
   groundling score --compare A B C --data DATA         systems side by side, the first is the baseline
-  groundling score NAME ...                            official files and models; NAME is one of
+  groundling score NAME ...                            files of other formats, and models; NAME is one of
 
 """ + "\n".join(f"    {name:22}{line}" for name, (_, line) in OFFICIAL.items())
 
 EPILOG = """\
 PRED holds JSON lines (`groundling caption`), a COCO results list, or a grounding submission. Texts are scored by BLEU,
-ROUGE-L and CIDEr-D, and by how varied they are: distinct-n, vocabulary and, where the data has another split to train
-on, the share of captions that are not in it. Links, where there are any and the data has boxes, are scored by the rules
-of Flickr30k-Entities (images) or ActivityNet-Entities (videos), with the kinds of errors. An image without a caption is
-left out of the scores of texts, which say so in their signature, and is missed in the scores of links. In --json NaN is
-null.
+ROUGE-L and CIDEr-D, and by diversity: distinct-n, vocabulary, and the share of captions that the train split does not
+have. If PRED and the data have boxes, these are scored by the rules of Flickr30k-Entities (images) or
+ActivityNet-Entities (videos), with the kinds of errors. An image without a caption is left out of the scores of texts,
+which say so in their signature, and counts as missed in the scores of boxes. NaN is null in --json.
 
 examples:
   groundling score val.jsonl --data data/scenes --split val --bootstrap 1000
@@ -75,43 +76,62 @@ def run(args: argparse.Namespace) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if not name:
+        _check_name(words)
         _add_own(parser)
+        teach(parser)
         return _score(parser, parser.parse_args(words))
     module = importlib.import_module(f"groundling.commands.{OFFICIAL[name][0]}")
     module.add_arguments(parser)
+    teach(parser)
     parser.set_defaults(name=name)
     return module.run(parser.parse_args(words[1:])) or 0
+
+
+def _check_name(words: Sequence[str]) -> None:
+    """GroundlingError where the first word is a mistyped name of a score rather than a file."""
+    for word in words[:1]:
+        near = did_you_mean(word, OFFICIAL)
+        if near and not word.startswith("-") and not Path(word).exists():
+            raise GroundlingError(f"there is no file {word!r} and no score of that name{near}")
 
 
 def _add_own(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("file", nargs="?", metavar="PRED", type=Path, help="captions to score")
-    parser.add_argument("--pred", type=Path, metavar="PRED", help="the same")
+    parser.add_argument("--pred", type=Path, metavar="PRED", help="captions to score, as a flag")
     parser.add_argument(
         "--compare", nargs="+", type=Path, metavar="PRED", help="several systems; the first is the baseline"
     )
-    parser.add_argument("--data", "--refs", type=Path, metavar="DATA", help="data set of any format that we read")
+    parser.add_argument(
+        "--data",
+        "--refs",
+        type=Path,
+        metavar="DATA",
+        help="data set with references; `groundling doctor` lists the formats",
+    )
     parser.add_argument("--split", metavar="NAME", help="split that was captioned (default: all images of the data)")
     parser.add_argument(
         "--metrics", default="bleu,rouge,cider-d", metavar="NAMES",
-        help="of bleu, rouge, cider, cider-d, meteor, spice, with commas (default: %(default)s)",
+        help="among bleu, rouge, cider, cider-d, meteor, spice, with commas (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--grounding", action="store_true", help="score the links; an error where that cannot be done")
+    parser.add_argument(
+        "--grounding", action="store_true", help="demand scores of the boxes: an error if there are none"
+    )
     parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
     add_iou(parser)
     add_bootstrap(parser)
-    parser.add_argument("--seed", type=int, default=0, help="of the resamples (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the resamples (default 0)")
     parser.add_argument(
         "--html",
         nargs="?",
         const="",
         metavar="FILE",
-        help="also a page: scores, by class and by class frequency too, errors, images",
+        help="also write an HTML page: scores (also by class and class frequency), errors, images",
     )
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print JSON, with scores by class and by class frequency, and every judged word",
+        help="print JSON, with scores by class and class frequency, and every scored word",
     )
 
 

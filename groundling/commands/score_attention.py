@@ -10,16 +10,16 @@ from pathlib import Path
 from groundling.commands.score_table import add_common, add_iou, compared, ends, print_scores, resampled, show
 
 DESCRIPTION = """\
-Attention accuracy: a model reads the captions that people wrote. At each word that has a box, the region with most of
-its attention must be the right one (IoU above 0.5). The accuracy is averaged over object classes, by the rules of the
+Score attention accuracy: the model reads the reference captions. At each word that has a box, the region with the
+largest attention must overlap it (IoU above 0.5). The accuracy is averaged over object classes, by the rules of the
 grounding evaluators for given sentences. The captions that the model would generate itself do not matter.
 
-RUN is a folder that `groundling train --out` wrote: a captioner, judged by its attention when the word comes next, or a
-matcher, judged by its alignment of the word. So teachers and students are measured alike. A word for which the model
-has no region counts as a miss.
+RUN is a folder that `groundling train --out` wrote. It holds a captioner, whose attention is taken when the word comes
+next, or a matcher, whose alignment of the word is taken, so that teachers and students are measured alike. A word for
+which the model has no region counts as a miss.
 
---localizer asks the localizer of a run of `cyclical` instead, with the word alone: cyclical training rests on its being
-better than the attention that learns from it (Ma et al. 2020, section 4.4: 20.4 to 19.3 %)."""
+--localizer scores the localizer of a run of `cyclical` instead, given the word alone. Cyclical training assumes that it
+is better than the attention that learns from it (Ma et al. 2020, section 4.4: 20.4 to 19.3 %)."""
 
 EPILOG = """\
 examples:
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="RUN", help="folder of the model")
     parser.add_argument("--data", required=True, type=Path, metavar="DATA", help="data set with boxes of phrases")
     parser.add_argument("--regions", required=True, type=Path, metavar="STORE", help="its region store")
-    parser.add_argument("--localizer", action="store_true", help="judge the localizer of a run of `cyclical`")
+    parser.add_argument("--localizer", action="store_true", help="score the localizer of a run of `cyclical`")
     parser.add_argument("--split", metavar="NAME", help="split to read (default: all images of the data)")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
@@ -44,33 +44,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from dataclasses import asdict
 
-    from groundling import inference
     from groundling.data.dataset import load
     from groundling.evaluation.attention_accuracy import attention_accuracy
+    from groundling.inference.loading import device_of, load_model
     from groundling.metrics.evaluation import finite
     from groundling.metrics.grounding import GivenGrounding
     from groundling.regions.store import Store
 
     store, data = Store.open(args.regions), load(args.data, skip_bad=args.skip_bad)
+    device = device_of(args.device)
 
-    def judged(run: Path) -> GivenGrounding:
-        one = inference.load(run, args.device)
-        return attention_accuracy(
-            one.model, data, store, args.split, iou=args.iou, device=one.device, localizer=args.localizer
-        )
+    def evaluate(run: Path) -> GivenGrounding:
+        model = load_model(run, device)
+        return attention_accuracy(model, data, store, args.split, iou=args.iou, device=device, localizer=args.localizer)
 
-    judged_model = judged(args.model)
-    statistics = list(judged_model.statistics().values())
+    result = evaluate(args.model)
+    statistics = list(result.statistics().values())
     scores, intervals = [each.score() for each in statistics], resampled(statistics, args.bootstrap)
-    baseline = list(judged(args.baseline).statistics().values()) if args.baseline else None
+    baseline = list(evaluate(args.baseline).statistics().values()) if args.baseline else None
     tests = compared(statistics, baseline, args.bootstrap)
     if args.json:
-        by_class = {name: {"hits": hits, "words": words} for name, (hits, words) in judged_model.by_class().items()}
+        by_class = {name: {"hits": hits, "words": words} for name, (hits, words) in result.by_class().items()}
         row = {"scores": [asdict(score) for score in scores], "by_class": by_class} | ends(intervals, tests)
         print(json.dumps(finite(row), allow_nan=False))
         return
     print_scores(scores, intervals, tests)
-    _print_classes(judged_model.by_class())
+    _print_classes(result.by_class())
 
 
 def _print_classes(tally: Mapping[str, tuple[int, int]]) -> None:

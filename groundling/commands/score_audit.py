@@ -1,4 +1,4 @@
-"""`groundling score audit`: have nouns that no reference mentions less evidence than those that one does?"""
+"""`groundling score audit`: do nouns that no reference mentions have less evidence?"""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 from pathlib import Path
 
 DESCRIPTION = """\
-Hold an audit against the references of a data set. A noun of an audited caption counts as true where a reference of
-its image has it, a kind of it, or what it is a kind of; else as invented.
+Compare an audit with the references of a data set. A noun of an audited caption counts as true if a reference of its
+image has it, a narrower or a broader kind of it; otherwise it counts as invented.
 
   auc                 a true noun has more evidence than an invented one (area under the ROC curve; 0.5 is chance)
   average_precision   of captions with an invented noun, found by the lowest evidence of their nouns; base_rate: chance
 
-People do not mention all that is there, so figures are lower than with people's own marks. Several audits are told one
-by one, and together."""
+References do not mention all that an image shows, so these numbers are lower than with nouns that people marked.
+Several audits are scored one by one, and together."""
 
 EPILOG = """\
 examples:
@@ -43,14 +43,14 @@ def run(args: argparse.Namespace) -> None:
 
     lines = {str(path): list(read_lines(path)) for path in args.audits}
     examples = load(args.data, args.split).examples
-    found = {name: hold(rows, examples).numbers() for name, rows in lines.items()}
-    if not all(row["captions"] for row in found.values()):
+    results = {name: hold(rows, examples).numbers() for name, rows in lines.items()}
+    if not all(row["captions"] for row in results.values()):
         raise DataError(f"an audit has no caption of an image of {args.data}: name the data set of its images")
     if len(lines) > 1:
-        found["together"] = hold(chain(*lines.values()), examples).numbers()
+        results["together"] = hold(chain(*lines.values()), examples).numbers()
     if args.json:
-        print(json.dumps({name: {k: None if v != v else v for k, v in row.items()} for name, row in found.items()}))
+        print(json.dumps({name: {k: None if v != v else v for k, v in row.items()} for name, row in results.items()}))
         return
-    for name, row in found.items():
+    for name, row in results.items():
         print(name)
         print("".join(f"  {key:18}{value:.4g}\n" for key, value in row.items()))

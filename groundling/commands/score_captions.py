@@ -23,7 +23,7 @@ signature; a prediction for an unknown image, or a second one for the same image
 
 SPICE alone needs Java, and files that no package carries: see docs/spice.md.
 
-grounding looks at the image and needs no references: how much of what a caption names the grounder finds there, 0 to 1.
+grounding compares the caption with the image and needs no references: the evidence of its nouns, from 0 to 1.
 grounding-ref joins it with METEOR: (grounding + 2 METEOR) / 3. Both take the image from `file_name` of the references
 file, or from the id; several entries may share an image. They need --images, or --regions."""
 
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--df", type=Path, metavar="FILE", help="document frequencies for CIDEr (`groundling df`)")
     parser.add_argument("--java", action="store_true", help="METEOR by its own jar, as a cross-check; needs Java")
-    parser.add_argument("--per-image", action="store_true", help="the scores of each image, too")
+    parser.add_argument("--per-image", action="store_true", help="also print the scores of each image")
     add_look(parser)
     add_common(parser, "results")
 

@@ -10,13 +10,13 @@ from typing import Any
 from groundling.commands.score_table import add_common, compared, ends, print_scores, resampled, signatures
 
 DESCRIPTION = """\
-CHAIR: how many of the objects that captions mention are not in the image (CHAIRi), and how many captions mention one
-(CHAIRs). An image holds what its reference captions mention and, with --instances, what its instances name.
+Compute CHAIR: the share of mentioned objects that are not in the image (CHAIRi), and the share of captions that mention
+such an object (CHAIRs). An image holds what its reference captions mention and, with --instances, what its instances
+name.
 
-SYNONYMS has one set per line, `dog, puppy, hound`; the first word names it, and is the label of instances. Any list of
-classes will do: with --long-names, names of several words ("palm tree") are looked for as a whole, whatever they are;
-the official script knows only those of COCO, and so does this without it. docs/audit.md says when CHAIR is the measure
-to take, and when `groundling audit` is."""
+SYNONYMS has one set per line, `dog, puppy, hound`; the first word names it, and is the label of instances. The list
+may have any classes. The official script, and this one by default, recognise names of several words only if COCO has
+them; --long-names recognises all ("palm tree"). docs/audit.md says when to use CHAIR, and when `groundling audit`."""
 
 EPILOG = """\
 examples:
@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--refs", type=Path, required=True, metavar="CAPTIONS", help="COCO captions file")
     parser.add_argument("--synonyms", type=Path, required=True, metavar="SYNONYMS", help="synonym sets, one per line")
     parser.add_argument("--instances", type=Path, metavar="FILE", help="COCO instances file")
-    parser.add_argument("--long-names", action="store_true", help="look for any name of several words as a whole")
+    parser.add_argument(
+        "--long-names", action="store_true", help="recognise every name of several words, not only those of COCO"
+    )
     add_common(parser, "results", "print JSON, with every caption")
 
 

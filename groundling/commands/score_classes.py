@@ -9,13 +9,13 @@ from pathlib import Path
 from groundling.commands.score_table import add_common, add_iou, compared, ends, print_scores, resampled
 
 DESCRIPTION = """\
-Region classification ("Cls." of the papers): every region that overlaps a box that people drew (IoU above 0.5) should
-have the class of that box. The accuracy is averaged over the object classes of the split; a class that no region
-covers counts 0, so it is also bounded by the proposals.
+Score region classification ("Cls." in the papers): a region that overlaps an annotated box (IoU above 0.5) should have
+the class of that box. The accuracy is averaged over the object classes of the split; a class that no region
+covers counts 0, so the regions limit the accuracy too.
 
 RUN is a folder that `groundling train --out` wrote: a captioner with the grounding-aware encoder, as updown_aware and
-what builds on it. Without RUN, the labels that the detector of the region store gave are scored, where they are words
-for the classes of the data."""
+recipes that build on it. Without RUN, the detector's labels in the region store are scored, where they name classes of
+the data."""
 
 EPILOG = """\
 examples:
@@ -26,7 +26,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
-        "model", nargs="?", type=Path, metavar="RUN", help="folder of the model (default: the detector)"
+        "model", nargs="?", type=Path, metavar="RUN", help="folder of the model (default: the detector of STORE)"
     )
     parser.add_argument("--data", required=True, type=Path, metavar="DATA", help="data set with boxes of phrases")
     parser.add_argument("--regions", required=True, type=Path, metavar="STORE", help="its region store")
@@ -40,12 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from dataclasses import asdict
 
-    import torch
-
-    from groundling import inference
     from groundling.data.dataset import load
     from groundling.evaluation.attention_accuracy import labelled
     from groundling.evaluation.region_classes import by_detector, by_model, named_regions
+    from groundling.inference.loading import device_of, load_model
     from groundling.metrics.evaluation import classify_examples, finite
     from groundling.metrics.statistics import Statistics
     from groundling.progress import track
@@ -57,22 +55,24 @@ def run(args: argparse.Namespace) -> None:
     examples = labelled(data, args.split)
     store.require(example.id for example in examples)
 
-    def judged(run: Path | None) -> Statistics:
+    def evaluate(run: Path | None) -> Statistics:
+        device = device_of(args.device if run else "cpu")
         if run is not None:
-            one = inference.load(run, args.device)
-            require(store.fingerprint, one.model.fingerprint)
-            name, limit, device = by_model(one.model), one.model.recipe.regions_per_image, one.device
+            model = load_model(run, device)
+            require(store.fingerprint, model.fingerprint)
+            steps = named_regions(by_model(model), store, examples, model.recipe.regions_per_image, device)
         else:
             training = data.split("train") if "train" in data.splits else data
-            name, limit, device = by_detector(store.fingerprint, groundable_words(training)), None, torch.device("cpu")
-        regions = dict(track(named_regions(name, store, examples, limit, device), "regions", len(examples)))
+            names = by_detector(store.fingerprint, groundable_words(training))
+            steps = named_regions(names, store, examples, None, device)
+        regions = dict(track(steps, "regions", len(examples)))
         fields = {"data": data.name, "by": "model" if run else "detector"}
         fields |= {"split": args.split} if args.split else {}
         return classify_examples(regions, examples, args.iou, fields)
 
-    statistics = judged(args.model)
+    statistics = evaluate(args.model)
     intervals = resampled([statistics], args.bootstrap)
-    tests = compared([statistics], [judged(args.baseline)] if args.baseline else None, args.bootstrap)
+    tests = compared([statistics], [evaluate(args.baseline)] if args.baseline else None, args.bootstrap)
     if args.json:
         row = {"scores": [asdict(statistics.score())]} | ends(intervals, tests)
         print(json.dumps(finite(row), allow_nan=False))

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from groundling.audit.foils import FoilScores
 
 DESCRIPTION = """\
-Foils are captions in which one noun was replaced by another of the same Entities type that none of the photo's captions
-has, nor a kind of it. Does a grounder see which noun it was?
+Test a grounder on foils: captions in which one noun was replaced by another of the same Entities type, which none of
+the photo's captions mentions. Does the grounder notice which noun was replaced?
 
   pair_accuracy   the true phrase has more evidence than its foil
-  auc             a true phrase has more evidence than any foil (area under the ROC curve)
+  auc             a true phrase has more evidence than a foil (area under the ROC curve)
   lowest          the foil has the lowest evidence among the phrases of its caption; lowest_by_chance beside it
   ece             expected calibration error of the evidence, on true phrases and foils, one in two
 
-and the verdicts of `groundling audit` on both, by how frequent the noun is in what the grounder learned from.
+It also prints the verdicts of `groundling audit` on both, by the frequency of the noun in the grounder's training data.
 DATA needs boxes of phrases with types (Flickr30k Entities)."""
 
 EPILOG = """\
@@ -34,11 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("data", metavar="DATA", help="a data set with boxes of phrases and their types")
-    parser.add_argument("--regions", required=True, metavar="STORE", help="the regions of its images")
-    parser.add_argument("--split", default="val", help="(default val)")
-    parser.add_argument("--model", default="", metavar="RUN", help="a grounder that you trained (default: ours)")
+    parser.add_argument("--regions", required=True, metavar="STORE", help="its region store")
+    parser.add_argument("--split", default="val", help="split to test on (default val)")
+    parser.add_argument(
+        "--model", default="", metavar="RUN", help="a grounder that you trained (default: the package's)"
+    )
     parser.add_argument("--images", type=whole_number(1), metavar="N", help="only the first N images (default: all)")
-    parser.add_argument("--seed", type=int, default=0, help="of the foils (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the foils (default 0)")
     add_bootstrap(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -59,16 +61,16 @@ def run(args: argparse.Namespace) -> None:
     made = foils.make_foils(examples, args.seed)
     if not made:
         raise DataError(f"no foil can be made of the split {args.split!r} of {args.data}: it has no phrases with types")
-    found = foils.judge(auditor, made, store, quiet=args.json)
-    _tell(found, foils.by_frequency(auditor, found), args)
+    result = foils.judge(auditor, made, store, quiet=args.json)
+    _print(result, foils.by_frequency(auditor, result), args)
 
 
-def _tell(found: FoilScores, table: list[dict[str, Any]], args: argparse.Namespace) -> None:
-    statistics, numbers = found.statistics(), found.numbers()
+def _print(result: FoilScores, table: list[dict[str, Any]], args: argparse.Namespace) -> None:
+    statistics, numbers = result.statistics(), result.numbers()
     intervals = resampled(statistics, args.bootstrap)
     if args.json:
         scores = {one.name: one.score().value for one in statistics} | numbers
-        print(json.dumps({"foils": len(found.foils), "scores": scores, "verdicts": table, **ends(intervals)}))
+        print(json.dumps({"foils": len(result.foils), "scores": scores, "verdicts": table, **ends(intervals)}))
         return
     print_scores([one.score() for one in statistics], intervals)
     print("".join(f"{name:18}{value:.4f}\n" for name, value in numbers.items()))

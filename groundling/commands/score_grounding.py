@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Score a grounding submission as the official evaluator of Flickr30k-Entities or ActivityNet-Entities does.
 
---mode generated: precision, recall and F1 of generated sentences, averaged over classes and per sentence. "all" blames
-words that the reference does not have and counts those that were not said; "loc" looks at shared words alone.
---mode gt: accuracy on ground-truth sentences (attention or grounding accuracy, by what was submitted).
+--mode generated: precision, recall and F1 of generated sentences, averaged over classes and per sentence. "all" also
+counts words that only the caption or only the reference has as wrong; "loc" counts words that both have.
+--mode gt: accuracy on ground-truth sentences (attention or grounding accuracy, depending on what was submitted).
 
 Rules for odd input: an image or segment without a prediction is missed; predictions for unknown ids lower only the
 per-sentence scores, which divide by all sentences handed in; a NaN, infinite, inverted or one-pixel box never hits; a
@@ -35,13 +35,24 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("--submission", type=Path, required=True, metavar="FILE", help='{"results": {...}}')
-    parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help='{"annotations": ...}')
-    parser.add_argument("--split-file", type=Path, required=True, metavar="FILE", help='{"val": [ids], ...}')
+    parser.add_argument(
+        "--submission", type=Path, required=True, metavar="FILE", help='system output: {"results": {...}}'
+    )
+    parser.add_argument(
+        "--reference", type=Path, required=True, metavar="FILE", help='true words and boxes: {"annotations": ...}'
+    )
+    parser.add_argument(
+        "--split-file", type=Path, required=True, metavar="FILE", help='ids of each split: {"val": [ids], ...}'
+    )
     parser.add_argument(
         "--split", required=True, nargs="+", action="extend", metavar="NAME", help="split, or several, to score on"
     )
-    parser.add_argument("--mode", choices=("generated", "gt"), default="generated", help="(default: generated)")
+    parser.add_argument(
+        "--mode",
+        choices=("generated", "gt"),
+        default="generated",
+        help="what the sentences are: generated, or ground truth (default: generated)",
+    )
     add_iou(parser)
     parser.add_argument("--lemmas", type=Path, metavar="TABLE", help="{word: lemma} in place of the built-in rules")
     add_common(parser, "submission")

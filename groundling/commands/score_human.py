@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from groundling.metrics.statistics import Statistics
 
 DESCRIPTION = """\
-How well metrics agree with people: Kendall's tau_b and tau_c, times 100, between the ratings of captions and what each
-metric says of them.
+Measure how well metrics agree with people: Kendall's tau_b and tau_c, times 100, between people's ratings of captions
+and the scores of each metric.
 
 FILE is ExpertAnnotations.txt or CrowdFlowerAnnotations.txt of Flickr8k (the texts are in Flickr8k.token.txt beside it),
 a JSON file of {"ground_truth", "human_judgement"}, or a CSV with the columns image, caption, rating, and perhaps more
 that begin with "rating", and others that begin with "reference".
 
-As in the CLIPScore paper, every rating is compared on its own with the metric of its caption, for CrowdFlower the share
-of yes is, and a caption that is among the references of its image is left out. The papers report tau_c for
+As in the CLIPScore paper, every single rating is paired with the score of its caption (for CrowdFlower, the share of
+"yes" is), and a caption that is among the references of its image is left out. The papers report tau_c for
 Flickr8k-Expert and tau_b for Flickr8k-CF."""
 
 EPILOG = """\
@@ -41,7 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="of bleu, rouge, cider, cider-d, meteor, spice, grounding, grounding-ref (default: %(default)s)",
     )
-    parser.add_argument("--kind", default="", metavar="NAME", help="flickr8k-expert, flickr8k-cf, json, csv")
+    parser.add_argument(
+        "--kind",
+        default="",
+        metavar="NAME",
+        help="format of FILE: flickr8k-expert, flickr8k-cf, json, csv (default: by its name)",
+    )
     parser.add_argument("--captions", type=Path, metavar="FILE", help="Flickr8k.token.txt (default: beside FILE)")
     parser.add_argument("--refs", type=Path, metavar="CAPTIONS", help="COCO captions file: references of a CSV")
     add_look(parser)
@@ -52,27 +57,29 @@ def add_look(parser: argparse.ArgumentParser) -> None:
     """What grounding and grounding-ref look at."""
     group = parser.add_argument_group("for the metrics grounding and grounding-ref")
     group.add_argument("--images", type=Path, metavar="FOLDER", help="the images")
-    group.add_argument("--regions", type=Path, metavar="STORE", help="their regions, where they are made already")
-    group.add_argument("--model", default="", metavar="RUN", help="a grounder that you trained (default: ours)")
+    group.add_argument("--regions", type=Path, metavar="STORE", help="their region store (default: computed here)")
+    group.add_argument(
+        "--model", default="", metavar="RUN", help="a grounder that you trained (default: the package's)"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
     from groundling.metrics.agreement import kendall
     from groundling.metrics.judgements import read_judgements
 
-    judged = read_judgements(args.file, args.captions, _references(args.refs), args.kind)
-    which, ratings = zip(*judged.ratings, strict=True)
+    judgements = read_judgements(args.file, args.captions, _references(args.refs), args.kind)
+    which, ratings = zip(*judgements.ratings, strict=True)
     rows = []
-    for one in _statistics(judged, args):
+    for one in _statistics(judgements, args):
         values = one.per_item()
-        found = kendall([values[i] for i in which], ratings)  # type: ignore[arg-type]
-        rows.append((one, found))
-    about = {"kind": judged.kind, "ratings": len(ratings), "captions": len(judged.candidates)}
-    about |= {"left_out": judged.left_out}
+        tau = kendall([values[i] for i in which], ratings)  # type: ignore[arg-type]
+        rows.append((one, tau))
+    about = {"kind": judgements.kind, "ratings": len(ratings), "captions": len(judgements.candidates)}
+    about |= {"left_out": judgements.left_out}
     if args.json:
         scores = [
-            {"metric": one.name, "tau_b": found.tau_b, "tau_c": found.tau_c, "signature": one.score().signature}
-            for one, found in rows
+            {"metric": one.name, "tau_b": tau.tau_b, "tau_c": tau.tau_c, "signature": one.score().signature}
+            for one, tau in rows
         ]
         print(json.dumps(about | {"scores": scores}))
     else:
@@ -86,8 +93,8 @@ def _print(about: dict[str, Any], rows: list[tuple[Statistics, Any]]) -> None:
     for name in ("tau_b", "tau_c"):
         table.add_column(name, justify="right")
     table.add_column("signature", style="dim", overflow="fold")
-    for one, found in rows:
-        table.add_row(one.name, f"{100 * found.tau_b:.1f}", f"{100 * found.tau_c:.1f}", one.score().signature)
+    for one, tau in rows:
+        table.add_row(one.name, f"{100 * tau.tau_b:.1f}", f"{100 * tau.tau_c:.1f}", one.score().signature)
     show(table)
     print(
         f"\n{about['kind']}: {about['ratings']} ratings of {about['captions']} captions; "
@@ -95,27 +102,27 @@ def _print(about: dict[str, Any], rows: list[tuple[Statistics, Any]]) -> None:
     )
 
 
-def _statistics(judged: Judgements, args: argparse.Namespace) -> list[Statistics]:
-    """Each metric on each caption, in the order of `judged.candidates`."""
+def _statistics(judgements: Judgements, args: argparse.Namespace) -> list[Statistics]:
+    """Each metric on each caption, in the order of `judgements.candidates`."""
     from groundling.errors import DataError
     from groundling.metrics.captions import score_captions
 
     names = metric_names(args.metrics)
-    captions = {str(i): one.caption for i, one in enumerate(judged.candidates)}
-    references = {str(i): one.references for i, one in enumerate(judged.candidates)}
+    captions = {str(i): one.caption for i, one in enumerate(judgements.candidates)}
+    references = {str(i): one.references for i, one in enumerate(judgements.candidates)}
     looked = [name for name in names if name.startswith("grounding")]
     plain = [name for name in names if name not in looked]
     if (plain or "grounding-ref" in names) and not all(references.values()):
-        bare = next(one.image for one in judged.candidates if not one.references)
+        bare = next(one.image for one in judgements.candidates if not one.references)
         raise DataError(f"{args.file}: no references of {bare!r}: give --refs, or columns that begin with 'reference'")
-    found = score_captions(captions, references, plain) if plain else []
+    statistics = score_captions(captions, references, plain) if plain else []
     if looked:
         from groundling.evaluation import caption_score
 
-        images = {str(i): one.image for i, one in enumerate(judged.candidates)}
+        images = {str(i): one.image for i, one in enumerate(judgements.candidates)}
         options = {"model": args.model, "images": args.images, "regions": args.regions, "quiet": False}
-        found += caption_score.scored(looked, captions, references, images, **options).values()
-    return found
+        statistics += caption_score.scored(looked, captions, references, images, **options).values()
+    return statistics
 
 
 def _references(path: Path | None) -> dict[str, list[str]] | None:

@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from groundling.types import Example
 
 DESCRIPTION = """\
-Labels against boxes that people drew: precision and recall over confidence at IoU 0.5, calibration, and merged phrases
-against the entities of the annotators.
+Compare labels with boxes that people drew: precision and recall by confidence at IoU 0.5, calibration, and how well
+phrases that were merged agree with the entities of the annotators.
 
-LABELS is what `groundling label --out LABELS` made of a data set with boxes of phrases. Labels that were left out for
-doubt are judged too: the curve says what another threshold would give. A calibration of confidence is fitted on one
-half of the images, which a hash of their ids chooses, and judged on the other half; --calibrate keeps it, with the
-confidence from which labels are exported: the least that makes 77 of 100 boxes right where it was fitted. Beside a
-model's manifest the file is sealed. So new weights need the first and the last command below, and about a minute."""
+LABELS is a folder that `groundling label --out LABELS` wrote for a data set with boxes of phrases. Labels of low
+confidence that were left out are scored too, so that the curve shows what another threshold would give. A calibration
+of confidence is fitted on one half of the images, which a hash of their ids chooses, and judged on the other half;
+--calibrate keeps it, with the confidence from which labels are exported: the least that makes 77 of 100 boxes right
+where it was fitted. Beside a model's manifest the file is sealed. So new weights need the first and the last command
+below, and about a minute."""
 
 EPILOG = """\
 examples:
@@ -33,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("labels", metavar="LABELS", help="folder that `groundling label` wrote")
     parser.add_argument("--data", required=True, metavar="DATA", help="the data set, with boxes of phrases")
-    parser.add_argument("--split", help="the split that was labelled")
+    parser.add_argument("--split", help="split that was labelled")
     parser.add_argument(
         "--calibrate", metavar="FILE", help="keep the fitted calibration here (labels.json beside a grounder is used)"
     )
-    parser.add_argument("--against", metavar="OTHER", help="other labels of the same images: who finds more, and p")
+    parser.add_argument("--against", metavar="OTHER", help="other labels of the same images, to compare with")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -51,15 +52,15 @@ def run(args: argparse.Namespace) -> None:
     kept = new_file(args.calibrate) if args.calibrate else None
     images = engine.Labelled(args.labels)
     examples = load(args.data, args.split, annotated=False).by_id
-    told, fitted = report(images, examples, engine.digest(args.labels))
+    result, fitted = report(images, examples, engine.digest(args.labels))
     if args.against:
-        told["against"] = _compared(images, engine.Labelled(args.against), examples)
+        result["against"] = _compared(images, engine.Labelled(args.against), examples)
     if kept:
         keep_calibration(kept, json.dumps(fitted.to_json(), indent=1).encode())
     if args.json:
-        print(json.dumps(told))
+        print(json.dumps(result))
         return
-    _print(told)
+    _print(result)
     if kept:
         print(f"\n{kept}: fitted on {fitted.boxes} boxes")
 
@@ -74,16 +75,16 @@ def _compared(images: Labelled, others: Labelled, examples: Mapping[str, Example
     return asdict(compare([entities_found(others, examples)], [entities_found(images, examples)])[0])
 
 
-def _print(told: dict[str, Any]) -> None:
-    print(_counted(told))
-    chains = told["chains"]
+def _print(result: dict[str, Any]) -> None:
+    print(_counted(result))
+    chains = result["chains"]
     print(
         f"chains, over {chains['mentions']} mentions: pairs precision {chains['precision']:.4f}, "
         f"recall {chains['recall']:.4f}, F1 {chains['f1']:.4f}; B-cubed F1 {chains['b3']:.4f}"
     )
-    print(f"\nas labelled: expected calibration error {told['as_labelled']['ece']:.4f}")
-    _print_curve(told["as_labelled"]["curve"])
-    half = told["calibrated"]
+    print(f"\nas labelled: expected calibration error {result['as_labelled']['ece']:.4f}")
+    _print_curve(result["as_labelled"]["curve"])
+    half = result["calibrated"]
     print(f"\ncalibrated on {half['fitted_on']} boxes, judged on the other half: {_counted(half)}")
     at = half["at_threshold"]
     print(
@@ -91,8 +92,8 @@ def _print(told: dict[str, Any]) -> None:
         f" precision {at['precision']:.4f}, strict {at['strict_precision']:.4f}, recall {at['recall']:.4f}"
     )
     _print_curve(half["curve"])
-    if "against" in told:
-        _print_comparison(told["against"])
+    if "against" in result:
+        _print_comparison(result["against"])
 
 
 def _print_comparison(row: dict[str, Any]) -> None:
@@ -102,9 +103,9 @@ def _print_comparison(row: dict[str, Any]) -> None:
     )
 
 
-def _counted(told: dict[str, Any]) -> str:
+def _counted(result: dict[str, Any]) -> str:
     names = ("images", "entities", "true_boxes", "boxes", "not_drawn", "unmatched")
-    return ", ".join(f"{name.replace('_', ' ')} {told[name]}" for name in names)
+    return ", ".join(f"{name.replace('_', ' ')} {result[name]}" for name in names)
 
 
 def _print_curve(curve: list[dict[str, Any]]) -> None:

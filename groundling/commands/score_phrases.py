@@ -23,7 +23,7 @@ Phrase localisation: Recall@1 (accuracy), Recall@5, Recall@10, pointing game and
 upper bound that they allow; of all phrases, by phrase type and by class. A hit is IoU >= 0.5 on whole pixels, both ends
 of a box included (sides are x2 - x1 + 1), or with --continuous on boxes whose sides are x2 - x1.
 
-FILE holds JSON lines, or {"phrases": [...]}, one object per phrase:
+Input: FILE holds JSON lines, or {"phrases": [...]}, one object per phrase:
   "boxes"            [[x1, y1, x2, y2], ...], best first; or all proposals, together with
   "token_attention"  tokens x slots, from which they are ranked; slots beyond the boxes are padding
   "gt_boxes"         the true boxes; null where nothing was drawn, and the phrase is not scored
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--truth",
         choices=("any", "union"),
         default="any",
-        help="of several true boxes: any, or the box around them all",
+        help="which box is right if a phrase has several: any, or the box around them all (union)",
     )
     parser.add_argument("--continuous", action="store_true", help="sides of boxes are x2 - x1, not x2 - x1 + 1")
     add_iou(parser, "overlap from which a box is right (default 0.5)")

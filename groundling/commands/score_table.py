@@ -27,10 +27,10 @@ def add_bootstrap(parser: argparse.ArgumentParser) -> None:
 
 
 def add_common(parser: argparse.ArgumentParser, what: str = "file", json: str = "print JSON") -> None:
-    """What commands that score one system have at last; `what` is the system: a file, a run."""
+    """The last options of commands that score one system; `what` is the system: a file, a run."""
     add_bootstrap(parser)
     parser.add_argument(
-        "--baseline", type=Path, metavar=what.upper(), help=f"the {what} of another system: is the difference real?"
+        "--baseline", type=Path, metavar=what.upper(), help=f"{what} of another system, to test the difference against"
     )
     parser.add_argument("--json", action="store_true", help=json)
 

@@ -9,10 +9,11 @@ from typing import Any
 from groundling.commands import whole_number
 
 DESCRIPTION = """\
-Find images and boxes by what they show.
+Find images and boxes by a phrase.
 
-INDEX is what `groundling index` wrote. Each noun phrase of QUERY is looked for among the boxes; an image is as good as
-its best box for each phrase, on average. --html writes a page with the images and the boxes."""
+INDEX is a folder that `groundling index` wrote. Each noun phrase of QUERY is compared with all boxes. The score of an
+image is the mean, over the phrases, of the score of its best box.
+--html writes a page with the images and the boxes."""
 
 EPILOG = """\
 examples:
@@ -25,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("index", metavar="INDEX", help="folder that `groundling index` wrote")
     parser.add_argument("query", metavar="QUERY", help="what to look for, in words")
-    parser.add_argument("--top", type=whole_number(1), default=10, metavar="N", help="images (default 10)")
-    parser.add_argument("--model", default="", metavar="RUN", help="the grounder of the index (default: ours)")
+    parser.add_argument("--top", type=whole_number(1), default=10, metavar="N", help="images to print (default 10)")
+    parser.add_argument("--model", default="", metavar="RUN", help="the grounder of the index (default: the package's)")
     parser.add_argument("--html", metavar="FILE", help="also write a page with the images and their boxes")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
 
@@ -65,6 +66,6 @@ def _print(hits: Any) -> None:
     table.add_column("score", justify="right")
     table.add_column("boxes")
     for hit in hits:
-        told = "; ".join(f"{entry.phrase} ({score:.2f})" for _, entry, score in hit.boxes)
-        table.add_row(hit.id, f"{hit.score:.3f}", told)
+        boxes = "; ".join(f"{entry.phrase} ({score:.2f})" for _, entry, score in hit.boxes)
+        table.add_row(hit.id, f"{hit.score:.3f}", boxes)
     show(table)

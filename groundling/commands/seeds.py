@@ -22,9 +22,10 @@ DESCRIPTION = """\
 Train, caption and score with several seeds, and print the mean and the standard deviation of every score.
 
 After `--` comes a `groundling train` command without --seed and --out. Each seed has its folder, OUT/seed-S, with the
-model and its captions of the split that is scored. Finished runs are kept: a command that was stopped continues, and
-one with more seeds adds them. The deviation is that of a sample (n - 1). Two systems that differ by less than it cannot
-be told apart. For the tables of the papers see `groundling reproduce`, which also takes --seeds."""
+model and its captions of the scored split. Finished runs are kept: if the command is stopped, the same command
+continues, and a command with more seeds adds theirs. The deviation is that of a sample (n - 1). A difference of two
+systems that is smaller than it may be chance. For the tables of the papers see `groundling reproduce`, which also takes
+--seeds."""
 
 EPILOG = """\
 examples:
@@ -36,7 +37,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("words", nargs="+", metavar="train ...", help="the command to repeat, after --")
-    parser.add_argument("--out", required=True, type=Path, metavar="OUT", help="folder of the runs")
+    parser.add_argument("--out", required=True, type=Path, metavar="OUT", help="folder that the runs go to")
     parser.add_argument(
         "--seeds", type=whole_numbers(0), default=[0, 1, 2], metavar="0,1,…", help="seeds (default 0,1,2)"
     )

@@ -38,9 +38,9 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, metavar="N", help="0: any that is free (8000)")
-    parser.add_argument("--model", default="", metavar="RUN", help="folder of a captioner (default: ours)")
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, metavar="N", help="port to listen on; 0: any free one (8000)")
+    parser.add_argument("--model", default="", metavar="RUN", help="folder of a captioner (default: the package's)")
     parser.add_argument("--grounder", default="", metavar="RUN", help="folder of a grounder, calibrated")
     group = parser.add_argument_group("access")
     group.add_argument("--token", metavar="TEXT", help="demand this token; other users of the machine may see it here")
@@ -68,9 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=20.0,
         metavar="MS",
-        help="an image waits so long for others, to be captioned together (20)",
+        help="milliseconds that an image waits for others, to be captioned together (20)",
     )
-    group.add_argument("--remember", type=int, default=64, metavar="N", help="images whose regions are kept (64)")
+    group.add_argument(
+        "--remember", type=int, default=64, metavar="N", help="number of images whose regions are kept (64)"
+    )
     parser.add_argument("--quiet", action="store_true", help="write no line for each request")
 
 

@@ -1,4 +1,4 @@
-"""How large the images are that outputs of models speak of: options of the commands that read them."""
+"""The sizes of the images that outputs of models refer to: options of the commands that read them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def add_sizes(parser: argparse.ArgumentParser) -> None:
 def add_seen(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--resized", type=size, metavar="WxH", help="Qwen2.5-VL: the size at which it saw the images")
     group.add_argument(
-        "--max-pixels", type=int, metavar="N", help="Qwen2.5-VL: the limit of its processor, which tells that size"
+        "--max-pixels",
+        type=int,
+        metavar="N",
+        help="Qwen2.5-VL: the limit of its processor, from which that size follows",
     )
 
 

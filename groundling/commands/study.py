@@ -1,4 +1,4 @@
-"""Ask people which of two systems points better."""
+"""`groundling study`: ask people which of two systems has the better boxes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ if TYPE_CHECKING:
     from groundling.papers.study import Sheet
 
 DESCRIPTION = """\
-Ask people which of two systems points better, and count what they answer.
+Ask people which of two systems has the better boxes, and count their answers.
 
   groundling study A.jsonl B.jsonl --out study.html   a page for the raters, one file, without server or network
-  groundling study --answers ann.json bob.json        shares of preference and how well the raters agree
+  groundling study --answers ann.json bob.json        shares of preference, and agreement of the raters
 
-The page shows one word of one image after the other, with the place that each system ties it to, in an order that is
-drawn for each image and hides who is who: A is better, B is better, about the same. Compared are the words that both
-captions of an image share and ground, which are nouns; where both systems grounded one given sentence, all its words.
-With --verbs verbs are asked about too: their place is the region that the captioner attended to most.
-Each image is for two of the raters. What was answered stays in the browser until it is saved as a file; that file holds
-the key.
+The page shows one word after the other, with the box of each system, on sides that are drawn at random for each image.
+A rater chooses: A is better, B is better, about the same. The words are nouns that both captions of an image have and
+ground; if both systems grounded the same sentence, all its words. --verbs adds verbs, whose box is the region that the
+captioner attended to most. Each image is for two of the raters. Answers stay in the browser until the rater saves them
+as a file; that file also says which system was A.
 
-Shares have 95 % intervals (bootstrap over images); agreement is that of each two raters of the same word: same,
-opposite, in between, and Cohen's kappa."""
+Shares of preference have 95 % intervals (bootstrap over images). Agreement is measured on the words that two raters
+answered: the shares of same, opposite and other answers, and Cohen's kappa."""
 
 EPILOG = """\
 examples:
@@ -41,18 +40,22 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("systems", nargs="*", metavar="CAPTIONS", help="JSON lines of `groundling caption`, two files")
-    parser.add_argument("--answers", nargs="+", metavar="FILE", help="count these instead of making a page")
+    parser.add_argument(
+        "--answers", nargs="+", metavar="FILE", help="files of answers to count, instead of making a page"
+    )
     parser.add_argument("--json", action="store_true", help="with --answers: print JSON")
     parser.add_argument("--out", metavar="FILE", help="page to write (default study.html)")
-    places = parser.add_mutually_exclusive_group()
-    places.add_argument("--images", type=Path, metavar="FOLDER", help="where the pictures are, named by their ids")
-    places.add_argument("--data", type=Path, help="data set that knows the pictures (default: as the captions say)")
-    parser.add_argument("--n", type=int, default=100, help="images at most (default 100)")
+    pictures = parser.add_mutually_exclusive_group()
+    pictures.add_argument("--images", type=Path, metavar="FOLDER", help="folder of the pictures, named by their ids")
+    pictures.add_argument("--data", type=Path, help="data set with the pictures (default: the paths in the captions)")
+    parser.add_argument("--n", type=int, default=100, help="largest number of images (default 100)")
     parser.add_argument(
         "--verbs", action="store_true", help="ask about verbs too, as the paper does; needs captions with --attention"
     )
-    parser.add_argument("--raters", type=int, default=2, metavar="R", help="people; each image is for two of them (2)")
-    parser.add_argument("--seed", type=int, default=0, help="which images, and who is on the left (default 0)")
+    parser.add_argument(
+        "--raters", type=int, default=2, metavar="R", help="number of raters; each image is for two of them (2)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed that draws images and sides (default 0)")
     parser.add_argument("--side", type=int, default=640, help="longest side of the embedded pictures (default 640)")
 
 
@@ -60,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling.errors import GroundlingError
 
     if args.answers and args.systems:
-        raise GroundlingError("either two files of captions, or --answers: the one makes a page, the other counts")
+        raise GroundlingError("name either two files of captions, to make a page, or --answers, to count answers")
     if args.answers:
         _count(args)
     elif len(args.systems) == 2:
@@ -81,7 +84,7 @@ def _page(args: argparse.Namespace) -> None:
         raise GroundlingError(f"--n must be at least 1, got {args.n}")
     out = new_file(args.out or "study.html")
     each = [read_captions(name) for name in args.systems]
-    first, second = ({said.id: said for said in (link_verbs(some) if args.verbs else some)} for some in each)
+    first, second = ({caption.id: caption for caption in (link_verbs(some) if args.verbs else some)} for some in each)
     sheets = compare(first, second, args.n, args.seed, args.raters)
     media = _media(args)
     names = [Path(name).stem for name in args.systems]
@@ -118,13 +121,13 @@ def _pictures(sheet: Sheet, media: dict[str, str]) -> Sequence[Image.Image]:
     from groundling.images import open_image
     from groundling.video import FRAMES, frames, is_clip
 
-    said = sheet.said[0]
-    place = media.get(sheet.id) or said.media
-    if not place:
+    caption = sheet.captions[0]
+    path = media.get(sheet.id) or caption.media
+    if not path:
         raise DataError(
             f"{sheet.id}: no picture is known; name the pictures with --images, or the data set with --data"
         )
-    return list(frames(place, said.frames or FRAMES, said.segment)) if is_clip(place) else [open_image(place)]
+    return list(frames(path, caption.frames or FRAMES, caption.segment)) if is_clip(path) else [open_image(path)]
 
 
 def _count(args: argparse.Namespace) -> None:
@@ -134,8 +137,8 @@ def _count(args: argparse.Namespace) -> None:
     from groundling.papers.study.answers import evaluate, read
 
     statistics = evaluate([read(path) for path in args.answers])
-    found, scores = intervals(statistics, seed=args.seed), [one.score() for one in statistics]
+    bounds, scores = intervals(statistics, seed=args.seed), [one.score() for one in statistics]
     if args.json:
-        print(json.dumps(finite({score.name: score.value for score in scores} | ends(found)), allow_nan=False))
+        print(json.dumps(finite({score.name: score.value for score in scores} | ends(bounds)), allow_nan=False))
     else:
-        print_scores(scores, found)
+        print_scores(scores, bounds)

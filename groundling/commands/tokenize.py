@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from groundling.errors import DataError
+from groundling.files import reading
 
 DESCRIPTION = """\
 Print tokens as the caption metrics count them: Stanford PTBTokenizer 3.4.1, lower-cased, without punctuation.
 
-Reads lines, writes the tokens of each, separated by spaces: one line out for every line in, whatever it contains. Only
-a line feed ends a line; carriage returns, form feeds and the like are spaces. A token that holds a space ("3 1/2") has
-a no-break space there. Bytes that are not UTF-8 are no tokens.
+The command reads lines and writes the tokens of each, separated by spaces, one line out for every line in. Only a line
+feed ends a line; carriage returns and form feeds count as spaces. In a token that holds a space ("3 1/2") a no-break
+space stands for it. Bytes that are not UTF-8 are left out.
 
 With --jsonl each line in is a JSON string, each line out a JSON list of strings."""
 
@@ -42,15 +43,12 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _lines(files: list[str]) -> Iterator[tuple[str, str]]:
-    """Every line with its place, for messages. Input is read as bytes, where a line ends at \\n and nowhere else."""
+    """Every line with its file and number, for messages. Input is read as bytes, whose lines end at \\n alone."""
     if not files:
         yield from _decoded("standard input", sys.stdin.buffer)
     for name in files:
-        try:
-            with open(name, "rb") as file:
-                yield from _decoded(name, file)
-        except OSError as error:
-            raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
+        with reading(name), open(name, "rb") as file:
+            yield from _decoded(name, file)
 
 
 def _decoded(name: str, file: BinaryIO) -> Iterator[tuple[str, str]]:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Train a recipe on a data set and its regions.
 
-Every recipe is a paper; `groundling train RECIPE --help` shows its equations and its settings. A recipe of your own is
-a Python file, `groundling train path/to/my_recipe.py --help`, or comes with a package that you installed. If a run is
-stopped, by Ctrl-C or by a power cut, give the same command again: it continues, and ends with the same weights as
-without the stop."""
+A recipe is one paper; `groundling train RECIPE --help` shows its equations and its settings. A recipe of your own is a
+Python file (`groundling train path/to/my_recipe.py --help`), or comes with a package that you installed. If a run is
+stopped, by Ctrl-C or by a power cut, the same command continues it, and ends with the same weights as without the
+stop."""
 
 EPILOG = """\
 examples:
@@ -41,8 +41,8 @@ examples:
 
 what is written:
   RUN/model.safetensors, model.json   the weights with the best score, and all that is needed to use them
-  RUN/last.safetensors                where training stands; may be deleted when it is done
-  RUN/calibration.json                of a grounder: its evidence, fitted on the captions of the validation split
+  RUN/last.safetensors                the state of training; may be deleted when it is done
+  RUN/calibration.json                of a grounder: the calibration of its evidence, fitted on the validation split
   RUN/log.csv, tensorboard/           every loss at every step, every score after every epoch"""
 
 
@@ -89,7 +89,7 @@ def _add_recipe(parser: argparse.ArgumentParser, name: str, fields: Sequence[Con
     from groundling.recipes import OLD_FIELDS
 
     _run_arguments(parser)
-    group = parser.add_argument_group("config of the recipe")
+    group = parser.add_argument_group("settings of the recipe")
     for field in fields:
         line = f"{field.help} (default {field.default})".replace("%", "%%")
         _config_argument(group, _flag(field.name), field, default=field.default, help=line)
@@ -141,18 +141,20 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
         "--data", required=True, type=Path, metavar="DATA", help="a data set; `groundling doctor` checks it"
     )
     group.add_argument("--regions", dest="store", required=True, type=Path, metavar="STORE", help="its region store")
-    group.add_argument("--out", required=True, type=Path, metavar="RUN", help="folder of the model; a run is resumed")
+    group.add_argument(
+        "--out", required=True, type=Path, metavar="RUN", help="folder of the model; a run that is there continues"
+    )
     group.add_argument(
         "--start",
         type=Path,
         default=None,
         metavar="RUN",
-        help="a trained model to begin with: its words, and all weights that fit; a finish, as scst is, needs one",
+        help="a trained model to begin with: its words, and all weights that fit; recipes such as scst need one",
     )
     group.add_argument(
-        "--new-words", action="store_true", help="with --start: learn the words of DATA that the model lacks, too"
+        "--new-words", action="store_true", help="with --start: also learn the words of DATA that the model lacks"
     )
-    group.add_argument("--restart", action="store_true", help="forget the run that is there and begin anew")
+    group.add_argument("--restart", action="store_true", help="delete the run that is there and begin anew")
     group.add_argument("--train-split", default="train", metavar="NAME", help="split to learn from (default train)")
     group.add_argument(
         "--val-split", default="val", metavar="NAME", help="split to score after each epoch (default val)"
@@ -160,13 +162,27 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--limit", type=_from_0(int), default=0, metavar="N", help="only the first N training images, to try out"
     )
-    group.add_argument("--seed", type=_from_0(int), default=0, metavar="S", help="same seed, same weights (default 0)")
+    group.add_argument(
+        "--seed",
+        type=_from_0(int),
+        default=0,
+        metavar="S",
+        help="seed; the same seed gives the same weights (default 0)",
+    )
     group.add_argument("--device", default="", metavar="NAME", help="cpu, cuda, mps (default: cuda where there is one)")
     group.add_argument(
-        "--threads", type=_from_0(int), default=0, metavar="N", help="of the CPU (default: all; small models like 1)"
+        "--threads",
+        type=_from_0(int),
+        default=0,
+        metavar="N",
+        help="threads of the CPU (default: all; small models are faster with 1)",
     )
     group.add_argument(
-        "--save-seconds", type=_from_0(float), default=300.0, metavar="S", help="save the state so often (default 300)"
+        "--save-seconds",
+        type=_from_0(float),
+        default=300.0,
+        metavar="S",
+        help="seconds between two saved states (default 300)",
     )
     group.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
 

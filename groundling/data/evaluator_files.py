@@ -1,4 +1,4 @@
-"""The JSON files of the Flickr30k-Entities and ActivityNet-Entities evaluators, to and from our own nouns.
+"""The JSON files of the Flickr30k-Entities and ActivityNet-Entities evaluators, to and from our own types.
 
 A reference holds tokens, and for chosen words their class and box; a split file the ids of each split; a submission
 the words that a model grounded. They count pixels inclusively: a box from 0 to 99 is 100 pixels wide, and here 0.0 to

@@ -43,11 +43,11 @@ def attention_accuracy(
     """Is the most attended region of each annotated word, while the model reads the captions of people, the right one?
 
     The accuracy is averaged over classes, by the rules of Flickr30k-Entities (images) or ActivityNet-Entities (videos,
-    one region in each frame) for given sentences. A captioner is judged by where it looks when the word is next, one of
-    several branches by the box around what the branches that would say the word chose, a matcher by its alignment of
-    the word. `localizer`: a captioner of `cyclical` is judged by where its localizer finds the word. Captions are read
-    whole, however long; a word that the model does not place is a miss. `data` must be annotated (`data.dataset.load`
-    does it), for matchers may look at its nouns alone.
+    one region in each frame) for given sentences. Of a captioner, the attention when the word is next is taken; of one
+    with several branches, the box around the regions of the branches that choose the word; of a matcher, its alignment
+    of the word. `localizer`: the attention of the localizer of a `cyclical` model is taken instead. Captions are read
+    to their end, however long; a word without attention is a miss. `data` must be annotated (`data.dataset.load` does
+    it), since matchers may use nouns alone.
     """
     require(store.fingerprint, model.fingerprint)
     examples = labelled(data, split)
@@ -69,13 +69,9 @@ def labelled(data: Dataset, split: str | None) -> tuple[Example, ...]:
     return tuple(classes.label(chosen, groundable_words(training)))
 
 
-def attention_of(model: Model, batch: Batch) -> Tensor:
-    """(N, T, R): what the model attends to for each word of `batch.targets`; all 0 where it places none."""
-    return _decoding(model, batch).attn
-
-
 def _decoding(model: Model, batch: Batch) -> Decoding:
-    """Given captions as the model reads them; of a captioner of several branches with the regions that it points at."""
+    """The model's attention on given captions; of a captioner with several branches, also the regions that it
+    chooses."""
     if "captioner" not in model.recipe.saved_modules:
         attn = model.parts.matcher.attention(batch)
         return Decoding(batch.targets, torch.zeros_like(attn[..., 0]), attn, batch.targets)
@@ -115,18 +111,18 @@ def _boxes(
     """id -> for each of its captions, the boxes (words, frames, 4) of its words in pixels of the image."""
     rest = iter(examples)
     while chunk := list(islice(rest, batch)):
-        spoken = [example for example in chunk if example.captions]
-        if not spoken:
+        captioned = [example for example in chunk if example.captions]
+        if not captioned:
             continue
-        longest = max(len(caption.tokens) for example in spoken for caption in example.captions)
-        lines = [[encode(caption, model.vocab, longest) for caption in example.captions] for example in spoken]
-        regions = store.batch([example.id for example in spoken], model.recipe.regions_per_image)
-        read = collate(spoken, lines, regions, model.vocab).to(device)
+        longest = max(len(caption.tokens) for example in captioned for caption in example.captions)
+        lines = [[encode(caption, model.vocab, longest) for caption in example.captions] for example in captioned]
+        regions = store.batch([example.id for example in captioned], model.recipe.regions_per_image)
+        read = collate(captioned, lines, regions, model.vocab).to(device)
         with torch.inference_mode():
             boxes = boxes_of(reading(model, read), read.regions[read.image_of])[0].double()  # (N, T, F, 4)
-            boxes = boxes / _scale(spoken, read.regions.size)[read.image_of][:, None, None]
+            boxes = boxes / _scale(captioned, read.regions.size)[read.image_of][:, None, None]
         rows = iter(boxes.cpu().numpy())
-        for example in spoken:
+        for example in captioned:
             yield example.id, [next(rows)[: len(caption.tokens)] for caption in example.captions]
 
 

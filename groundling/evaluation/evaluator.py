@@ -1,4 +1,4 @@
-"""Captions of a data set, judged: its references and boxes made ready once, then any number of systems."""
+"""Scores captions of a data set: references and boxes are prepared once, then any number of systems are scored."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def evaluator_for(
         evaluator = CaptionEvaluator.of(data, split, links=False, skip_bad=skip_bad)
     evaluator = replace(evaluator, texts=texts)
     if grounding and not evaluator.links:
-        raise GroundlingError(f"--grounding: nobody drew boxes in {data}")
+        raise GroundlingError(f"--grounding needs boxes, and {data} has none")
     if not evaluator.links and not texts:
         raise GroundlingError(f"a submission has no texts, and {data} no boxes, or others no links: nothing to score")
     return evaluator

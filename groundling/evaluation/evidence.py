@@ -49,7 +49,7 @@ class PhraseEvidence:
 
     phrase: str
     span: Span  # characters of the caption
-    noun: str  # its head, as it was said
+    noun: str  # its head, as the caption has it
     lemma: str
     tag: str  # Penn tag of the noun
     tokens: tuple[str, ...]  # the words that were looked for
@@ -59,8 +59,8 @@ class PhraseEvidence:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A phrase of a caption before it is looked for."""
+class PhraseTokens:
+    """A noun phrase of a caption: its tokens and its head."""
 
     start: int  # tokens of the caption
     end: int
@@ -75,10 +75,10 @@ def parse(texts: Sequence[str]) -> list[Caption]:
     return annotate([words.caption(text) for text in texts])
 
 
-def phrases_of(caption: Caption) -> list[Asked]:
+def phrases_of(caption: Caption) -> list[PhraseTokens]:
     """The noun phrases of a caption that have a noun: "it" and "the other" name nothing that can be looked for."""
     phrases = [(start, end, head_noun(caption, (start, end))) for start, end in joined(caption)]
-    return [Asked(start, end, head) for start, end, head in phrases if head >= 0]
+    return [PhraseTokens(start, end, head) for start, end, head in phrases if head >= 0]
 
 
 def caption_evidence(
@@ -101,7 +101,7 @@ def caption_evidence(
     )
 
 
-def _tokens(caption: Caption, asked: Asked, substitute: Substitute) -> tuple[tuple[str, ...], int]:
+def _tokens(caption: Caption, asked: PhraseTokens, substitute: Substitute) -> tuple[tuple[str, ...], int]:
     """The words of a phrase, its noun perhaps replaced, and which of them it is."""
     tokens, head = list(caption.tokens[asked.start : asked.end]), asked.head - asked.start
     tokens[head] = substitute(tokens[head], caption.lemmas[asked.head]) or tokens[head]
@@ -110,7 +110,7 @@ def _tokens(caption: Caption, asked: Asked, substitute: Substitute) -> tuple[tup
 
 def _evidence(
     caption: Caption,
-    asked: Asked,
+    asked: PhraseTokens,
     tokens: tuple[str, ...],
     similarity: float,
     probability: float | None,

@@ -1,4 +1,4 @@
-"""Files of captions, row by row: which image, and what was said of it.
+"""Files of captions, row by row: an image and its caption.
 
     image<TAB>caption     one row per line
     CSV                   with a header that names the columns, or the image first and the caption second

@@ -1,4 +1,4 @@
-"""What users call: a captioner that points, a grounder of phrases, and how to load them."""
+"""What users call: the captioner, the phrase grounder, and the functions that load them."""
 
 from __future__ import annotations
 

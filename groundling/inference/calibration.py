@@ -58,7 +58,7 @@ Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Asked:
+class CaptionPhrase:
     """A noun phrase of a caption: its words, which of them is the head, the head, and its Penn tag."""
 
     words: Words
@@ -66,9 +66,9 @@ class Asked:
     noun: Noun
     tag: str
 
-    def with_noun(self, noun: Noun) -> Asked:
+    def with_noun(self, noun: Noun) -> CaptionPhrase:
         words = (*self.words[: self.head], noun.word, *self.words[self.head + 1 :])
-        return Asked(words, self.head, noun, self.tag)
+        return CaptionPhrase(words, self.head, noun, self.tag)
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def ask(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int) ->
     )
 
 
-def _phrases(example: Example) -> Iterator[Asked]:
+def _phrases(example: Example) -> Iterator[CaptionPhrase]:
     """The different noun phrases of an image whose head WordNet knows."""
     seen: set[Words] = set()
     for caption in example.captions:
@@ -206,16 +206,16 @@ def _phrases(example: Example) -> Iterator[Asked]:
             if synset is not None:
                 seen.add(words)
                 noun = Noun(caption.tokens[head], caption.lemmas[head], synset)
-                yield Asked(words, head - start, noun, caption.tags[head])
+                yield CaptionPhrase(words, head - start, noun, caption.tags[head])
 
 
 def _pairs(
     example: Example,
-    present: list[Asked],
+    present: list[CaptionPhrase],
     pool: dict[tuple[str, str], list[Noun]],
     every: list[Noun],
     draw: Random,
-) -> Iterator[tuple[Asked, Asked]]:
+) -> Iterator[tuple[CaptionPhrase, CaptionPhrase]]:
     """Each phrase, and the same with a noun that is not there: of its kind, else, where there is none, any."""
     nouns = NounsOf(example.captions)
     for one in present:

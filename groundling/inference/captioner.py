@@ -1,4 +1,4 @@
-"""A trained captioner that points: images in, captions out, every noun with its box."""
+"""A trained captioner: images in, captions out, every noun with its box."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeGuard, overload
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
 from groundling.inference.inputs import Item
-from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, model_folder, source_of
+from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, load_model, model_folder, source_of
 from groundling.inference.settings import GREEDY, BeamSearch, DecodingSettings
 from groundling.recipes import Model
-from groundling.recipes import load as load_model
 from groundling.regions.fingerprints import require
 from groundling.types import Fingerprint, GroundedCaption
 from groundling.video import FRAMES, Segment, frame_count
@@ -57,13 +56,7 @@ class GroundedCaptioner:
 
     def __init__(self, model: Model, device: torch.device, reranker: Reranker | None = None) -> None:
         self.model, self.device, self.reranker = model, device, reranker
-        self.length = model.length
-        if "captioner" in model.recipe.saved_modules:  # commands that judge matchers load them too
-            _ = self.network
-
-    @cached_property
-    def network(self) -> Captioner:
-        return self.model.captioner
+        self.network, self.length = model.captioner, model.length
 
     @cached_property
     def source(self) -> RegionSource:
@@ -409,7 +402,6 @@ def _with_torch(folder: Path, device: str, grounder: Path | None, weight: float)
     from groundling.inference.links import load_reranker
 
     where = device_of(device)
-    model = load_model(folder)
-    model.parts.to(where)
+    model = load_model(folder, where)
     reranker = load_reranker(grounder, weight, model, where) if grounder else None
     return GroundedCaptioner(model, where, reranker)

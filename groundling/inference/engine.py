@@ -23,7 +23,7 @@ from groundling.inference import networks
 from groundling.inference.beam_search import Said, State, beam_search
 from groundling.inference.evidence import read_calibration
 from groundling.inference.networks import Folder, read_about, read_model
-from groundling.inference.pointing import LOOKS, Pointed, captioned
+from groundling.inference.pointing import ATTENDED, Pointed, captioned
 from groundling.inference.settings import BeamSearch
 from groundling.metrics.calibration import EvidenceModel, sigmoid
 from groundling.regions.fingerprints import from_json
@@ -336,7 +336,7 @@ def _pointed(attn: Array, heaviest: Array, seen: Seen) -> Pointed:
     here = np.stack([np.where(seen.frame == f, heaviest, -1) for f in frames], 1)  # (T, F, R)
     best = here.argmax(2)
     boxes = np.where((here.max(2) > 0)[..., None], seen.boxes[best], np.nan)
-    top = np.argsort(-attn, axis=1, kind="stable")[:, :LOOKS]
+    top = np.argsort(-attn, axis=1, kind="stable")[:, :ATTENDED]
     return Pointed(
         boxes.tolist(),
         np.take_along_axis(attn, best, 1).tolist(),

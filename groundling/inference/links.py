@@ -15,7 +15,7 @@ from torch import Tensor
 from groundling.boxes import soft_iou_match, union
 from groundling.inference.evidence import read_calibration
 from groundling.inference.grounder import PhraseGrounder, RegionFeatures, best_similarity
-from groundling.inference.pointing import LOOKS, Pointed, captioned
+from groundling.inference.pointing import ATTENDED, Pointed, captioned
 from groundling.models.grounder import Adapted, Grounder
 from groundling.recipes import Model, load
 from groundling.recipes._teachers import matcher_of
@@ -79,17 +79,18 @@ def link(
     ids: Sequence[str],
     groundable: Callable[[str], bool] | Collection[str],
     *,
-    looks: int = LOOKS,
+    attended: int = ATTENDED,
     media: Sequence[str] = (),
 ) -> list[GroundedCaption]:
-    """Captions as people read them: words joined by spaces, a Link for each groundable word and frame, a Look for all.
+    """Captions as people read them: words joined by spaces, Links of groundable words, WordAttention of all words.
 
-    A link's score is the attention on the regions whose union is its box. `looks`: how many regions a Look shows.
+    A groundable word has a Link in each frame. Its score is the attention on the regions whose union is its box.
+    `attended` is the number of regions of a WordAttention.
     Row i of `decoded` belongs to row i of `regions`, which is `ids[i]`.
     """
     is_groundable = groundable if callable(groundable) else groundable.__contains__
     where, sure = (x.tolist() for x in boxes_of(decoded, regions))  # [row][token][frame]
-    weights, top = (x.tolist() for x in decoded.attn.topk(min(looks, decoded.attn.shape[2]), 2))
+    weights, top = (x.tolist() for x in decoded.attn.topk(min(attended, decoded.attn.shape[2]), 2))
     region_boxes, frames, sizes = regions.boxes.tolist(), regions.frame.tolist(), regions.size.tolist()
     captions = []
     for i, (name, token_ids, logp) in enumerate(

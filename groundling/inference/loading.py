@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groundling.errors import DataError, GroundlingError
-from groundling.recipes import ABOUT
+from groundling.recipes import ABOUT, Model, load
 from groundling.regions.fingerprints import DETECTOR, IMPORTED, NONE, require
 from groundling.regions.sources import names, source
 from groundling.types import Fingerprint
@@ -37,6 +37,13 @@ def shipped(weights: str, part: str) -> Path:
             "install groundling from its wheel, or make them with `make weights`"
         )
     return folder
+
+
+def load_model(path: str | Path, device: torch.device) -> Model:
+    """A model of any recipe, on a device: a captioner, a matcher or a grounder."""
+    model = load(model_folder(path, CAPTIONER))
+    model.parts.to(device)
+    return model
 
 
 def device_of(name: str) -> torch.device:

@@ -1,4 +1,4 @@
-"""One caption as people read it: words, a Link for each groundable word and frame, a Look for each word."""
+"""One caption as people read it: words, a Link for each groundable word and frame, WordAttention of each word."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from groundling.types import Box, GroundedCaption, Link, Look, Span
+from groundling.types import Box, GroundedCaption, Link, Span, WordAttention
 
-LOOKS = 5  # regions that a Look shows
+ATTENDED = 5  # regions of a WordAttention
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ def captioned(
         for frame, (box, score) in enumerate(zip(places.boxes[t], places.scores[t], strict=True))
         if not math.isnan(box[0])
     ]
-    looks = tuple(_attended(t, places) for t in range(len(tokens)))
+    attention = tuple(_attended(t, places) for t in range(len(tokens)))
     return GroundedCaption(
-        text=" ".join(tokens), tokens=tokens, spans=spans, links=tuple(links), looks=looks, logp=logp, **about
+        text=" ".join(tokens), tokens=tokens, spans=spans, links=tuple(links), attention=attention, logp=logp, **about
     )
 
 
-def _attended(token: int, places: Pointed) -> Look:
+def _attended(token: int, places: Pointed) -> WordAttention:
     seen = [(r, w) for r, w in zip(places.top[token], places.weights[token], strict=True) if w > 0]
-    return Look(
+    return WordAttention(
         token,
         tuple(_box(places.region_boxes[r]) for r, _ in seen),
         tuple(w for _, w in seen),

@@ -168,7 +168,7 @@ def apply(images: Iterable[LabelledImage], decisions: Mapping[Key, Decision]) ->
         yield reviewed(image, decisions)
     if left:
         id, at = min(left)
-        raise DataError(f"the review speaks of label {at} of image {id!r}, which is not among these labels")
+        raise DataError(f"the review names label {at} of image {id!r}, which is not among these labels")
 
 
 def reviewed(

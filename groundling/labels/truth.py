@@ -148,7 +148,7 @@ class Tally:
         sure = self._sure(confidence).tolist()
         pairs = [(p, float(one.right)) for p, one in zip(sure, self.boxes, strict=True) if one.right is not None]
         if not pairs:
-            raise DataError("no label speaks of a phrase that people drew boxes for: nothing can be judged")
+            raise DataError("no label has a phrase with annotated boxes, so nothing can be scored")
         stated, true = np.array(pairs).T
         bins = reliability(stated, true)
         return expected_calibration_error(bins), bins

@@ -33,12 +33,12 @@ LOWEST = 1e-6  # probability that a word has at least, and lacks to 1
 
 @dataclass(frozen=True)
 class Bin:
-    """Answers whose probability is from `low` to `high`: how many, what they say on average, and how many are right."""
+    """Answers of probability `low` to `high`: how many, their mean probability, and the share that is right."""
 
     low: float
     high: float
     n: int
-    said: float
+    predicted: float
     true: float
 
 
@@ -127,7 +127,7 @@ def reliability(probability: Array, truth: Array, bins: int = BINS) -> list[Bin]
 def expected_calibration_error(curve: list[Bin]) -> float:
     """Σ_b (n_b / n) |said_b − true_b|"""
     total = sum(b.n for b in curve)
-    return sum(b.n * abs(b.said - b.true) for b in curve) / max(1, total)
+    return sum(b.n * abs(b.predicted - b.true) for b in curve) / max(1, total)
 
 
 # ---------------------------------------------------------------- evidence

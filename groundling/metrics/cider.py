@@ -1,4 +1,4 @@
-"""CIDEr: how much a caption says what people say of this image, and of few others.
+"""CIDEr: agreement of a caption with the references of its image, n-grams weighted by tf-idf.
 
 Vedantam, Zitnick, Parikh, CVPR 2015, with the constants of the published scorer. For each order n = 1..4 a sentence s
 is a vector over its n-grams w,

@@ -1,4 +1,4 @@
-"""How varied captions are, and whether a caption tells its image from all others.
+"""Diversity of captions, and whether a caption distinguishes its image from all others.
 
 distinct-n   distinct n-grams of all captions / n-grams of all captions (Li et al., NAACL 2016)
 vocabulary   distinct words of all captions

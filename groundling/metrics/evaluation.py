@@ -1,4 +1,4 @@
-"""Everything at once, on our own nouns: captions with links against examples with phrases.
+"""All scores at once: captions with links against examples with phrases.
 
 Texts are scored by the caption metrics; links by the rules of Flickr30k-Entities (images) or ActivityNet-Entities
 (videos), with the head words of the gold phrases as annotated words and their labels as classes. Our boxes are

@@ -1,4 +1,4 @@
-"""Are the words of a caption tied to the right places? What the image and the video evaluator have in common.
+"""Do the words of a caption have the right boxes? What the image and the video evaluator have in common.
 
 A reference `Sentence` has annotated words, each with a class and boxes; a `Pointing` is what a system said of it: words
 with classes and one box in each frame. On generated sentences the system chose the words itself, so there are two

@@ -1,4 +1,4 @@
-"""Phrase localisation: does a phrase of a given caption find its place? (Wang et al., CVPR 2021, and its forerunners.)
+"""Phrase localisation: does a phrase of a given caption get the right box? (Wang et al., CVPR 2021.)
 
 Recall@k is the share of phrases with a hit among their k best boxes; accuracy is Recall@1. The pointing game asks only
 that the centre of the best box lie strictly inside a true box. The upper bound is the share of phrases that some

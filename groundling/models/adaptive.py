@@ -1,4 +1,4 @@
-"""AdaptiveAttention: look at the image, or at what is known already (Lu et al., Knowing When to Look, CVPR 2017).
+"""AdaptiveAttention: attend to the image or to a visual sentinel (Lu et al., Knowing When to Look, CVPR 2017).
 
     v_i = ReLU(W_a f_i),   v^g = ReLU(W_b f̄)                                  f̄: the whole image
     x_t = [ReLU(W_e y_t); v^g],   h_t, m_t = LSTM(x_t, h_{t-1}, m_{t-1})

@@ -1,4 +1,4 @@
-"""Is this caption what a person would say of this image? The evaluator of a captioning GAN (Dai et al., ICCV 2017)."""
+"""The evaluator of a captioning GAN: did a person write this caption of this image? (Dai et al., ICCV 2017)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Up-Down: an attention LSTM decides where to look, a language LSTM what to say (Anderson et al. 2018).
+"""Up-Down: an attention LSTM chooses regions, a language LSTM chooses words (Anderson et al. 2018).
 
 In the letters of Zhou et al. 2020:
 

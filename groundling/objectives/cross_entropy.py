@@ -1,4 +1,4 @@
-"""The captioner's first objective: say what people said."""
+"""Cross-entropy of the words of a reference: the captioner's first objective."""
 
 from __future__ import annotations
 

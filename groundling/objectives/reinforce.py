@@ -1,4 +1,4 @@
-"""Learning from rewards: what was said gets likelier by as much as it was worth."""
+"""REINFORCE: the log-probability of a sampled caption, weighted by its reward."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Regions of the detector studies of Ma et al., ECCV 2020 (section 4.4): how much of grounding is the detector's fault?
 
-Perfect: the boxes that people drew, each with the object words that they said of it. A row is 1 in the columns of these
+Perfect: the boxes that people drew, each with the object words of its phrases. A row is 1 in the columns of these
 words and 0 elsewhere, so that the first linear layer of any captioner is the paper's learned embedding of words.
 
 Biased: the regions of another detector, seen through a classifier that was trained on the annotated object words of the
@@ -42,24 +42,24 @@ def perfect_fingerprint(classes: Classes) -> Fingerprint:
 def perfect(example: Example, classes: Classes) -> Regions:
     """One image's regions; the whole picture where nobody drew a box. The labels are the most frequent of the words."""
     if not all(example.size):
-        raise DataError(f"image {example.id!r}: its size is not known, so nobody can say where its boxes are")
+        raise DataError(f"image {example.id!r}: its size is not known, which its boxes need")
     column = {name: i for i, name in enumerate(classes.names)}
-    said: dict[tuple[int, Box], set[int]] = {}
+    words_of: dict[tuple[int, Box], set[int]] = {}
     for phrase in label([example], classes)[0].gold:
         for box, frame in zip(phrase.boxes, phrase.frames or (0,) * len(phrase.boxes), strict=True):
-            said.setdefault((frame, box), set()).update({column[phrase.label]} if phrase.label else ())
-    if not said:
-        said[0, (0.0, 0.0, float(example.size[0]), float(example.size[1]))] = set()
-    feats = torch.zeros(len(said), len(column) + 1)
-    for row, words in zip(feats, said.values(), strict=True):
+            words_of.setdefault((frame, box), set()).update({column[phrase.label]} if phrase.label else ())
+    if not words_of:
+        words_of[0, (0.0, 0.0, float(example.size[0]), float(example.size[1]))] = set()
+    feats = torch.zeros(len(words_of), len(column) + 1)
+    for row, words in zip(feats, words_of.values(), strict=True):
         row[sorted(words) or [len(column)]] = 1
     return Regions.of(
         feats,
-        torch.tensor([box for _, box in said]),
+        torch.tensor([box for _, box in words_of]),
         example.size,
-        frame=torch.tensor([frame for frame, _ in said]),
+        frame=torch.tensor([frame for frame, _ in words_of]),
         labels=feats.argmax(1, keepdim=True),
-        scores=torch.ones(len(said), 1),
+        scores=torch.ones(len(words_of), 1),
     )
 
 

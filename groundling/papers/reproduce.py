@@ -30,6 +30,7 @@ from groundling.evaluation.phrases import localised
 from groundling.evaluation.self_retrieval import Gallery
 from groundling.files import saved
 from groundling.inference.grounder import PhraseGrounder
+from groundling.inference.loading import load_model
 from groundling.metrics.diversity import self_retrieval
 from groundling.metrics.evaluation import Evaluation
 from groundling.metrics.significance import resample
@@ -178,13 +179,14 @@ def _scores(
         if all(score.signature.endswith(f"|v:{__version__}") for score in before.scores):
             return before
         logger.info("%s: its scores are of another version, and are made again", folder)
-    captioner = inference.load(folder, str(_device(bench)))
-    found = list(_judged(captioner, bench.split, data, evaluator, store, table.beam))
-    if table.self_retrieval and "captioner" in captioner.model.recipe.saved_modules:
-        found += _self_retrieval(captioner, evaluator, store)
-    statistics = [one for one in found if isinstance(one, Statistics)]
+    device = _device(bench)
+    model = load_model(folder, device)
+    all_scores = list(_evaluated(model, device, bench.split, data, evaluator, store, table.beam))
+    if table.self_retrieval and "captioner" in model.recipe.saved_modules:
+        all_scores += _self_retrieval(model, device, evaluator, store)
+    statistics = [one for one in all_scores if isinstance(one, Statistics)]
     made = Scored(
-        [one.score() if isinstance(one, Statistics) else one for one in found],
+        [one.score() if isinstance(one, Statistics) else one for one in all_scores],
         {one.name: values for one, values in zip(statistics, resample(statistics), strict=True)},
     )
     with saved(folder / f"resampled-{bench.split}.npz") as file:
@@ -208,8 +210,9 @@ def scored(folder: Path, split: str) -> Scored | None:
         raise DataError(f"{path} does not hold scores: {error}; delete it to score the run again") from error
 
 
-def _judged(
-    captioner: inference.GroundedCaptioner,
+def _evaluated(
+    model: Model,
+    device: torch.device,
     split: str,
     data: Dataset,
     evaluator: CaptionEvaluator,
@@ -217,16 +220,16 @@ def _judged(
     beam: int,
 ) -> Iterator[Statistics | Score]:
     """Attention accuracy; captions and links of a captioner; phrases that a matcher or grounder finds."""
-    model, device = captioner.model, captioner.device
     if evaluator.links:
         for localizer in (False, True) if hasattr(model.parts, "localizer") else (False,):
-            found = attention_accuracy(model, data, store, split, device=device, localizer=localizer)
+            accuracy = attention_accuracy(model, data, store, split, device=device, localizer=localizer)
             name = "attention localizer" if localizer else "attention"
-            yield from (replace(statistics, name=name) for statistics in found.statistics().values())
+            yield from (replace(statistics, name=name) for statistics in accuracy.statistics().values())
     if "captioner" in model.recipe.saved_modules:
         ids = [example.id for example in evaluator.examples]
-        said = list(captioner.caption(ids, inference.BeamSearch(beam, evidence_weight=0), regions=store))
-        evaluation = evaluator(said, METRICS)
+        captioner = inference.GroundedCaptioner(model, device)
+        captions = list(captioner.caption(ids, inference.BeamSearch(beam, evidence_weight=0), regions=store))
+        evaluation = evaluator(captions, METRICS)
         yield from evaluation.statistics
         yield from evaluation.diversity
         yield from _figures(evaluation)
@@ -267,10 +270,8 @@ def both_ways(
     return retrieve(model.parts.matcher, batches(0), device, split, quiet=quiet)
 
 
-def _self_retrieval(
-    captioner: inference.GroundedCaptioner, evaluator: CaptionEvaluator, store: Store
-) -> list[Statistics]:
+def _self_retrieval(model: Model, device: torch.device, evaluator: CaptionEvaluator, store: Store) -> list[Statistics]:
     """How often a caption finds its own image again, by the captioner's log p of all images."""
     ids = [example.id for example in evaluator.examples]
-    gallery = Gallery.of(captioner.model, store, ids, captioner.device)
+    gallery = Gallery.of(model, store, ids, device)
     return list(self_retrieval(gallery.scores(), ids, [k for k in RANKS if k < len(ids)]))

@@ -1,4 +1,4 @@
-"""What the runs of a table tell: values of every seed, tests against the baseline, and of the paper's claims.
+"""The summary of a table's runs: values of every seed, tests against the baseline and of the paper's claims.
 
 A row is compared with another on the same images and with the same seeds:
 

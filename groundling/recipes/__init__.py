@@ -1,4 +1,4 @@
-"""One paper per file, and models that were trained by them. The only place where everything meets.
+"""One paper per file, and models that were trained by them. Recipes combine all other parts.
 
 A recipe is a frozen dataclass: its fields are its config (`groundling train` makes a flag of each, its comment being
 the help), `parts` its modules, `stages` how they learn. A fine-tune recipe has no modules of its own: it goes on with

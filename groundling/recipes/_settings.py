@@ -1,4 +1,4 @@
-"""Settings that recipes share, each said once: a recipe names the groups that it has, and changes what it must.
+"""Settings that recipes share, each defined once: a recipe names its groups, and changes what it must.
 
     class Updown(UpDownSize, CaptionData, SteppedAdam, CrossEntropyRecipe):
         regions_per_image: int = 36
@@ -25,7 +25,7 @@ class Batches:
     """What a training batch holds."""
 
     batch: int = 16  # images in a batch
-    captions_per_image: int = 5  # captions of each of them
+    captions_per_image: int = 5  # captions of each image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Adam:
 
     lr: float = 5e-4  # learning rate of Adam
     clip: float = 5.0  # largest norm of the gradient
-    clip_each: float = 0.0  # largest size of each number of the gradient, in place of the norm; 0: the norm counts
+    clip_each: float = 0.0  # clip each number of the gradient at this size instead of its norm; 0: clip the norm
     epochs: int = 30  # how often each image is seen
     keep_last: bool = False  # the last weights are the model, not those with the best score on the held-out images
 
@@ -85,7 +85,7 @@ class SteppedAdam(PatientAdam):
     """Whose rate falls in equal steps."""
 
     decay: float = 0.8  # factor of the learning rate every `decay_every` epochs
-    decay_every: int = 3  # epochs
+    decay_every: int = 3  # epochs between two steps of the learning rate
 
     def schedule(self) -> Schedule:
         from groundling.training.schedules import StepDecay
@@ -102,7 +102,7 @@ class PlateauTraining(CaptionData, PatientAdam):
     patience: Count = 10
     batch: int = 32
     decay: float = 0.1  # factor of the learning rate when CIDEr-D has not become better for `plateau` epochs
-    plateau: int = 3  # epochs
+    plateau: int = 3  # epochs without a better score after which the learning rate falls
 
     def schedule(self) -> Schedule:
         from groundling.training.schedules import Plateau
@@ -117,7 +117,7 @@ class UpDownSize:
     hidden: int = 512  # size of regions and of both LSTMs: v', h1 and h2; the paper takes 1024 for COCO
     embed: int = 512  # size of a word's embedding
     attention: int = 512  # size of the space in which regions and h1 are compared (w_a)
-    dropout: Share = 0.5  # of words, regions and h2
+    dropout: Share = 0.5  # dropout of words, regions and h2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""AdaptiveAttention, trained with cross-entropy: each word looks at the image, or at what is known already.
+"""AdaptiveAttention, trained with cross-entropy: each word attends to the image or to a visual sentinel.
 
 Lu et al., Knowing When to Look: Adaptive Attention via a Visual Sentinel for Image Captioning, CVPR 2017:
 

@@ -1,4 +1,4 @@
-"""Contrastive learning: a trained captioner learns to tell its images apart.
+"""Contrastive learning: fine-tune a captioner so that its captions distinguish images.
 
 Dai and Lin, Contrastive Learning for Image Captioning, NeurIPS 2017. Goes on with any trained captioner:
 
@@ -102,7 +102,7 @@ class Contrastive(Batches, PatientAdam, Recipe):
                 "false": self.negative * false_pairs(ratio[n:], self.nu),
             }
             if self.guide:
-                terms["look"] = self.lam1 * followed(m.guide, batch, attn)
+                terms["attention"] = self.lam1 * followed(m.guide, batch, attn)
             return terms
 
         return cl

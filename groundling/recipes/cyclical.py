@@ -1,4 +1,6 @@
-"""Ma et al., Learning to Generate Grounded Visual Captions without Localization Supervision, ECCV 2020.
+"""Cyclical training: decode a caption, localize its words, reconstruct it from their regions.
+
+Ma et al., Learning to Generate Grounded Visual Captions without Localization Supervision, ECCV 2020.
 
 Decode, localize what was said, reconstruct from what was localized, all with the weights of one captioner:
 

@@ -1,4 +1,4 @@
-"""A trained captioner learns where to look from a model that knows where words are.
+"""Fine-tune the attention of a trained captioner to follow a grounder or matcher.
 
 Zhou et al., More Grounded Image Captioning by Distilling Image-Text Matching Model, CVPR 2020, train Up-Down with
 cross-entropy and the attention of POS-SCAN at once (`pos_scan`). Here the same loss goes on with any trained captioner
@@ -43,5 +43,5 @@ class Distill(Batches, SteppedAdam, Recipe):
         branches = decoded.branches or (decoded,)
         return {
             "xe": torch.stack([cross_entropy(branch.logp, batch.targets) for branch in branches]).mean(),
-            "look": self.lam1 * followed(m.guide, batch, branches[0].attn),
+            "attention": self.lam1 * followed(m.guide, batch, branches[0].attn),
         }

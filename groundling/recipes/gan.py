@@ -1,4 +1,4 @@
-"""A captioning GAN: a captioner learns to say what an evaluator takes for a person's caption of the image.
+"""A captioning GAN: a captioner learns to write captions that an evaluator takes for those of people.
 
 Dai et al., Towards Diverse and Natural Image Descriptions via a Conditional GAN, ICCV 2017; a baseline in table 4 of
 Dai and Lin, NeurIPS 2017. Goes on with any trained captioner; the evaluator is new and leaves no trace in the model:

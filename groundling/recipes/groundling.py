@@ -1,4 +1,4 @@
-"""The papers in one captioner: a phrase grounder teaches its attention, and it learns to tell images apart.
+"""The papers in one captioner: a grounder guides its attention, and it learns to distinguish images.
 
  1. The captioner is that of `multi_branch` (Chen et al., MM 2021) on the grounding-aware encoding of `updown_aware`:
     K attentions take turns, vote for the word, and point to the union of what they chose. K is 1 unless asked.
@@ -34,7 +34,7 @@ from groundling.recipes.scst import Scst
 
 @dataclass(frozen=True, kw_only=True)
 class Groundling(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
-    guide: str = ""  # run of the grounder or matcher that teaches the attention and judges the captions
+    guide: str = ""  # run of the grounder or matcher that guides the attention and rates the captions
     lam1: float = 0.1  # weight of KL(guide ‖ first branch)
     lam2: float = 0.1  # weight of the guide's score in the reward
     branches: int = 1  # K, how many attentions take turns
@@ -47,11 +47,11 @@ class Groundling(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
     warmup_epochs: Count = 12  # epochs with one attention alone; 0 to go on with a trained captioner (--start)
     epochs: int = 3  # epochs with all of them
     contrast: Count = 1  # epochs of contrastive learning after that
-    contrast_lr: float = 5e-5  # learning rate of these
-    sets: int = 2  # captions of other images for every true one in these
+    contrast_lr: float = 5e-5  # learning rate of contrastive learning
+    sets: int = 2  # captions of other images for every true one in contrastive learning
     scst_epochs: Count = 0  # epochs of self-critical training
-    scst_lr: float = 5e-5  # learning rate of these
-    samples: int = 5  # captions drawn for each image in these
+    scst_lr: float = 5e-5  # learning rate of self-critical training
+    samples: int = 5  # captions drawn for each image in self-critical training
     batch: int = 32
 
     def captioning(self) -> MultiBranch:

@@ -1,4 +1,4 @@
-"""POS-SCAN, SCAN that is judged by its nouns alone, so that it finds their regions: a guide of attention.
+"""POS-SCAN, an image-text matching model that scores nouns alone and so finds their regions: a guide of attention.
 
 Zhou et al., More Grounded Image Captioning by Distilling Image-Text Matching Model, CVPR 2020. All as in
 `matcher_scan`, (1) to (7), except that S, in (7) too, is the mean over nouns:

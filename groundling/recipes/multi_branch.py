@@ -1,4 +1,4 @@
-"""Distributed attention: K attentions look at different regions, vote for the word, and point to all that they saw.
+"""Distributed attention: K attentions choose different regions, vote for the word, and ground it in their union.
 
 Chen et al., Distributed Attention for Grounded Image Captioning, MM 2021. An attention that may choose any region likes
 the most telling part of a thing (a face for "woman"). Here K attentions with weights of their own take turns, each
@@ -91,5 +91,5 @@ class MultiBranch(BranchTraining, ModelRecipe):
         terms = [cross_entropy(branch.logp, batch.targets) for branch in decoded.branches]
         losses = {"xe": torch.stack(terms).mean()}
         if self.guide:
-            losses["look"] = self.lam1 * followed(m.guide, batch, decoded.branches[0].attn)
+            losses["attention"] = self.lam1 * followed(m.guide, batch, decoded.branches[0].attn)
         return losses

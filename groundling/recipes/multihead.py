@@ -1,4 +1,4 @@
-"""Multi-head attention in place of the attention of `updown_aware`: what distributed attention is compared with.
+"""Multi-head attention in place of the attention of `updown_aware`: the baseline of `multi_branch`.
 
 Chen et al., Distributed Attention for Grounded Image Captioning, MM 2021, section 4.4: several heads look at the
 regions (Vaswani et al. 2017), their findings are joined, and one word is said.

@@ -50,6 +50,6 @@ class PosScan(UpDownTraining, CrossEntropyRecipe):
         (alpha, nouns), beta = guidance(m.guide, batch), decoded.attn
         return {
             "xe": cross_entropy(decoded.logp, batch.targets),
-            "look": self.lam1 * attention_kl(alpha, beta, nouns),
-            "look reverse": self.lam1_reverse * attention_kl(beta, alpha, nouns),
+            "attention": self.lam1 * attention_kl(alpha, beta, nouns),
+            "attention reverse": self.lam1_reverse * attention_kl(beta, alpha, nouns),
         }

@@ -1,4 +1,4 @@
-"""Self-critical training: a trained captioner learns from what its captions are worth.
+"""Self-critical training: fine-tune a captioner by the rewards of captions that it samples.
 
 Rennie et al., Self-Critical Sequence Training for Image Captioning, CVPR 2017, with the reward of Zhou et al., More
 Grounded Image Captioning by Distilling Image-Text Matching Model, CVPR 2020:

@@ -1,4 +1,4 @@
-"""Up-Down whose attention is told where the words are: the upper bound of methods that learn it without boxes.
+"""Up-Down whose attention learns from annotated boxes: the upper bound of methods that learn it without boxes.
 
 Zhou et al., More Grounded Image Captioning by Distilling Image-Text Matching Model, CVPR 2020. The captioner is that of
 `updown` (eq. 9 to 14), its attention β supervised by the boxes that people drew for the words of captions:

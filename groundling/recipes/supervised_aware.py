@@ -1,4 +1,4 @@
-"""Up-Down with the grounding-aware encoding, its attention told where the words are: the upper bound beside cyclical.
+"""Up-Down with the grounding-aware encoding, whose attention learns from annotated boxes: the upper bound of cyclical.
 
 The supervised baseline of Ma et al., ECCV 2020 (table 1), after Zhou et al., Grounded Video Description, CVPR 2019. The
 captioner and its training are those of `updown_aware`, the supervision of attention that of `supervised`; and the

@@ -1,4 +1,4 @@
-"""Phrase grounding learned from image-caption pairs and a detector's labels: which region is meant by a phrase?
+"""Phrase grounding from image-caption pairs and a detector's labels: which region does a phrase mean?
 
 Wang et al., Improving Weakly Supervised Visual Grounding by Contrastive Knowledge Distillation, CVPR 2021.
 

@@ -1,4 +1,4 @@
-"""Up-Down with the grounding-aware region encoding: what the regions are and where, not only how they look.
+"""Up-Down with the grounding-aware region encoding: class and position of each region beside its features.
 
 The baseline of Ma et al., Learning to Generate Grounded Visual Captions without Localization Supervision, ECCV 2020
 (appendix D), after Zhou et al., Grounded Video Description, CVPR 2019:

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: images, captions, and where each word looked. It needs no server and no network."""
+"""One self-contained HTML page: images, captions, and the boxes and attention of each word. It needs no server."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from groundling.types import Box, GroundedCaption
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A phrase and where it is, in pixels of `said.size`."""
+class AnnotatedPhrase:
+    """A phrase of a reference and its boxes, in pixels of the captions' `size`."""
 
     text: str
     boxes: tuple[Box, ...]
@@ -27,10 +27,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Truth:
-    """What people said of an image and where it is; shown beside the captions."""
+    """The references of an image and their boxes, shown beside the captions."""
 
     references: tuple[str, ...] = ()
-    phrases: tuple[Seen, ...] = ()
+    phrases: tuple[AnnotatedPhrase, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Item:
 
     id: str
     pictures: Callable[[], Sequence[Image.Image]]
-    said: tuple[GroundedCaption | None, ...]
+    captions: tuple[GroundedCaption | None, ...]
     truth: Truth = Truth()
     numbers: Mapping[str, float] = field(default_factory=dict)  # what the page can sort by
 
@@ -66,35 +66,35 @@ def write(
 
 def _row(item: Item, side: int) -> dict[str, Any]:
     pictures = item.pictures()
-    known = next((s.size for s in item.said if s is not None and all(s.size)), pictures[0].size)
+    known = next((one.size for one in item.captions if one is not None and all(one.size)), pictures[0].size)
     return {
         "id": item.id,
         "size": list(known),
         "pictures": [embed(picture, side if len(pictures) == 1 else side // 2) for picture in pictures],
-        "said": [_said(s) for s in item.said],
+        "said": [_caption(one) for one in item.captions],
         "references": list(item.truth.references),
         "phrases": [{"text": p.text, "boxes": _round(p.boxes), "frames": p.frames} for p in item.truth.phrases],
         "numbers": {name: round(float(value), 4) for name, value in item.numbers.items()},
     }
 
 
-def _said(said: GroundedCaption | None) -> dict[str, Any] | None:
-    if said is None:
+def _caption(caption: GroundedCaption | None) -> dict[str, Any] | None:
+    if caption is None:
         return None
     return {
-        "text": said.text,
-        "spans": [list(s) for s in said.spans],
-        "logp": round(said.logp, 3),
+        "text": caption.text,
+        "spans": [list(s) for s in caption.spans],
+        "logp": round(caption.logp, 3),
         "links": [
             {
                 "token": x.token,
                 "frame": x.frame,
                 "score": round(x.score, 3),
                 "evidence": None if x.evidence is None else round(x.evidence, 3),
-                "weak": said.weak(x),
+                "weak": caption.weak(x),
                 "box": _round([x.box])[0],
             }
-            for x in said.links
+            for x in caption.links
         ],
         "looks": [
             {
@@ -103,7 +103,7 @@ def _said(said: GroundedCaption | None) -> dict[str, Any] | None:
                 "weights": [round(w, 3) for w in x.weights],
                 "frames": x.frames,
             }
-            for x in said.looks
+            for x in caption.attention
         ],
     }
 
@@ -113,7 +113,7 @@ def _round(boxes: Iterable[Box]) -> list[list[float]]:
 
 
 def embed(picture: Image.Image, side: int) -> str:
-    """The picture as an address that holds it, at most so large."""
+    """The picture as a data: address, its longer side at most `side` pixels."""
     picture = picture.convert("RGB")
     picture.thumbnail((side, side))
     buffer = io.BytesIO()

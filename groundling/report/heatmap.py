@@ -1,4 +1,4 @@
-"""Where in an image a phrase fits, as a heat map over the picture."""
+"""Heat maps: how well a phrase fits each part of an image."""
 
 from __future__ import annotations
 

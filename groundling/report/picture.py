@@ -1,8 +1,8 @@
 """A caption and its boxes as one picture: coloured boxes on the image, the same colours under the words.
 
 Lines and letters grow with the picture, which is drawn at most LARGEST pixels wide or high. The colours are those of
-Okabe and Ito, told apart by the colour-blind too. Of boxes that are nearly equal, each later one is drawn inside.
-"""
+Okabe and Ito, which colour-blind people can distinguish. Of boxes that are nearly equal, each later one is drawn
+inside."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _boxed(image: Image.Image, caption: GroundedCaption, frame: int, width: int)
 
 
 def _inside(box: Box, size: tuple[int, int]) -> Box:
-    """The box as far as it is in the picture or just beside it: captions of others may say anything."""
+    """The box as far as it is in the picture or just beside it: captions of other systems may have any box."""
     left, right = (min(max(x, -GAP), size[0] + GAP) for x in (box[0], box[2]))
     top, bottom = (min(max(y, -GAP), size[1] + GAP) for y in (box[1], box[3]))
     return left, top, right, bottom
@@ -103,10 +103,10 @@ def _apart(box: Box, drawn: Sequence[Box], step: float) -> Box:
 
 def _captioned(picture: Image.Image, caption: GroundedCaption) -> Image.Image:
     strip = _strip(caption, max(NARROWEST, picture.width), colours(caption), _unit(picture))
-    whole = Image.new("RGB", (strip.width, picture.height + strip.height), "white")
-    whole.paste(picture, (0, 0))
-    whole.paste(strip, (0, picture.height))
-    return whole
+    sheet = Image.new("RGB", (strip.width, picture.height + strip.height), "white")
+    sheet.paste(picture, (0, 0))
+    sheet.paste(strip, (0, picture.height))
+    return sheet
 
 
 def _rectangle(pen: ImageDraw.ImageDraw, box: Box, colour: str, weak: bool, unit: float) -> None:
@@ -127,18 +127,18 @@ def _strip(caption: GroundedCaption, width: int, colour: dict[int, str], unit: f
     """The caption, wrapped to `width`, each grounded word underlined."""
     font = ImageFont.load_default(size=22 * unit)
     margin, line, gap = round(12 * unit), round(34 * unit), font.getlength(" ")
-    places, x, y = [], float(margin), margin
+    words, x, y = [], float(margin), margin
     doubtful = weak_words(caption)
     for token, (start, end) in enumerate(caption.spans):
         word = caption.text[start:end] + (" ?" if token in doubtful else "")
         length = font.getlength(word)
         if x + length > width - margin and x > margin:
             x, y = float(margin), y + line
-        places.append((token, word, x, y, length))
+        words.append((token, word, x, y, length))
         x += length + gap
     strip = Image.new("RGB", (width, y + line + margin // 2), "white")
     pen = ImageDraw.Draw(strip)
-    for token, word, x, y, length in places:
+    for token, word, x, y, length in words:
         pen.text((x, y), word, font=font, fill=colour.get(token, "#222222"))
         if token in colour:
             under = y + round(27 * unit)

@@ -1,4 +1,4 @@
-"""What all pages share that are one file, with styles, data and script, and need no server and no network."""
+"""The frame of all self-contained pages: one file with styles, data and script, without server and network."""
 
 from __future__ import annotations
 

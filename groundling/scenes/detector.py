@@ -1,8 +1,8 @@
-"""What a region of a drawn scene is, to a small network that was trained on other scenes, as a detector of photos is
-trained on other photos.
+"""The classifier of regions of drawn scenes: a small network that was trained on other scenes, as a detector of photos
+is trained on other photos.
 
-    z = [W₂ [W₁ (x − μ) / σ + b₁]₊ + b₂]₊      what it looks like: classes are told apart by a linear layer
-    p = softmax(W₃ z + b₃)                      which class it is; the last one is the background
+    z = [W₂ [W₁ (x − μ) / σ + b₁]₊ + b₂]₊      the hidden layer; classes are separated by a linear layer
+    p = softmax(W₃ z + b₃)                      the class; the last one is the background
 
 x: numbers that describe a region's pixels.  `tools/train_scene_detector.py` makes the weights. R regions · L labels.
 """
@@ -24,7 +24,7 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 PEOPLE = ("man", "woman", "boy", "girl")
-NAMES = (  # the classes that it is trained to tell apart; after them comes the background
+NAMES = (  # the classes that it is trained on; after them comes the background
     *PEOPLE,
     *("dog", "cat", "horse", "cow", "sheep", "elephant", "rabbit", "bird", "duck", "fish"),
     *("car", "bus", "truck", "train", "tractor", "bicycle", "motorcycle", "boat", "plane", "skateboard", "sled"),
@@ -33,9 +33,9 @@ NAMES = (  # the classes that it is trained to tell apart; after them comes the 
     *("tree", "bench", "chair", "table", "fence", "rock", "box", "house", "tent", "lamp", "snowman", "castle", "sign"),
     "water",
 )
-LABELS = (*NAMES, "person")  # what it says: a region is as likely a person as a man, a woman, a boy or a girl
+LABELS = (*NAMES, "person")  # its output: a region is as likely a person as a man, a woman, a boy or a girl
 LIKELIEST = 5  # labels of a region
-LOOKS = 128  # size of z
+HIDDEN = 128  # size of z
 WEIGHTS = Pinned(
     "groundling",
     "scenes/scene_head.safetensors",
@@ -49,8 +49,8 @@ def weights() -> dict[str, Tensor]:
     return {name: value.float() for name, value in safetensors.torch.load(WEIGHTS.read()).items()}
 
 
-def look(x: NDArray[np.float64]) -> tuple[Floats, Floats]:
-    """(R, D) -> z (R, LOOKS), of mean 0 and deviation 1 over all scenes, and p (R, C) without the background."""
+def classify(x: NDArray[np.float64]) -> tuple[Floats, Floats]:
+    """(R, D) -> z (R, HIDDEN), of mean 0 and deviation 1 over all scenes, and p (R, C) without the background."""
     w = weights()
     hidden = torch.relu(((torch.from_numpy(x).float() - w["mean"]) / w["deviation"]) @ w["w1"].T + w["b1"])
     z = torch.relu(hidden @ w["w2"].T + w["b2"])
@@ -58,7 +58,7 @@ def look(x: NDArray[np.float64]) -> tuple[Floats, Floats]:
     return ((z - w["center"]) / w["spread"]).numpy(), p.numpy()
 
 
-def say(p: Floats) -> tuple[Ints, Floats]:
+def likeliest_labels(p: Floats) -> tuple[Ints, Floats]:
     """The likeliest of LABELS with their probabilities, (R, L) each. Of equal ones the more special comes first."""
     person = p[:, : len(PEOPLE)].max(1, keepdims=True)
     return likeliest(np.concatenate([p, person], 1), LIKELIEST)

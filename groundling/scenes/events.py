@@ -23,8 +23,8 @@ from groundling.scenes.layouts import (
     mount,
     under,
 )
-from groundling.scenes.stage import Stage
 from groundling.scenes.world import Item, World, pick
+from groundling.scenes.world_builder import WorldBuilder
 
 ANYBODY = {"man": 5, "woman": 4, "boy": 2.5, "girl": 2}
 KIDS = {"boy": 3, "girl": 2.5, "man": 0.6}
@@ -98,27 +98,27 @@ EXTRAS: dict[str, Mapping[str, float]] = {  # what stands about
 
 def sample(rng: Random) -> World:
     """A place; what it is about in the foreground; perhaps a second event; perhaps something that just stands there."""
-    stage = Stage(rng, pick(rng, PLACES))
-    if stage.place in ("beach", "lake"):
-        stage.add("water", 128, 92, layer=-1.0)
-    here = [event for event in EVENTS if stage.place in event.places.split()]
-    _happen(stage, here, Spot(128 + rng.uniform(-26, 26), rng.uniform(160, 178), rng.random() < 0.5))
-    left, right = reach(stage.items)
+    builder = WorldBuilder(rng, pick(rng, PLACES))
+    if builder.place in ("beach", "lake"):
+        builder.add("water", 128, 92, layer=-1.0)
+    here = [event for event in EVENTS if builder.place in event.places.split()]
+    _happen(builder, here, Spot(128 + rng.uniform(-26, 26), rng.uniform(160, 178), rng.random() < 0.5))
+    left, right = reach(builder.items)
     sides = [side for side in ((8.0, left), (right, 248.0)) if side[1] - side[0] > 44]
     rng.shuffle(sides)
     if sides and rng.random() < 0.3:
         left, right = sides.pop()
         quiet = [event for event in here if event.layout is alone]
-        _happen(stage, quiet, Spot((left + right) / 2, rng.uniform(132, 150), rng.random() < 0.5))
+        _happen(builder, quiet, Spot((left + right) / 2, rng.uniform(132, 150), rng.random() < 0.5))
     for left, right in sides:
         if rng.random() < 0.55:
-            _extra(stage, left, right)
-    return World(stage.place, tuple(stage.items), tuple(stage.facts))
+            _extra(builder, left, right)
+    return World(builder.place, tuple(builder.items), tuple(builder.facts))
 
 
-def _happen(stage: Stage, events: Sequence[Event], spot: Spot) -> None:
-    [event] = stage.rng.choices(events, [e.weight for e in events])
-    stage.facts.append(event.layout(stage, event, spot))
+def _happen(builder: WorldBuilder, events: Sequence[Event], spot: Spot) -> None:
+    [event] = builder.rng.choices(events, [e.weight for e in events])
+    builder.facts.append(event.layout(builder, event, spot))
 
 
 def reach(items: Sequence[Item]) -> tuple[float, float]:
@@ -127,14 +127,14 @@ def reach(items: Sequence[Item]) -> tuple[float, float]:
     return min(x - half for x, half in ends), max(x + half for x, half in ends)
 
 
-def _extra(stage: Stage, left: float, right: float) -> None:
+def _extra(builder: WorldBuilder, left: float, right: float) -> None:
     """Something between left and right that is not there yet and takes no part in anything."""
-    rng, there = stage.rng, {item.name for item in stage.items}
-    name = pick(rng, {name: weight for name, weight in EXTRAS[stage.place].items() if name not in there})
+    rng, there = builder.rng, {item.name for item in builder.items}
+    name = pick(rng, {name: weight for name, weight in EXTRAS[builder.place].items() if name not in there})
     x, flip = (left + right) / 2 + rng.uniform(-6, 6), rng.random() < 0.5
     if name == "bird":
-        stage.add(name, x, rng.uniform(34, 58), 1.0, flip=flip, pose="fly")
+        builder.add(name, x, rng.uniform(34, 58), 1.0, flip=flip, pose="fly")
     elif name in ("house", "tree", "bus", "boat", "fence"):
-        stage.add(name, x, rng.uniform(114, 126), 0.95, flip=flip)
+        builder.add(name, x, rng.uniform(114, 126), 0.95, flip=flip)
     else:
-        stage.add(name, x, rng.uniform(132, 166), flip=flip)
+        builder.add(name, x, rng.uniform(132, 166), flip=flip)

@@ -1,7 +1,7 @@
-"""From a world, and what can be seen of it, to captions with marked phrases.
+"""Captions with marked phrases, made from a world and its visible items.
 
-All captions of a world tell its first fact; they differ in words, in form, and in what else they mention. They speak
-only of what has a box.
+All captions of a world describe its first fact; they differ in words, in form, and in what else they mention. They
+mention only items that have a box.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from groundling.scenes.world import PEOPLE, Fact, World, pick
 
 SHORTEST, LONGEST = 6, 16  # words
 CAPTIONS = 5  # of each scene
-TRIES = 200  # to say something new about one world
+TRIES = 200  # to make a new caption of one world
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some words of a caption. A phrase has a type; `items` are the objects that it speaks of, none for a place."""
+    """Some words of a caption. A phrase has a type; `items` are the objects that it names, none for a place."""
 
     words: str
     type: str = ""
@@ -109,11 +109,11 @@ ABOVE: dict[str, Mapping[str, float]] = {
 
 
 def captions(world: World, seen: Collection[int], rng: Random) -> tuple[Caption, ...]:
-    """`CAPTIONS` different captions, fewer where there is too little to say; `seen` are the items that have a box."""
-    speaker = Speaker(world, frozenset(seen), rng)
+    """`CAPTIONS` different captions, or fewer of a poor world; `seen` are the items that have a box."""
+    grammar = CaptionGrammar(world, frozenset(seen), rng)
     made: dict[str, Caption] = {}
     for _ in range(TRIES):
-        caption = speaker.say()
+        caption = grammar.caption()
         if SHORTEST <= length(caption) <= LONGEST:
             made.setdefault(text(caption), caption)
         if len(made) == CAPTIONS:
@@ -129,20 +129,20 @@ def length(caption: Caption) -> int:
     return len(text(caption).split())
 
 
-def tellable(fact: Fact, seen: Collection[int]) -> bool:
-    """Can all that it speaks of be seen?"""
+def is_visible(fact: Fact, seen: Collection[int]) -> bool:
+    """Are all items of the fact visible?"""
     return all(i in seen for i in fact.subjects) and (fact.thing < 0 or fact.thing in seen)
 
 
 @dataclass(frozen=True)
-class Speaker:
-    """Says one caption after another about the same world."""
+class CaptionGrammar:
+    """Makes one caption after another of the same world."""
 
     world: World
     seen: frozenset[int]
     rng: Random
 
-    def say(self) -> Caption:
+    def caption(self) -> Caption:
         fact, draw = self.world.facts[0], self.rng.random()
         if draw < 0.34:
             return (*self.event(fact, worn=0.0), *self.place(fact))
@@ -167,8 +167,8 @@ class Speaker:
         verb = pick(self.rng, {ing: 55, f"{be} {ing}": 25, many if plural else singular: 20})
         if fact.thing < 0:
             return (subject, *clothes, Piece(verb))
-        said = f"{verb} {fact.where}".strip()
-        return (subject, *clothes, Piece(said), self.owned(fact))
+        predicate = f"{verb} {fact.where}".strip()
+        return (subject, *clothes, Piece(predicate), self.owned(fact))
 
     def owned(self, fact: Fact) -> Piece:
         """The object of a fact; somebody who walks a dog may walk his or her dog."""
@@ -193,10 +193,10 @@ class Speaker:
         return Piece(f"another {words}" if self.repeats(items[0]) else article(words), kind, items)
 
     def repeats(self, index: int) -> bool:
-        """Is it of the same kind as something in the first fact, which has been told by then?"""
+        """Is it of the same kind as something in the first fact, which is mentioned before it?"""
         fact = self.world.facts[0]
-        told = [i for i in (*fact.subjects, fact.thing) if i >= 0]
-        return index not in told and self.world.items[index].name in [self.world.items[i].name for i in told]
+        mentioned = [i for i in (*fact.subjects, fact.thing) if i >= 0]
+        return index not in mentioned and self.world.items[index].name in [self.world.items[i].name for i in mentioned]
 
     def clothes(self, person: int) -> Caption:
         """In a red shirt; in a red shirt and blue pants; wearing a helmet."""
@@ -207,11 +207,11 @@ class Speaker:
             return Piece("wearing"), self.garment(extra[0], 0.5)
         if main is None:
             return ()
-        said = (Piece(self.rng.choice(("in", "in", "wearing"))), self.garment(main, 1.0))
+        garments = (Piece(self.rng.choice(("in", "in", "wearing"))), self.garment(main, 1.0))
         below = next((worn[g] for g in ("pants", "shorts") if g in worn), None)
         if below is not None and self.rng.random() < 0.15:
-            return (*said, Piece("and"), self.garment(below, 1.0))
-        return said
+            return (*garments, Piece("and"), self.garment(below, 1.0))
+        return garments
 
     def garment(self, index: int, coloured: float) -> Piece:
         item = self.world.items[index]
@@ -232,7 +232,7 @@ class Speaker:
     def besides(self) -> Caption:
         """A second fact or something that just stands there; the place where there is neither."""
         ways: list[Callable[[], Caption]] = []
-        others = [f for f in self.world.facts[1:] if tellable(f, self.seen)]
+        others = [f for f in self.world.facts[1:] if is_visible(f, self.seen)]
         if others:
             ways.append(lambda: (Piece("while"), *self.clause(others[0])))
             ways.append(lambda: (Piece("with"), self.thing(others[0].subjects, 0.3), *_background()))
@@ -249,10 +249,10 @@ class Speaker:
 
     def extras(self) -> list[tuple[int, ...]]:
         """What is in no fact, those of a kind together."""
-        told = {i for fact in self.world.facts for i in (*fact.subjects, fact.thing)}
+        mentioned = {i for fact in self.world.facts for i in (*fact.subjects, fact.thing)}
         kinds: dict[str, list[int]] = {}
         for i, item in enumerate(self.world.items):
-            if i in self.seen and i not in told and item.wearer < 0 and item.name not in ("water", "leash"):
+            if i in self.seen and i not in mentioned and item.wearer < 0 and item.name not in ("water", "leash"):
                 kinds.setdefault(item.name, []).append(i)
         return [tuple(same) for same in kinds.values()]
 

@@ -20,7 +20,7 @@ from random import Random
 from groundling.data.evaluator_files import of_tokens, segment_id, video_reference, video_splits
 from groundling.scenes.draw import Picture, draw
 from groundling.scenes.events import reach, sample
-from groundling.scenes.grammar import LONGEST, SHORTEST, TRIES, Caption, Speaker, length, tellable
+from groundling.scenes.grammar import LONGEST, SHORTEST, TRIES, Caption, CaptionGrammar, is_visible, length
 from groundling.scenes.places import WIDTH
 from groundling.scenes.world import Fact, Item, World
 from groundling.scenes.write import SPLITS, save_png, split_sizes
@@ -52,7 +52,7 @@ class Clip:
 
 
 def clip(seed: int, number: int, frames: int, width: int = WIDTH) -> Clip:
-    """The same numbers, the same clip. What is told can be seen in a third of the frames, and in two at least."""
+    """The same numbers, the same clip. What is mentioned can be seen in a third of the frames, and in two at least."""
     rng, words = Random(f"clip {seed} {number}"), Random(f"clip words {seed} {number}")
     while True:
         world = sample(rng)
@@ -63,8 +63,8 @@ def clip(seed: int, number: int, frames: int, width: int = WIDTH) -> Clip:
         pictures = tuple(draw(one, f"clip light {seed} {number}", width) for one in worlds)
         times = [sum(picture.boxes[i] is not None for picture in pictures) for i in range(len(world.items))]
         seen = [i for i, n in enumerate(times) if n >= min(frames, max(2, frames / 3))]
-        if tellable(world.facts[0], seen) and (said := tell(world, moves, how, seen, words)):
-            return Clip(world, pictures, said)
+        if is_visible(world.facts[0], seen) and (caption := describe(world, moves, how, seen, words)):
+            return Clip(world, pictures, caption)
 
 
 # ---------------------------------------------------------------- movement
@@ -120,15 +120,15 @@ def _moved(item: Item, move: Move, t: float) -> Item:
 # ---------------------------------------------------------------- words
 
 
-def tell(world: World, moves: tuple[Move, ...], how: str, seen: Collection[int], rng: Random) -> Caption | None:
-    """A sentence, of movement where there is any to speak of; None where there is too little to say."""
-    speaker, fact = Speaker(world, frozenset(seen), rng), world.facts[0]
-    passed = _passed(world, moves[0], speaker.extras()) if how == "past" else ()
-    tellable_way = fact.verb in GOES and (passed or how in (INTO, OUT))
+def describe(world: World, moves: tuple[Move, ...], how: str, seen: Collection[int], rng: Random) -> Caption | None:
+    """A sentence, about the movement if there is any; None where there is too little to describe."""
+    grammar, fact = CaptionGrammar(world, frozenset(seen), rng), world.facts[0]
+    passed = _passed(world, moves[0], grammar.extras()) if how == "past" else ()
+    visible_way = fact.verb in GOES and (passed or how in (INTO, OUT))
     for _ in range(TRIES):
-        said = speaker.going(passed, how) if tellable_way and rng.random() < 0.6 else speaker.say()
-        if SHORTEST <= length(said) <= LONGEST:
-            return said
+        caption = grammar.going(passed, how) if visible_way and rng.random() < 0.6 else grammar.caption()
+        if SHORTEST <= length(caption) <= LONGEST:
+            return caption
     return None
 
 
@@ -204,12 +204,12 @@ def _each(job: partial[Example], clips: int, workers: int) -> Iterator[Example]:
 
 def _write_one(out: Path, seed: int, frames: int, width: int, number: int) -> Example:
     made = clip(seed, number, frames, width)
-    said = example(made, number)
-    folder = out / "frames" / said.id
+    written = example(made, number)
+    folder = out / "frames" / written.id
     folder.mkdir(exist_ok=True)
     for i, picture in enumerate(made.pictures):
         save_png(picture.image, folder / f"{i:02d}.png")
-    return said
+    return written
 
 
 def _dump(path: Path, content: object) -> None:

@@ -1,4 +1,4 @@
-"""People. A grown-up is 100 units tall and stands on (0, 0); what tells men from women is the head alone."""
+"""People. A grown-up is 100 units tall and stands on (0, 0); men and women differ by their heads alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many of the boxes that phrases speak of does a region source find?"""
+"""The recall of a region source: the share of annotated boxes that it finds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def recall(source: RegionSource, examples: Iterable[Example], threshold: float =
 
 def _boxes(example: Example, frame: int) -> list[Box]:
     """The boxes of a frame, those of each entity once."""
-    told = [
+    annotated = [
         (p.entity, box, f) for p in example.gold for box, f in zip(p.boxes, p.frames or [0] * len(p.boxes), strict=True)
     ]
-    return [box for _, box, f in sorted(set(told)) if f == frame]
+    return [box for _, box, f in sorted(set(annotated)) if f == frame]

@@ -4,9 +4,8 @@ Where: neighbouring pixels of nearly one colour are segments; neighbouring segme
 several measures of belonging together. Every segment and every merger is a proposal: parts, wholes, and wholes together
 with what they touch. This is selective search on pictures of flat colours.
 
-What: a region's feature is, side by side, what a small network that was trained on other scenes makes of it (128), its
-colours (19) and its place (8). The network also says which classes it may be.
-"""
+What: a region's feature is, side by side, the hidden layer of a small network that was trained on other scenes (128),
+its colours (19) and its position (8). The network also gives probabilities of classes."""
 
 from __future__ import annotations
 
@@ -30,11 +29,11 @@ VERSION = "3"
 FEWEST, MOST = 20, 100
 CELLS_MOST = 14  # of a side of the feature map
 STEP = 9.0  # neighbouring pixels that differ by more belong to different segments
-SAME = 0.6  # IoU above which two proposals are one, unless told otherwise
-WIDEST = 160  # segments are found on a copy that is no wider
+SAME = 0.6  # IoU above which two proposals are one, by default
+WIDEST = 160  # pixels; segments are computed on a copy that is no wider
 MEASURES = ((1.0, 1.0, 0.0, 0.0), (1.0, 0.3, 1.0, 0.0), (0.2, 1.0, 0.2, 1.0))  # weights of `mergers`
-THUMB, HISTOGRAM, CELLS, ANGLES, PLACE = 6, 19, 3, 8, 8
-DIM = network.LOOKS + HISTOGRAM + PLACE
+THUMB, HISTOGRAM, CELLS, ANGLES, POSITION = 6, 19, 3, 8, 8
+DIM = network.HIDDEN + HISTOGRAM + POSITION
 DESCRIBED = 255  # numbers that describe a region's pixels
 FEATURES = "features"
 
@@ -93,7 +92,7 @@ class SceneRegions:
         if self.detector != FEATURES:
             return self._described(image, boxes, described)
         feats, classes = features(described)
-        labels, scores = network.say(classes)
+        labels, scores = network.likeliest_labels(classes)
         kept = scores[:, 0] >= self.sure
         kept[0] = True
         more: dict[str, torch.Tensor] = {}
@@ -116,7 +115,7 @@ class SceneRegions:
             cells = describe_cells(image.convert("RGB"), self.map).astype(np.float32)
             more = {"whole": torch.from_numpy(described[0].astype(np.float32)), "grid": torch.from_numpy(cells)}
         if self.detector == TEACHER:
-            labels, scores = network.say(features(described)[1])
+            labels, scores = network.likeliest_labels(features(described)[1])
             more |= {"labels": torch.from_numpy(labels), "scores": torch.from_numpy(scores)}
         feats = torch.from_numpy(described.astype(np.float32))
         return Regions.of(feats, torch.from_numpy(boxes), image.size, **more)
@@ -124,31 +123,31 @@ class SceneRegions:
 
 def features(described: Floats) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """What the network makes of regions, with their colours and places, (R, DIM); and their classes."""
-    looks, classes = network.look(described)
-    return np.concatenate([looks, described[:, -HISTOGRAM - PLACE :].astype(np.float32)], 1), classes
+    hidden, classes = network.classify(described)
+    return np.concatenate([hidden, described[:, -HISTOGRAM - POSITION :].astype(np.float32)], 1), classes
 
 
 def describe(image: Image.Image, count: int, same: float) -> tuple[Floats, Floats]:
     """Boxes (R, 4) in pixels of an RGB image, and what the network sees of each."""
     small = image.reduce(max(1, -(-image.width // WIDEST)))
-    found = segment(np.asarray(small, np.float64), STEP)
-    boxes, holds = propose(found, count, same)
-    return boxes * _scale(image, small), appearance(image, small, found, boxes, holds)
+    segments = segment(np.asarray(small, np.float64), STEP)
+    boxes, holds = propose(segments, count, same)
+    return boxes * _scale(image, small), appearance(image, small, segments, boxes, holds)
 
 
 def describe_cells(image: Image.Image, side: int) -> Floats:
     """What the network sees of each of `side` by `side` cells of an RGB image, row by row, about all that is in it."""
     small = image.reduce(max(1, -(-image.width // WIDEST)))
-    found = segment(np.asarray(small, np.float64), STEP)
-    high, wide = found.of.shape
+    segments = segment(np.asarray(small, np.float64), STEP)
+    high, wide = segments.of.shape
     x, y = np.linspace(0, wide, side + 1), np.linspace(0, high, side + 1)
     boxes = np.array([[x[j], y[i], x[j + 1], y[i + 1]] for i in range(side) for j in range(side)])
-    holds = np.zeros((len(boxes), len(found.area)), bool)
+    holds = np.zeros((len(boxes), len(segments.area)), bool)
     for row, box in zip(holds, boxes, strict=True):
         left, top = np.floor(box[:2]).astype(int)
         right, bottom = np.ceil(box[2:]).astype(int)
-        row[np.unique(found.of[top : max(bottom, top + 1), left : max(right, left + 1)])] = True
-    return appearance(image, small, found, boxes, holds)
+        row[np.unique(segments.of[top : max(bottom, top + 1), left : max(right, left + 1)])] = True
+    return appearance(image, small, segments, boxes, holds)
 
 
 def _scale(image: Image.Image, small: Image.Image) -> Floats:
@@ -159,20 +158,20 @@ def _scale(image: Image.Image, small: Image.Image) -> Floats:
 # ---------------------------------------------------------------- where
 
 
-def propose(found: Segments, count: int, same: float) -> tuple[Floats, Bools]:
+def propose(segments: Segments, count: int, same: float) -> tuple[Floats, Bools]:
     """Boxes (R, 4) in pixels of the map of segments, and which segments each is about (R, S).
 
     First the whole picture and the grounds, then whatever stands out most and is not there yet. Where that is too
     little, parts of these: the upper and the lower half of each.
     """
-    high, wide = found.of.shape
-    every = np.ones((1, len(found.area)), bool)
-    single = np.eye(len(found.area), dtype=bool)
-    grounds = single[np.flatnonzero(found.ground)[np.argsort(-found.area[found.ground], kind="stable")][:4]]
-    things = np.concatenate([single[~found.ground], *(mergers(found, *weights) for weights in MEASURES)])
-    things = things[np.argsort(-standing_out(found, things), kind="stable")][: 5 * count]
+    high, wide = segments.of.shape
+    every = np.ones((1, len(segments.area)), bool)
+    single = np.eye(len(segments.area), dtype=bool)
+    grounds = single[np.flatnonzero(segments.ground)[np.argsort(-segments.area[segments.ground], kind="stable")][:4]]
+    things = np.concatenate([single[~segments.ground], *(mergers(segments, *weights) for weights in MEASURES)])
+    things = things[np.argsort(-standing_out(segments, things), kind="stable")][: 5 * count]
     holds = np.concatenate([every, grounds, things])
-    boxes = boxes_of(found, holds).astype(np.float64)
+    boxes = boxes_of(segments, holds).astype(np.float64)
     boxes[0] = 0, 0, wide, high
     kept = _distinct(boxes, count, same)
     boxes, holds = boxes[kept], holds[kept]
@@ -208,8 +207,8 @@ def _halves(boxes: Floats) -> Floats:
 # ---------------------------------------------------------------- what
 
 
-def appearance(image: Image.Image, small: Image.Image, found: Segments, boxes: Floats, holds: Bools) -> Floats:
-    """(R, 255): what the box looks like, what of it belongs to the region, its edges, surroundings, colours, place.
+def appearance(image: Image.Image, small: Image.Image, segments: Segments, boxes: Floats, holds: Bools) -> Floats:
+    """(R, 255): the pixels of the box, what of it belongs to the region, its edges, surroundings, colours, position.
 
     Each kind of number is brought to about mean 0 and deviation 1, so that none drowns the others in a linear layer.
     """
@@ -217,18 +216,18 @@ def appearance(image: Image.Image, small: Image.Image, found: Segments, boxes: F
     return np.concatenate(
         [
             4 * pixels,
-            2 * _belongs(found, boxes, holds),
+            2 * _belongs(segments, boxes, holds),
             6 * np.sqrt(_edges(small, boxes)) - 0.7,
             4 * _around(small, boxes),
-            3 * np.sqrt(_colours(small, found, holds)),
-            3 * _place(boxes, found.of.shape) - 1.5,
+            3 * np.sqrt(_colours(small, segments, holds)),
+            3 * _position(boxes, segments.of.shape) - 1.5,
         ],
         1,
     )
 
 
-def _place(boxes: Floats, shape: tuple[int, ...]) -> Floats:
-    """(R, PLACE), sides, width, height, size and how wide it is for its height, as shares of the picture."""
+def _position(boxes: Floats, shape: tuple[int, ...]) -> Floats:
+    """(R, POSITION), sides, width, height, size and how wide it is for its height, as shares of the picture."""
     high, wide = shape
     left, top, right, bottom = (boxes / [wide, high, wide, high]).T
     across, down = right - left, bottom - top
@@ -243,12 +242,12 @@ def _thumb(image: Image.Image, box: Floats) -> Floats:
     return np.asarray(patch, np.float64).reshape(-1) / 255 - 0.5
 
 
-def _belongs(found: Segments, boxes: Floats, holds: Bools) -> Floats:
+def _belongs(segments: Segments, boxes: Floats, holds: Bools) -> Floats:
     """(R, 36), how much of each of 6 by 6 cells belongs to the region, from four points in each; -0.5 to 0.5."""
     steps = (np.arange(2 * THUMB) + 0.5) / (2 * THUMB)
     x = (boxes[:, :1] + (boxes[:, 2:3] - boxes[:, :1]) * steps).astype(np.int64)  # (R, 12)
     y = (boxes[:, 1:2] + (boxes[:, 3:] - boxes[:, 1:2]) * steps).astype(np.int64)
-    inside = holds[np.arange(len(boxes))[:, None, None], found.of[y[:, :, None], x[:, None, :]]]
+    inside = holds[np.arange(len(boxes))[:, None, None], segments.of[y[:, :, None], x[:, None, :]]]
     share: Floats = inside.reshape(-1, THUMB, 2, THUMB, 2).mean((2, 4)).reshape(len(boxes), -1)
     return share - 0.5
 
@@ -273,12 +272,12 @@ def _cells(channels: Floats, boxes: Floats, side: int) -> Floats:
     return np.moveaxis(np.diff(np.diff(corners, axis=2), axis=3), 0, 1)
 
 
-def _colours(image: Image.Image, found: Segments, holds: Bools) -> Floats:
+def _colours(image: Image.Image, segments: Segments, holds: Bools) -> Floats:
     """(R, 19), share of each colour in the pixels that belong: black, gray, white, 8 hues dark and bright."""
     hue, vivid, light = np.moveaxis(np.asarray(image.convert("HSV"), np.int64), -1, 0)
     name = np.where(vivid < 50, 16 + np.digitize(light, (80, 200)), hue * 8 // 256 + 8 * (light > 150))
-    count = len(found.area)
-    each = np.bincount((found.of * HISTOGRAM + name).ravel(), minlength=count * HISTOGRAM).reshape(count, HISTOGRAM)
+    count = len(segments.area)
+    each = np.bincount((segments.of * HISTOGRAM + name).ravel(), minlength=count * HISTOGRAM).reshape(count, HISTOGRAM)
     total = holds @ each.astype(np.float64)
     shares: Floats = total / total.sum(1, keepdims=True)
     return shares

@@ -16,11 +16,11 @@ from PIL import Image
 from groundling.errors import GroundlingError
 from groundling.scenes.draw import Picture, Pixels, draw
 from groundling.scenes.events import sample
-from groundling.scenes.grammar import CAPTIONS, Caption, Piece, captions, tellable
+from groundling.scenes.grammar import CAPTIONS, Caption, Piece, captions, is_visible
 from groundling.scenes.world import World
 
 SPLITS = ("train", "val", "test")
-Key = tuple[int, ...]  # the items that a phrase speaks of; () is the place
+Key = tuple[int, ...]  # the items that a phrase names; () is the place
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class DrawnScene:
 
 
 def scene(seed: int, number: int, width: int = 256) -> DrawnScene:
-    """The same numbers, the same scene. A world that hides its first fact, or has too little to say, is not kept."""
+    """The same numbers, the same scene. A world that hides its first fact, or is too poor to describe, is not kept."""
     worlds, words = Random(f"world {seed} {number}"), Random(f"words {seed} {number}")
     while True:
         world = sample(worlds)
         picture = draw(world, f"light {seed} {number}", width)
         seen = [i for i, box in enumerate(picture.boxes) if box]
-        if tellable(world.facts[0], seen) and len(said := captions(world, seen, words)) == CAPTIONS:
-            return DrawnScene(world, picture, said)
+        if is_visible(world.facts[0], seen) and len(made := captions(world, seen, words)) == CAPTIONS:
+            return DrawnScene(world, picture, made)
 
 
 def markup(scene: DrawnScene, number: int) -> tuple[str, str]:
@@ -147,7 +147,7 @@ def _write_one(out: Path, seed: int, width: int, number: int) -> str:
 
 
 def save_png(image: Image.Image, path: Path) -> None:
-    """Into memory first: a disk that is full is then told as such, and leaves no half of a picture."""
+    """Encode in memory first, so that a full disk gives an error and leaves no half of a picture."""
     content = io.BytesIO()
     image.save(content, "PNG", compress_level=4)
     path.write_bytes(content.getvalue())

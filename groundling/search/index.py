@@ -68,7 +68,7 @@ class Index:
         """The images that show most of what the query names, the best first."""
         asked = [one.tokens for one in noun_phrases([query])[0]] or [words.caption(query).tokens]
         if not asked[0]:
-            raise DataError(f"no word in the query {query!r}: say what to look for")
+            raise DataError(f"no word in the query {query!r}: name what to find")
         vectors = _side_by_side([self.model.embed_phrases(asked)] * self.halves)
         places, scores = self.near.nearest(vectors, min(len(self.entries), DEEP * images))
         best: dict[str, dict[int, tuple[Entry, float]]] = {}

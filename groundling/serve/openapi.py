@@ -277,7 +277,7 @@ def _captioned(about: Json, evidence: Json) -> Json:
     attention = _object(token=INTEGER, boxes=_list(BOX), weights=_list(NUMBER), frames=_list(INTEGER))
     caption = _object(**about, caption=TEXT, tokens=_list(TEXT), spans=_list(SPAN), links=_list(link), size=PAIR)
     caption["properties"] |= {
-        "looks": _list(attention) | {"description": "the regions that each token attends to most"},
+        "attention": _list(attention) | {"description": "the regions that each token attends to most"},
         "logp": NUMBER | {"description": "log probability of the caption"},
         "frames": INTEGER | {"description": "of a clip"},
     }

@@ -71,7 +71,7 @@ def _caption(caption: GroundedCaption, image: ImageRegions) -> dict[str, Any]:
         row.pop(name, None)
     for link in row["links"]:
         link["box"] = [round(x, 1) for x in link["box"]]
-    for attended in row["looks"]:
+    for attended in row["attention"]:
         attended["boxes"] = [[round(x, 1) for x in box] for box in attended["boxes"]]
     return {"image": image.to_dict(), **row}
 

@@ -1,4 +1,4 @@
-"""Which class of a detector does a phrase speak of? Its head noun decides, with the help of WordNet.
+"""Which class of a detector does a phrase name? Its head noun decides, with the help of WordNet.
 
 As Wang et al., CVPR 2021, section 4.1: a class of that name; else one named by a lemma of the noun's most frequent
 synset; else by a lemma of a hypernym, nearest first: "spectators" are a person, a "sweater" is clothing. Three

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from groundling.errors import DataError, MissingExtra
 
 PACKAGE = "glove-6b-50d"  # the name by which the package is asked for, instead of a file
+PACKED = ", in the weights"  # behind the name of a source whose vectors were packed with a model
 Vectors = NDArray[np.float32]
 
 
@@ -24,6 +25,33 @@ def read_vectors(source: str, words: Sequence[str], size: int) -> Vectors:
 
     Each column is brought to mean 0 and deviation 1 over the words that are known.
     """
+    out, known = _read(source, words, size)
+    out[known] = (out[known] - out[known].mean(0)) / out[known].std(0).clip(1e-6)
+    return out
+
+
+def vectors_of_new_words(source: str, words: Sequence[str], vectors: Vectors, new: Sequence[str]) -> Vectors:
+    """(len(new), size) of new words on the scale of `vectors` (V, size), which a model has of its `words`.
+
+    0 for words that the source does not know. A straight line for each column, fitted to the words of the model, takes
+    the numbers of the source to the scale of the model.
+    """
+    raw, known = _read(source, [*words, *new], vectors.shape[1])
+    old, numbers = raw[: len(words)], np.asarray(vectors, np.float64)
+    both = known[: len(words)] & numbers.any(1)
+    if both.sum() < 2:
+        raise DataError(
+            f"{source} does not know the words of this model; name the word vectors that it was trained with"
+        )
+    x, y = old[both] - old[both].mean(0, dtype=np.float64), numbers[both] - numbers[both].mean(0)
+    slope = (x * y).sum(0) / (x * x).sum(0).clip(1e-12)
+    offset = numbers[both].mean(0) - slope * old[both].mean(0, dtype=np.float64)
+    rows = raw[len(words) :] * slope + offset
+    return np.where(known[len(words) :, None], rows, 0).astype(np.float32)
+
+
+def _read(source: str, words: Sequence[str], size: int) -> tuple[Vectors, NDArray[np.bool_]]:
+    """(V, size) as the source has them, 0 for unknown words, and which words it knows."""
     wanted = {word: i for i, word in enumerate(words)}
     out, known = np.zeros((len(words), size), np.float32), np.zeros(len(words), bool)
     rows = _package(wanted) if source == PACKAGE else _file(Path(source), wanted, size)
@@ -33,8 +61,7 @@ def read_vectors(source: str, words: Sequence[str], size: int) -> Vectors:
         out[wanted[word]], known[wanted[word]] = numbers, True
     if not known.any():
         raise DataError(f"{source} knows none of the {len(words)} words; GloVe or word2vec in text form is expected")
-    out[known] = (out[known] - out[known].mean(0)) / out[known].std(0).clip(1e-6)
-    return out
+    return out, known
 
 
 def _file(path: Path, wanted: Iterable[str], size: int) -> Iterator[tuple[str, Vectors]]:

@@ -1,4 +1,4 @@
-"""The words that a model can say, and their ids. Saved as JSON inside every checkpoint."""
+"""The vocabulary of a model: its words and their ids. Saved as JSON inside every checkpoint."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ CHECKSUM = "sha256"  # key in what a file says about its tensors
 class State:
     """Where a run stands: `step` batches of `epoch` of `stage` are done. Everything else follows from it.
 
-    There is no random state: each step seeds the generators from the run's seed and its own place.
+    There is no random state: each step seeds the generators from the run's seed and its own number.
     """
 
     stage: int = 0

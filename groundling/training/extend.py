@@ -1,11 +1,13 @@
 """A trained model with more words: every weight is kept, new words get rows of their own.
 
-The row of a new word is that of the nearest known word, by WordNet ("labrador" begins as "dog"), else the mean of all.
-What decides how readily a word is said begins low, so that a new word is said only once it was learned.
+A new word begins with the row of the nearest known word, by WordNet ("labrador" begins as "dog"), else with the mean of
+all rows. In a grounder with word vectors (GloVe) it has its own vector, where the vectors can be read. The bias of a
+new word begins low, so that a captioner uses it only once it was learned.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,6 +18,7 @@ from groundling.errors import GroundlingError
 from groundling.recipes import Model, recipe_name
 from groundling.recipes._captioning import connect_words
 from groundling.text.classes import Classes
+from groundling.text.vectors import PACKED, vectors_of_new_words
 from groundling.text.vocab import SPECIAL, Vocabulary
 from groundling.text.wordnet import wordnet
 from groundling.training.meta_init import MetaInit, fill
@@ -23,6 +26,9 @@ from groundling.types import Caption
 
 MIN_COUNT = 2  # a new word that occurs less often in the training captions stays unknown
 RARE = 0.1  # quantile of the known biases at which a new word begins
+VECTORS = "vectors"  # the buffer of a grounder that holds word vectors made elsewhere
+
+log = logging.getLogger(__name__)
 
 
 def extended(model: Model, captions: Iterable[Caption], min_count: int = MIN_COUNT) -> Model:
@@ -43,7 +49,8 @@ def extended(model: Model, captions: Iterable[Caption], min_count: int = MIN_COU
         )
     copied = [model.vocab.encode([nearest[word]])[0] if word in nearest else -1 for word in new]
     sizes = {name: tuple(value.shape) for name, value in parts.state_dict().items()}
-    fill(parts, {name: _grown(value, sizes[name], copied) for name, value in model.parts.state_dict().items()})
+    grown = {name: _grown(value, sizes[name], copied) for name, value in model.parts.state_dict().items()}
+    fill(parts, grown | _own_vectors(model, grown, new))
     connect_words(parts, vocab, model.fingerprint, model.layout)
     return replace(model, parts=parts, vocab=vocab, groundable=classes)
 
@@ -60,6 +67,28 @@ def _grown(old: Tensor, size: Sequence[int], copied: Sequence[int]) -> Tensor:
         return torch.cat([old, old.float().quantile(RARE).to(old.dtype).expand(len(copied))])
     mean = old[len(SPECIAL) :].mean(0, dtype=torch.float32).to(old.dtype)
     return torch.cat([old, torch.stack([mean if at < 0 else old[at] for at in copied])])
+
+
+def _own_vectors(model: Model, grown: Mapping[str, Tensor], new: Sequence[str]) -> dict[str, Tensor]:
+    """Tensors of word vectors, in which each new word that the source of the vectors knows has its own."""
+    source = str(getattr(model.recipe, "vectors", "")).removesuffix(PACKED)
+    names = [name for name, value in grown.items() if name.rpartition(".")[2] == VECTORS and value.shape[1]]
+    if not (source and names and new):
+        return {}
+    own = {}
+    for name in names:
+        old = model.parts.state_dict()[name].cpu()
+        try:
+            rows = torch.from_numpy(vectors_of_new_words(source, model.vocab.words, old.float().numpy(), new))
+        except GroundlingError as error:
+            log.warning(
+                "%s: new words of the grounder begin with the vectors of the nearest known words instead of their own",
+                error,
+            )
+            return {}
+        rows = torch.where(rows.any(1, keepdim=True), rows.to(old.dtype), grown[name][len(old) :].cpu())
+        own[name] = torch.cat([old, rows]).to(grown[name].device)
+    return own
 
 
 def _nearest(word: str, known: Sequence[str]) -> str | None:

@@ -1,7 +1,7 @@
 """The loop, the only one. Devices, resuming, logging and evaluation are its business and nobody else's.
 
 A run that was killed, at whatever moment, and resumed ends with the weights of one that was not: batches and random
-numbers are functions of the seed and the place (stage, epoch, step), schedules of the scores; the rest is saved.
+numbers are functions of the seed and the position (stage, epoch, step), schedules of the scores; the rest is saved.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class _Loop:
             at = Clock(self.state.epoch, self.state.step)
             seed_everything(self.run.seed, self.state.stage, at.epoch, at.step, parallel.rank())
             with autocast(self.run.device):
-                terms = self.step(batch.to(self.run.device), at)  # {"xe": ..., "look": ...}, already weighted
+                terms = self.step(batch.to(self.run.device), at)  # {"xe": ..., "attention": ...}, already weighted
             values, stop = agree(terms, self.interrupt.signum)
             self.must_be_finite(values, batch)
             self.optimizer.zero_grad(set_to_none=True)

@@ -93,7 +93,7 @@ def train(
         rank=rank(),
         world=world(),
     )
-    judged = Loader(
+    validation = Loader(
         held_out,
         store,
         model.vocab,
@@ -104,7 +104,7 @@ def train(
     )
 
     def evaluate() -> list[Score]:
-        return recipe.scores(taught, judged(0), context, device)
+        return recipe.scores(taught, validation(0), context, device)
 
     def keep(scores: Sequence[Score]) -> None:
         save(out, replace(model, scores=tuple(scores)))
@@ -122,9 +122,9 @@ def train(
 def begin(recipe: Recipe, examples: Dataset, store: Store, start: Path | None, new_words: bool = False) -> Model:
     """The model before its first step: fresh weights, or as far as they fit those of the run `start`.
 
-    A finish takes over the whole model, a captioner; any other recipe its words, and the parts whose names and shapes
-    are the same. With `new_words` every weight is kept, and the words of `examples` that occur
-    `min_count` times or more are learned too.
+    A fine-tuning recipe takes over the model, a captioner; any other recipe its words, and the parts whose names and
+    shapes are the same. With `new_words` every weight is kept, and the words of `examples` that occur `min_count` times
+    or more are learned too.
     """
     if new_words and (start is None or not builds_model(recipe)):
         raise GroundlingError("--new-words goes with --start and a recipe that builds a model, as updown does")

@@ -1,4 +1,4 @@
-"""What a recipe hands to the loop: its parts by name, and stages that say what to minimise."""
+"""What a recipe gives to the loop: its parts by name, and stages with their losses."""
 
 from __future__ import annotations
 

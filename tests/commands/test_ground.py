@@ -143,7 +143,7 @@ def test_the_cost_of_an_image_is_told(place: Path, picture: Path, capsys: pytest
     ("words", "told"),
     [
         ([], "name an IMAGE"),
-        (["PICTURE"], "say what to look for"),
+        (["PICTURE"], "name what to find"),
         (["PICTURE", "quickly"], "no noun phrase"),
         (["PICTURE", "--phrase", "..."], "has no word"),
         (["--data", "SCENES"], "--regions"),

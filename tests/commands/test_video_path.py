@@ -63,7 +63,7 @@ def test_a_caption_of_a_clip_says_in_which_frame_its_boxes_are(place: Path) -> N
     assert [row["id"] for row in rows] == [e.id for e in load(place / "clips", "val", annotated=False)]
     assert all(row["frames"] == 3 and row["segment"] == [0.0, 3.0] for row in rows)
     assert [json.loads(json.dumps(GroundedCaption.from_dict(row).to_dict())) for row in rows] == rows
-    assert {frame for row in rows for look in row["looks"] for frame in look["frames"]} <= {0, 1, 2}
+    assert {frame for row in rows for word in row["attention"] for frame in word["frames"]} <= {0, 1, 2}
     sizes = {image_size(file)[0] for file in (place / "png").iterdir()}
     assert sizes == {3 * 320 + 2 * 6}  # three frames side by side
 
@@ -170,7 +170,7 @@ def test_python_captions_a_segment_of_a_video(place: Path, tmp_path: Path) -> No
     said = model.caption(clip, frames=3, segment=(1.0, 2.0))
     assert (said.id, said.frames, said.segment) == ("clip", 3, (1.0, 2.0))
     assert groundling.draw(clip, said).width == 3 * 320 + 2 * 6
-    assert {frame for look in said.looks for frame in look.frames} <= {0, 1, 2}
+    assert {frame for word in said.attention for frame in word.frames} <= {0, 1, 2}
 
 
 def test_a_folder_of_videos_is_captioned_from_its_store_as_from_its_files(place: Path, tmp_path: Path) -> None:
@@ -239,4 +239,4 @@ def test_frames_are_not_for_data_sets(place: Path, tmp_path: Path, capsys: pytes
 def test_a_data_set_without_boxes_has_no_official_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "captions.csv").write_text("image,caption\na.png,A dog\nb.png,A cat\n")
     assert run("official", tmp_path, "--out", tmp_path / "out") == 2
-    assert "nobody drew boxes here" in capsys.readouterr().err
+    assert "has no boxes" in capsys.readouterr().err

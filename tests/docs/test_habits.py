@@ -35,6 +35,16 @@ def test_the_workflow_runs_what_ci_runs_on_every_python_that_is_supported() -> N
     assert f'requires-python = ">={pythons[0]}"' in (ROOT / "pyproject.toml").read_text()
 
 
+def test_the_workflow_tests_scoring_without_torch() -> None:
+    job = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())["jobs"]["scoring"]
+    assert job["steps"][-1]["run"] == "make test-scoring"
+    installed = (ROOT / "Makefile").read_text().partition(".venv-scoring/bin/pip install")[2].partition("\n")[0]
+    assert "'.[score]'" in installed and not {"torch", "train", "photos", "test]"} & set(
+        re.findall(r"[\w\]]+", installed)
+    )
+    assert "tests/test_scoring_alone.py" in recipe_of("test-scoring")[0]
+
+
 def test_the_citation_has_the_version_and_every_paper() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == __version__

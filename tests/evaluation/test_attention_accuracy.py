@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from groundling.cli import main
 from groundling.data.dataset import Dataset
-from groundling.data.loader import Loader
 from groundling.errors import DataError, RegionMismatch
-from groundling.evaluation.attention_accuracy import attention_accuracy, attention_of
+from groundling.evaluation.attention_accuracy import attention_accuracy
 from groundling.metrics.evaluation import ground_given
 from groundling.recipes import Model, save
 from groundling.recipes.matcher_scan import MatcherScan
@@ -118,13 +117,6 @@ def test_long_captions_are_read_to_their_end(world: tuple[Dataset, Store]) -> No
     made = matcher(dataset, store)
     short = replace(made, recipe=MatcherScan(length=1))
     assert attention_accuracy(short, dataset, store).by_class() == attention_accuracy(made, dataset, store).by_class()
-
-
-def test_the_attention_of_a_matcher_is_its_own(world: tuple[Dataset, Store]) -> None:
-    dataset, store = world
-    made = matcher(dataset, store)
-    batch = next(Loader(dataset, store, made.vocab, batch_size=4, length=16)(0))
-    assert torch.equal(attention_of(made, batch), Knows().attention(batch))
 
 
 def test_what_cannot_be_judged_is_told(world: tuple[Dataset, Store], tmp_path: Path) -> None:

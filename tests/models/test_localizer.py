@@ -1,4 +1,4 @@
-"""The localizer: eq. 6 by hand, and a captioner that is told where to look."""
+"""The localizer: eq. 6 by hand, and a captioner whose attention is given."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_gradients_against_finite_differences() -> None:
     assert torch.autograd.gradcheck(run, (query, keys))
 
 
-# ---------------------------------------------------------------- a captioner that is told where to look
+# ---------------------------------------------------------------- a captioner whose attention is given
 
 
 def test_a_captioner_told_to_look_where_it_would_look_says_the_same() -> None:

@@ -16,7 +16,7 @@ from groundling.errors import DataError
 from groundling.papers.study import compare, questions, study_id, two_of
 from groundling.papers.study.answers import SAME, Ratings, evaluate, kappa, read
 from groundling.papers.study.verbs import link_verbs
-from groundling.types import GroundedCaption, Link, Look
+from groundling.types import GroundedCaption, Link, WordAttention
 
 
 def said(id: str, text: str, linked: dict[int, float]) -> GroundedCaption:
@@ -45,8 +45,8 @@ def test_verbs_are_asked_by_the_region_that_was_attended_to_most() -> None:
     """ "runs" has no link: its place is the heaviest box of its look; nouns keep theirs, other words have none."""
 
     def looking(x: float) -> GroundedCaption:
-        looks = tuple(Look(t, ((x, 0.0, 9.0, 9.0), (50.0, 0.0, 60.0, 9.0)), (0.7, 0.2)) for t in range(3))
-        return replace(said("x", "a dog runs", {1: 3.0}), looks=looks)
+        attention = tuple(WordAttention(t, ((x, 0.0, 9.0, 9.0), (50.0, 0.0, 60.0, 9.0)), (0.7, 0.2)) for t in range(3))
+        return replace(said("x", "a dog runs", {1: 3.0}), attention=attention)
 
     a, b = link_verbs([looking(1.0), looking(2.0)])
     assert [(q.word, q.places[0][0].box[0], q.places[1][0].box[0]) for q in questions(a, b)] == [

@@ -152,8 +152,8 @@ def test_with_a_guide_the_target_looks_where_the_guide_does_at_nouns(
     terms = recipe.stages(context)[0].losses(m, batch, Clock(0, 0))
     said = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
     nouns = batch.nouns[:, 1:]
-    assert nouns.any() and set(terms) == {"true", "false", "look"}
-    torch.testing.assert_close(terms["look"], -0.5 * said.attn[..., 0][nouns].log().mean())
+    assert nouns.any() and set(terms) == {"true", "false", "attention"}
+    torch.testing.assert_close(terms["attention"], -0.5 * said.attn[..., 0][nouns].log().mean())
 
 
 def test_a_captioner_that_looks_nowhere_cannot_be_guided(world: World, tmp_path: Path) -> None:

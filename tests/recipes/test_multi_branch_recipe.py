@@ -159,7 +159,7 @@ def test_a_guide_teaches_where_to_look(tmp_path: Path) -> None:
     said = parts.captioner(parts.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
     nouns = batch.nouns[:, 1:]
     expected = attention_kl(parts.guide.attention(batch), said.branches[0].attn, nouns)
-    torch.testing.assert_close(recipe.xe(2, parts, batch, Clock(0, 0))["look"], 5.0 * expected)
+    torch.testing.assert_close(recipe.xe(2, parts, batch, Clock(0, 0))["attention"], 5.0 * expected)
     assert (said.branches[0].attn[nouns].argmax(-1) == planted.REGIONS - 2).all()
     assert (said.branches[1].attn[nouns][:, planted.REGIONS - 2] == 0).all()
 

@@ -1,4 +1,4 @@
-"""Captioners that are told where to look, by a guide or by boxes."""
+"""Captioners whose attention is supervised, by a guide or by boxes."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ def test_the_terms_are_those_of_the_equation_on_nouns_that_the_guide_places(tmp_
     alpha, beta = Forgetful().attention(batch), said_of(parts, batch).attn
     first = torch.zeros_like(batch.targets, dtype=torch.bool)
     first[:, 1] = True
-    torch.testing.assert_close(terms["look"], 0.5 * attention_kl(alpha, beta, first))
-    torch.testing.assert_close(terms["look reverse"], 0.25 * attention_kl(beta, alpha, first))
+    torch.testing.assert_close(terms["attention"], 0.5 * attention_kl(alpha, beta, first))
+    torch.testing.assert_close(terms["attention reverse"], 0.25 * attention_kl(beta, alpha, first))
 
 
 def test_without_a_guide_the_recipe_says_how_to_get_one(tmp_path: Path) -> None:

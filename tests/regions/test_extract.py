@@ -194,7 +194,7 @@ def test_interrupted_it_leaves_no_process_and_a_store_to_go_on_with(
     _, said = process.communicate()
     assert process.returncode == (130 if how == signal.SIGINT else -how)
     if how == signal.SIGINT:
-        assert "the same command goes on from there" in said and "Traceback" not in said
+        assert "the same command continues from there" in said and "Traceback" not in said
     wait_until(lambda: not alive(process.pid))
     assert not (tmp_path / "s" / "index.bin").exists()
     added = [step.added for step in run(images_below(folder), tmp_path / "s", 1, "scenes")]

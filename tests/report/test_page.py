@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from groundling.report import Item, Seen, Truth, write
-from groundling.types import GroundedCaption, Link, Look
+from groundling.report import AnnotatedPhrase, Item, Truth, write
+from groundling.types import GroundedCaption, Link, WordAttention
 
 BOX, OTHER = (10.0, 20.0, 60.0, 90.0), (50.0, 10.0, 150.0, 80.0)
 EVIL = "</script><script>document.title='broken'</script>"
@@ -26,7 +26,7 @@ def said(id: str, score: float = 0.9) -> GroundedCaption:
         ("a", "dog", "and", "a", "ball"),
         ((0, 1), (2, 5), (6, 9), (10, 11), (12, 16)),
         (Link(1, (2, 5), BOX, score), Link(4, (12, 16), OTHER, 0.1)),
-        (Look(1, (BOX, OTHER), (0.8, 0.1)),),
+        (WordAttention(1, (BOX, OTHER), (0.8, 0.1)),),
         size=(160, 100),
     )
 
@@ -35,7 +35,7 @@ def items(n: int, systems: int = 1) -> list[Item]:
     def pictures() -> list[Image.Image]:
         return [Image.new("RGB", (160, 100), "teal")]
 
-    truth = Truth(("the truth",), (Seen("a dog", (BOX,)),))
+    truth = Truth(("the truth",), (AnnotatedPhrase("a dog", (BOX,)),))
     return [Item(f"id{i}", pictures, (said(f"id{i}"),) * systems, truth, {"cider": i}) for i in range(n)]
 
 
@@ -43,9 +43,9 @@ def clip(frames: int = 10) -> Item:
     """The dog is in frame 2 alone, the ball in all frames; the truth has the dog in frame 3."""
     everywhere = tuple(Link(4, (12, 16), OTHER, 0.08, frame) for frame in range(frames))
     links = (Link(1, (2, 5), BOX, 0.01, 2), *everywhere)
-    look = Look(1, (BOX, OTHER), (0.8, 0.1), (2, 5))
-    caption = replace(said("clip"), links=links, looks=(look,), frames=frames)
-    truth = Truth(("the truth",), (Seen("a dog", (BOX,), (3,)),))
+    look = WordAttention(1, (BOX, OTHER), (0.8, 0.1), (2, 5))
+    caption = replace(said("clip"), links=links, attention=(look,), frames=frames)
+    truth = Truth(("the truth",), (AnnotatedPhrase("a dog", (BOX,), (3,)),))
     return Item("clip", lambda: [Image.new("RGB", (160, 100), "teal")] * frames, (caption,), truth)
 
 
@@ -117,7 +117,7 @@ class TestInABrowser:
     def test_a_word_that_may_be_made_up_is_marked_though_its_place_is_sure(self, chromium: Any, tmp_path: Path) -> None:
         dog, ball = said("x").links
         links = (replace(dog, evidence=0.3), replace(ball, evidence=0.8))
-        item = replace(items(1)[0], said=(replace(said("x"), links=links),))
+        item = replace(items(1)[0], captions=(replace(said("x"), links=links),))
         page = self.open(chromium, tmp_path, [item], ["one"], note="a note")
         (word,) = self.find(page, ".word.weak")
         assert word.text == "dog" and word.get_attribute("title").startswith("30 % likely to be there: weak")

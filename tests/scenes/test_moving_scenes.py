@@ -1,4 +1,4 @@
-"""Scenes that move: deterministic, told truly, and read as what they are, ActivityNet-Entities."""
+"""Scenes that move: deterministic, with true captions, read as ActivityNet-Entities."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def test_something_moves_in_most_clips(clips: list[Clip]) -> None:
 
 def test_every_phrase_has_the_boxes_of_its_things_in_each_frame_where_they_are_seen(clips: list[Clip]) -> None:
     for number, one in enumerate(clips):
-        told = example(one, number)
-        assert told.gold and told.captions[0].tokens[0] == told.captions[0].text.split()[0].lower()
+        drawn = example(one, number)
+        assert drawn.gold and drawn.captions[0].tokens[0] == drawn.captions[0].text.split()[0].lower()
         things = [piece for piece in one.caption if any(p.boxes[i] for p in one.pictures for i in piece.items)]
-        assert len(things) == len(told.gold)
-        for piece, phrase in zip(things, told.gold, strict=True):
-            words = told.captions[0].tokens[slice(*phrase.span)]
+        assert len(things) == len(drawn.gold)
+        for piece, phrase in zip(things, drawn.gold, strict=True):
+            words = drawn.captions[0].tokens[slice(*phrase.span)]
             assert " ".join(words).lower() == piece.words.lower() and phrase.head == phrase.span[1] - 1
             expected = [(b, f) for f, p in enumerate(one.pictures) for i in piece.items if (b := p.boxes[i])]
             assert list(zip(phrase.boxes, phrase.frames, strict=True)) == expected
@@ -115,9 +115,9 @@ def test_recall_counts_the_frames_of_a_clip_as_images(drawn: Path) -> None:
     from groundling.scenes.recall import recall
 
     data = load(drawn, annotated=False)
-    found = recall(source("scenes"), data.examples[:2])
-    told = [(p.boxes, p.frames) for e in data.examples[:2] for p in e.gold]
-    assert found.images == 6 and 0 < found.found <= found.boxes <= sum(len(boxes) for boxes, _ in told)
+    result = recall(source("scenes"), data.examples[:2])
+    annotated = [(p.boxes, p.frames) for e in data.examples[:2] for p in e.gold]
+    assert result.images == 6 and 0 < result.found <= result.boxes <= sum(len(boxes) for boxes, _ in annotated)
 
 
 @pytest.mark.parametrize("words", [["--frames", "5"], ["--video", "--frames", "1"], ["--video", "--frames", "11"]])

@@ -19,7 +19,7 @@ from groundling.errors import GroundlingError
 from groundling.regions.sources import source
 from groundling.scenes.draw import draw
 from groundling.scenes.events import sample
-from groundling.scenes.grammar import TYPES, Speaker, article, captions, length, text
+from groundling.scenes.grammar import TYPES, CaptionGrammar, article, captions, length, text
 from groundling.scenes.recall import recall
 from groundling.scenes.world import PEOPLE, Fact, World, pick
 from groundling.scenes.write import DrawnScene, markup, scene, split_sizes, write
@@ -126,8 +126,8 @@ def test_a_larger_picture_has_the_same_boxes_larger() -> None:
 
 def test_captions_of_a_scene_differ_and_have_six_to_sixteen_words(scenes: list[DrawnScene]) -> None:
     for made in scenes:
-        said = [text(caption) for caption in made.captions]
-        assert len(said) == len(set(said)) == 5
+        texts = [text(caption) for caption in made.captions]
+        assert len(texts) == len(set(texts)) == 5
         assert all(6 <= length(caption) <= 16 for caption in made.captions)
 
 
@@ -135,9 +135,9 @@ def test_every_caption_tells_the_first_fact(scenes: list[DrawnScene]) -> None:
     for made in scenes:
         fact = made.world.facts[0]
         for caption in made.captions:
-            told = [piece.items for piece in caption if piece.type]
-            assert fact.subjects in told
-            assert fact.thing < 0 or (fact.thing,) in told
+            mentioned = [piece.items for piece in caption if piece.type]
+            assert fact.subjects in mentioned
+            assert fact.thing < 0 or (fact.thing,) in mentioned
 
 
 def test_captions_speak_only_of_what_can_be_seen(scenes: list[DrawnScene]) -> None:
@@ -149,9 +149,9 @@ def test_captions_speak_only_of_what_can_be_seen(scenes: list[DrawnScene]) -> No
 
 def test_a_number_is_said_of_as_many_boxes(scenes: list[DrawnScene]) -> None:
     numbers = {"two": 2, "three": 3}
-    said = [p for made in scenes for c in made.captions for p in c if p.words.split()[0] in numbers]
-    assert said
-    assert all(numbers[p.words.split()[0]] == len(p.items) for p in said)
+    phrases = [p for made in scenes for c in made.captions for p in c if p.words.split()[0] in numbers]
+    assert phrases
+    assert all(numbers[p.words.split()[0]] == len(p.items) for p in phrases)
 
 
 def test_colours_said_are_colours_drawn(scenes: list[DrawnScene]) -> None:
@@ -165,13 +165,13 @@ def test_two_men_are_men() -> None:
     """Irregular plurals, and one entity for both."""
     world = next(w for w in (sample(Random(str(i))) for i in range(999)) if w.items[0].name == "man")
     pair = World("park", (world.items[0], world.items[0]), (Fact((0, 1), "walk"),))
-    piece = Speaker(pair, frozenset((0, 1)), Random(0)).thing((0, 1), coloured=0.0)
+    piece = CaptionGrammar(pair, frozenset((0, 1)), Random(0)).thing((0, 1), coloured=0.0)
     assert piece.words in ("two men", "two guys", "two people") and piece.items == (0, 1)
 
 
-@pytest.mark.parametrize(("noun", "said"), [("umbrella", "an umbrella"), ("red umbrella", "a red umbrella")])
-def test_articles(noun: str, said: str) -> None:
-    assert article(noun) == said
+@pytest.mark.parametrize(("noun", "phrase"), [("umbrella", "an umbrella"), ("red umbrella", "a red umbrella")])
+def test_articles(noun: str, phrase: str) -> None:
+    assert article(noun) == phrase
 
 
 def test_classes_are_long_tailed() -> None:

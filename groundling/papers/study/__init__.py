@@ -1,4 +1,4 @@
-"""A study with people: which of two systems points better at the same word of the same image?
+"""A study with people: which of two systems has the better box for a word of an image?
 
 `compare` finds the words, `write` makes one self-contained page for all raters, `answers.read` and `answers.evaluate`
 turn the answers into shares and agreement. (Ma et al. 2020, section 4.5.)
@@ -23,7 +23,7 @@ from groundling.types import GroundedCaption, Link
 
 @dataclass(frozen=True)
 class Question:
-    """A word that both systems said of an image and tied to a place; `tokens` and `places` are those of each system."""
+    """A word that both captions of an image have and ground; `tokens` and `places` are those of each system."""
 
     word: str
     tokens: tuple[int, int]
@@ -35,7 +35,7 @@ class Sheet:
     """An image with its questions. `left` is the system on the left, 0 or 1: the key to the answers."""
 
     id: str
-    said: tuple[GroundedCaption, GroundedCaption]
+    captions: tuple[GroundedCaption, GroundedCaption]
     questions: tuple[Question, ...]
     left: int
     raters: tuple[int, ...]  # who is shown it, counted from 0
@@ -53,7 +53,7 @@ def compare(
     both = [(id, first[id], second[id]) for id in first if id in second]
     asked = [(id, a, b, found) for id, a, b in both if (found := questions(a, b))]
     if not asked:
-        raise DataError("no image in which both systems tie the same word to a place: there is nothing to compare")
+        raise DataError("no image has a word that both systems ground: there is nothing to compare")
     rng = Random(f"study {seed}")
     chosen = rng.sample(asked, min(n, len(asked)))
     sides = [rng.randrange(2) for _ in chosen]
@@ -70,13 +70,13 @@ def questions(a: GroundedCaption, b: GroundedCaption) -> tuple[Question, ...]:
     return tuple(Question(word, (t, u), (places, others)) for (word, _), (t, places), (u, others) in shared)
 
 
-def _linked(said: GroundedCaption) -> dict[tuple[str, int], tuple[int, tuple[Link, ...]]]:
-    """(word, how often it was said before) -> its token and links, where there are any."""
+def _linked(caption: GroundedCaption) -> dict[tuple[str, int], tuple[int, tuple[Link, ...]]]:
+    """(word, how often it came before) -> its token and links, where there are any."""
     found: dict[tuple[str, int], tuple[int, tuple[Link, ...]]] = {}
     before: dict[str, int] = {}
-    for token, word in enumerate(said.tokens):
+    for token, word in enumerate(caption.tokens):
         times = before[word] = before.get(word, -1) + 1
-        if links := tuple(link for link in said.links if link.token == token):
+        if links := tuple(link for link in caption.links if link.token == token):
             found[word, times] = token, links
     return found
 
@@ -113,12 +113,12 @@ def study_id(sheets: Iterable[Sheet], systems: tuple[str, str], seed: int, rater
 
 
 def _row(sheet: Sheet, pictures: Sequence[Image.Image], side: int) -> dict[str, Any]:
-    known = next((said.size for said in sheet.said if all(said.size)), pictures[0].size)
+    known = next((caption.size for caption in sheet.captions if all(caption.size)), pictures[0].size)
     return {
         "id": sheet.id,
         "size": known,
         "pictures": [embed(picture, side if len(pictures) == 1 else side // 2) for picture in pictures],
-        "said": [{"text": said.text, "spans": said.spans} for said in sheet.said],
+        "captions": [{"text": caption.text, "spans": caption.spans} for caption in sheet.captions],
         "left": sheet.left,
         "raters": sheet.raters,
         "questions": [

@@ -47,9 +47,9 @@ function side(sheet, question, system, letter) {
     const picture = make("img", { src, alt: "", width: sheet.size[0], height: sheet.size[1] });
     return make("div", { className: "frame" }, picture, drawing(sheet.size, boxes));
   });
-  const said = sheet.said[system];
-  const [from, to] = said.spans[question.tokens[system]];
-  const sentence = make("p", {}, said.text.slice(0, from), make("mark", {}, said.text.slice(from, to)), said.text.slice(to));
+  const caption = sheet.captions[system];
+  const [from, to] = caption.spans[question.tokens[system]];
+  const sentence = make("p", {}, caption.text.slice(0, from), make("mark", {}, caption.text.slice(from, to)), caption.text.slice(to));
   const figure = make("figure", { className: frames.length > 1 ? "clip" : "" }, ...frames);
   figure.style.setProperty("--shape", sheet.size[0] / sheet.size[1]);
   return make("section", {}, make("h2", {}, letter), figure, sentence);

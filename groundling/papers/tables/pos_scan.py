@@ -131,7 +131,7 @@ def texts(label: str, job: str, *numbers: float) -> Row:
 ALL = (
     table(
         "table-1",
-        "Table 1: where matchers and captioners look while people speak",
+        "Table 1: attention of matchers and captioners on reference captions",
         ATTENTION,
         Row("SCAN", "scan", {"attention": 17.63}),
         Row("Up-Down", "plain", {"attention": 19.83}),

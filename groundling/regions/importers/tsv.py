@@ -18,7 +18,7 @@ from typing import BinaryIO
 import numpy as np
 
 from groundling.errors import DataError
-from groundling.files import open_regular
+from groundling.files import open_regular, reading
 from groundling.regions.importers.raw import MAX_BYTES, Array, Entry, Raw, first
 
 FORMAT = "tsv"
@@ -59,10 +59,8 @@ def entries(path: Path) -> Iterator[Entry]:
 
 
 def _opened(file: Path) -> BinaryIO:
-    try:
+    with reading(file):
         return open_regular(file)
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read: {error.strerror or error}") from error
 
 
 def _files(path: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""What regions look like: networks that make a map of an image, and what a box has of a map.
+"""Features of regions: networks that make a feature map of an image, and pooling of a box.
 
 EfficientNet-Lite is MobileNet's inverted bottleneck, over and over: 1x1 up, depthwise, 1x1 down, ReLU6, no squeeze and
 excitation. Batch normalisation is folded into the convolutions when the weights are read:

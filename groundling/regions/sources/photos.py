@@ -1,4 +1,4 @@
-"""The default source for photographs: a detector and selective search say where, a network taught by captions what.
+"""The default source for photographs: boxes of a detector and selective search, features learned from captions.
 
 Works from package registries alone, on a CPU. Boxes come from SSD-MobileNetV3, from selective search on a small copy of
 the photo, from groups of persons and parts of persons. A region's feature is, side by side: the mean over its box of

@@ -1,4 +1,4 @@
-"""A world while it is being made: items of the right colour and size, dressed, with things in their hands."""
+"""Builds a world: adds items of the right colour and size, dresses people, puts things into their hands."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def depth(y: float) -> float:
 
 
 @dataclass
-class Stage:
+class WorldBuilder:
     rng: Random
     place: str
     items: list[Item] = field(default_factory=list)
