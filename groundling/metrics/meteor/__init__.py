@@ -28,7 +28,7 @@ from groundling.progress import track
 ALPHA, BETA, GAMMA, DELTA = 0.85, 0.2, 0.6, 0.75
 WEIGHTS = (1.0, 0.6, 0.8, 0.6)  # exact, stem, synonym, paraphrase
 KINDS = len(WEIGHTS)
-BLOCK = 500  # images aligned at a time: memory stays flat
+BLOCK = 1000  # images aligned at a time: memory stays flat
 MOST_MATCHES = 100_000  # of the words of a caption to those of a reference: real ones have hundreds
 TOGETHER = 500_000  # matches held at a time
 
