@@ -112,7 +112,6 @@ def bench_scores(images: int, rounds: int) -> list[Row]:
     references = coco(images)
     hypotheses = said_of(references)
     found: list[Any] = []
-    # their Java runs in processes of its own, whose processor time is not counted: the wall's clock is what matters
     pairs = compare(
         rounds,
         lambda: found.append(theirs(hypotheses, references)),
