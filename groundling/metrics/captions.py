@@ -22,8 +22,7 @@ from groundling.metrics.caption_files import read_predictions, read_references
 from groundling.metrics.cider import DocumentFrequency
 from groundling.metrics.ngrams import Corpus, Numbers, Sentences
 from groundling.metrics.statistics import ScoreTable, Statistics, mean_statistics, signature
-from groundling.text.pieces import Pieces
-from groundling.text.ptb import token_pieces, token_text
+from groundling.text.ptb import Pieces, token_pieces, token_text
 
 log = logging.getLogger(__name__)
 

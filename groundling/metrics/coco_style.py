@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from groundling.errors import DataError
 from groundling.metrics.captions import METRICS, Captions
 from groundling.metrics.statistics import Statistics
-from groundling.text.pieces import END, cut
-from groundling.text.ptb import token_text
+from groundling.text.ptb import END, cut, token_text
 
 Texts = Mapping[Any, Sequence[str]]
 Floats = NDArray[np.float64]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.text.pieces import Pieces
+from groundling.text.ptb import Pieces
 
 Ints = NDArray[np.int64]
 Small = NDArray[np.signedinteger[Any]]  # 32 bits where many are kept

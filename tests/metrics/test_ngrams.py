@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundling.metrics.ngrams import ORDERS, SMALL, Corpus, Numbers, bag, distinct, grams, in_turn, ranges, rank
-from groundling.text.pieces import cut
+from groundling.text.ptb import cut
 
 sentences = st.lists(st.lists(st.sampled_from("abc"), max_size=6), max_size=5)
 integers = st.lists(st.integers(0, 20), max_size=30).map(lambda x: np.array(x, np.int64))
