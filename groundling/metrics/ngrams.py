@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.text.ptb import Pieces
+if TYPE_CHECKING:  # else whoever asks for a reward would make the tokenizer's rules
+    from groundling.text.ptb import Pieces
 
 Ints = NDArray[np.int64]
 Small = NDArray[np.signedinteger[Any]]  # 32 bits where many are kept
