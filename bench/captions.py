@@ -5,7 +5,9 @@
     python bench/captions.py memory [--images 40000]
 
 `scores`: tokenizer, BLEU, ROUGE-L and CIDEr-D of 5,000 images x 5 references, interleaved with pycocoevalcap in one
-process, its Java included as its users pay for it; tokens and scores are compared. The aim is 20 times faster.
+process, its Java included as its users pay for it; tokens and scores are compared. The aim is 20 times faster. Its jar
+reads all captions as one text, so that a caption that ends with "P." loses its period where the next begins with "A":
+which is which depends on the order of the images, so ours reads each caption alone. Such captions are asked for again.
 `reward`: CIDEr-D of 64 images x 5 samples on word ids; the aim is 40 times faster than with dictionaries, equal within
 1e-12. `memory`: the whole command on files of 40,000 images; the aim is less than 1 GB.
 
@@ -92,6 +94,14 @@ def theirs(hypotheses: dict[str, str], references: Captions) -> tuple[Any, dict[
     return (refs, said), dict(zip(names, map(float, scores), strict=True))
 
 
+def alone(text: str) -> str:
+    """The tokens that the jar finds in a caption with no other behind it."""
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    with contextlib.redirect_stderr(io.StringIO()):
+        return str(PTBTokenizer().tokenize({0: [{"caption": text}]})[0][0])
+
+
 def ours(hypotheses: dict[str, str], references: Captions) -> dict[str, float]:
     ptb._CHUNKS.clear()  # every round pays for every word
     found = score_captions(hypotheses, references, ["bleu", "rouge", "cider-d"])
@@ -102,7 +112,6 @@ def bench_scores(images: int, rounds: int) -> list[Row]:
     references = coco(images)
     hypotheses = said_of(references)
     found: list[Any] = []
-    # their Java runs in processes of its own, whose processor time is not counted: the wall's clock is what matters
     pairs = compare(
         rounds,
         lambda: found.append(theirs(hypotheses, references)),
@@ -110,10 +119,15 @@ def bench_scores(images: int, rounds: int) -> list[Row]:
     )
     scores = next(one for one in found if isinstance(one, dict))
     (refs, said), official = next(one for one in found if isinstance(one, tuple))
-    different = sum(ptb.token_text(text) != said[i][0] for i, text in hypotheses.items())
-    different += sum(ptb.token_text(c) != t for i, cs in references.items() for c, t in zip(cs, refs[i], strict=True))
+    pairs_of_tokens = [(text, said[i][0]) for i, text in hypotheses.items()]
+    pairs_of_tokens += [pair for i, texts in references.items() for pair in zip(texts, refs[i], strict=True)]
+    different = [text for text, tokens in pairs_of_tokens if ptb.token_text(text) != tokens]
+    peeked = sum(ptb.token_text(text) == alone(text) for text in different)
+    print(
+        f"captions tokenised differently: {len(different) - peeked}, and {peeked} where the jar reads on into the next"
+    )
     gap = max(abs(scores[name] - official[name]) for name in official)
-    print(f"captions tokenised differently: {different}; largest difference of a score: {gap:.1e}")
+    print(f"largest difference of a score: {gap:.1e}")
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
     return [results.row(f"tokenizer, BLEU, ROUGE-L, CIDEr-D, {len(references):,} x 5, `pycocoevalcap`", pairs, 1)]
 

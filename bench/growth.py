@@ -43,7 +43,7 @@ def _scored(count: int, references: int) -> Work:
 
     said = {str(i): sentence() for i in range(count)}
     true = {str(i): [sentence() for _ in range(references)] for i in range(count)}
-    return lambda: score_captions(said, true, ["bleu", "rouge-l", "cider-d"])
+    return lambda: score_captions(said, true, ["bleu", "rouge", "cider-d"])
 
 
 def regions(count: int) -> Work:
@@ -140,7 +140,7 @@ def main() -> None:
         for size, second, one in zip(sizes, seconds, used, strict=True):
             print(f"  {size:8}  {second:8.3f} s  {one / 1e6:8.1f} MB", flush=True)
     if args.json:
-        args.json.write_text(json.dumps(found | {"load": os.getloadavg()}, indent=1) + "\n")
+        args.json.write_text(json.dumps({"grows": found, "load": os.getloadavg()}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,6 @@ def main() -> None:
     def jar() -> None:
         found[True] = meteor(said, true, java=True)
 
-    # the jar runs in a process of its own, whose processor time is not counted: the wall's clock is what matters
     one = row(f"METEOR, {len(said):,} x 5, its jar", compare(args.rounds, jar, ours), 1)
     print(told(one))
     different = int((np.asarray(found[False].values) != np.asarray(found[True].values)).any(1).sum())

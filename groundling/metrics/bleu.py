@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.metrics.ngrams import ORDERS, Corpus, Entries, Ints, run_ends
+from groundling.metrics.ngrams import LOW, ORDERS, SHIFT, Corpus, Entries, Ints, run_ends
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +52,6 @@ def _correct(entries: Entries, corpus: Corpus) -> Floats:
 
 def _closest(length: Ints, wanted: Ints, image: Ints) -> Ints:
     """The length of the reference that is closest to the hypothesis; of two, the shorter."""
-    distance = np.abs(wanted - length[image])
-    order = np.lexsort((wanted, distance, image))
-    first = np.unique(image[order], return_index=True)[1]
-    return wanted[order][first]
+    rank = (np.abs(wanted - length[image]) << SHIFT) + wanted
+    first = np.searchsorted(image, np.arange(len(length)))
+    return np.asarray(np.minimum.reduceat(rank, first) & LOW) if len(length) else length

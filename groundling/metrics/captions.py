@@ -20,9 +20,9 @@ from groundling.errors import DataError
 from groundling.metrics import bleu, cider, rouge
 from groundling.metrics.caption_files import read_predictions, read_references
 from groundling.metrics.cider import DocumentFrequency
-from groundling.metrics.ngrams import Corpus, Numbers, is_plain
+from groundling.metrics.ngrams import Corpus, Numbers, Sentences
 from groundling.metrics.statistics import ScoreTable, Statistics, mean_statistics, signature
-from groundling.text.ptb import token_text, token_texts
+from groundling.text.ptb import Pieces, token_pieces, token_text
 
 log = logging.getLogger(__name__)
 
@@ -39,18 +39,33 @@ class Captions:
     """
 
     ids: tuple[str, ...]
-    hypotheses: tuple[str, ...]
-    references: tuple[tuple[str, ...], ...]
+    pieces: Pieces  # of the hypotheses, then of the references, image by image
+    per_image: tuple[int, ...]  # references of each image
     images: int  # that have references, with or without a hypothesis
     df: DocumentFrequency | None = None  # None: document frequencies of the references at hand
     java: bool = False  # METEOR by its jar
 
     @cached_property
     def corpus(self) -> Corpus:
-        numbers = Numbers(self.df.vocabulary if self.df else ())
-        hypotheses = numbers.read_texts(self.hypotheses)
-        references = numbers.read_texts([*chain.from_iterable(self.references)])
-        return Corpus(hypotheses, references, np.array([*map(len, self.references)], np.int64))
+        both = Numbers(self.df.vocabulary if self.df else ()).read_pieces(self.pieces)
+        n, words, lengths = len(self.ids), both.words, both.lengths
+        middle = int(lengths[:n].sum())
+        return Corpus(
+            Sentences(words[:middle], lengths[:n]), Sentences(words[middle:], lengths[n:]), np.array(self.per_image)
+        )
+
+    @cached_property
+    def hypotheses(self) -> tuple[str, ...]:
+        return self._texts[: len(self.ids)]
+
+    @cached_property
+    def references(self) -> tuple[tuple[str, ...], ...]:
+        texts = iter(self._texts[len(self.ids) :])
+        return tuple(tuple(islice(texts, n)) for n in self.per_image)
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        return tuple(self.pieces.texts())
 
     def signature(self, metric: str, **fields: str) -> str:
         n = str(len(self.ids)) if len(self.ids) == self.images else f"{len(self.ids)}/{self.images}"
@@ -108,11 +123,11 @@ def tokenized(
     missing = len(references) - len(hypotheses)
     if missing:
         log.warning("%d of %d images have no prediction and are left out", missing, len(references))
-    tokens = iter(token_texts([text for image in hypotheses for text in references[image]]))
+    texts = [*hypotheses.values(), *chain.from_iterable(references[image] for image in hypotheses)]
     return Captions(
         ids=tuple(hypotheses),
-        hypotheses=tuple(token_texts([*hypotheses.values()])),
-        references=tuple(tuple(islice(tokens, len(references[image]))) for image in hypotheses),
+        pieces=token_pieces(texts),
+        per_image=tuple(len(references[image]) for image in hypotheses),
         images=len(references),
         df=df,
     )
@@ -129,7 +144,7 @@ def _bleu(captions: Captions) -> Iterator[Statistics]:
 
 
 def _rouge(captions: Captions) -> Iterator[Statistics]:
-    if is_plain("".join(chain(captions.hypotheses, *captions.references))):
+    if captions.pieces.plain:
         values = rouge.score(captions.corpus)
     else:
         hypotheses = (text.split(" ") for text in captions.hypotheses)

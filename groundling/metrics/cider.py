@@ -46,6 +46,7 @@ from groundling.metrics.ngrams import (
 Floats = NDArray[np.float64]
 
 SIGMA = 6.0
+MIXER, ROOM = 0x9E3779B97F4A7C15, 4  # of hash tables: keys are multiplied by it; slots for each key
 FORMAT = "groundling-df-1"
 
 
@@ -200,12 +201,16 @@ class References:
         ]
         entries = ngrams.bag(orders)
         weight = entries.times * np.concatenate([known.idf for known in self._known])[self._row(entries)]
-        self._norms = _norms(entries.sentence * ORDERS + entries.order, weight, len(sentences.lengths))
+        vector = entries.sentence * ORDERS + entries.order
+        norms = np.sqrt(np.bincount(vector, weight**2, 1))
         key = (image[entries.sentence] << SHIFT) + entries.gram
         order = np.argsort(key)  # by image, then by n-gram
         self._sentence, self._weight, key = entries.sentence[order], weight[order], key[order]
+        self._unit = self._weight / np.where(norms > 0, norms, 1)[vector[order]]
         self._start = ngrams.run_ends(key)  # where the entries of each key begin
-        self._keys = _Table.of(key[self._start[:-1]])
+        key = key[self._start[:-1]]
+        self._key_of = np.searchsorted(key, np.arange(len(self._per_image) + 1) << SHIFT)  # where those of an image are
+        self._keys = _Table.of(key, self._home(key))
 
     def _row(self, entries: Bag) -> Ints:
         """Where the n-grams are, those of an order behind those of the order before."""
@@ -216,85 +221,94 @@ class References:
         """CIDEr-D of hypotheses (S, T), of which `lengths` words count, against the references of their images."""
         refs = self._per_image[image]
         pair_of = np.cumsum(refs) - refs  # pairs (hypothesis, reference) are numbered hypothesis by hypothesis
-        hypothesis = np.repeat(np.arange(len(image)), refs)
-        reference = ngrams.ranges(self._first[image], refs)
-        gram, times, weight, norms = self._ngrams(words.T, lengths)
-        mine, owner, theirs = self._meet(gram, image)
-        ours, other = weight[mine], self._weight[theirs]
-        pair = (pair_of - self._first[image])[owner] + self._sentence[theirs]
-        product = np.minimum(ours, other) * other / times[mine]  # an n-gram that occurs twice is met twice
-        order = gram[mine] >> ORDER_SHIFT
-        dot = np.bincount(pair * ORDERS + order, product, len(reference) * ORDERS).reshape(-1, ORDERS)
-        scale = norms[hypothesis] * self._norms[reference]
-        similarity = dot / np.where(scale > 0, scale, 1) @ np.full(ORDERS, 1 / ORDERS)
-        longer = np.maximum(lengths - 1, 0)[hypothesis] - self._bigrams[reference]
+        owner, gram, weight, share = self._ngrams(words.T, lengths)
+        key = (image[owner] << SHIFT) + gram
+        there = self._keys.find(key, self._home(key))
+        met = np.flatnonzero(there >= 0)
+        start, owner = self._start[there[met]], owner[met]
+        times = self._start[there[met] + 1] - start
+        theirs = ngrams.ranges(start, times)  # what references have of it
+        pair = np.repeat((pair_of - self._first[image])[owner], times) + self._sentence[theirs]
+        product = np.minimum(np.repeat(weight[met], times), self._weight[theirs])
+        product *= self._unit[theirs] * np.repeat(share[met], times)
+        similarity = np.bincount(pair, product, int(refs.sum()))
+        longer = np.repeat(np.maximum(lengths - 1, 0), refs) - self._bigrams[ngrams.ranges(self._first[image], refs)]
         similarity *= np.exp(-(longer**2) / (2 * SIGMA**2))
-        return np.asarray(10 * np.bincount(hypothesis, similarity, len(image)) / refs)
+        hypothesis = np.repeat(np.arange(len(image)), refs)
+        return np.asarray(10 / ORDERS * np.bincount(hypothesis, similarity, len(image)) / refs)
+
+    def _home(self, key: Ints) -> Ints:
+        """The slots of keys of images: those of one image are next to each other, and soon in the processor's cache."""
+        image, gram = key >> SHIFT, (key & LOW).astype(np.uint64)
+        first = self._key_of[image]
+        room = (ROOM * (self._key_of[image + 1] - first)).astype(np.uint64)
+        mixed = gram * np.uint64(MIXER) & np.uint64(LOW)
+        return np.asarray(ROOM * first + (mixed * room >> np.uint64(SHIFT)).astype(np.int64))
 
     def _ngrams(self, words: Ints, lengths: Ints) -> tuple[Ints, Ints, Floats, Floats]:
-        """Of every position where an n-gram begins, those of all orders in one row, hypotheses side by side: number
-        (-1: no table has it), times, weight. And the norms (S, 4).
+        """Of every place in words (T, S), hypotheses side by side, where an n-gram begins that a table has: hypothesis,
+        n-gram, weight, and the part of 1 / |h| that falls to one of the places of that n-gram.
 
-        Nothing is sorted: two positions hold the same n-gram if they hold the same one of an order less, and the same
+        Nothing is sorted: two places hold the same n-gram if they hold the same one of an order less, and the same
         word behind it.
         """
         real = np.arange(len(words))[:, None] < lengths  # (T, S)
-        short = words.astype(np.uint32)  # as numbers of words are
-        one = same = (short[:, None] == short[None]) & real[:, None] & real[None]  # (T, T, S)
-        number = np.zeros_like(words)
-        grams, repeated, weights, norms = [], [], [], np.empty((words.shape[1], ORDERS))
+        short = np.where(real, words, -1 - np.arange(len(words))[:, None]).astype(np.int32)  # behind the end all differ
+        one = same = short[:, None] == short[None]  # (T, T, S)
+        flat, hypotheses = np.where(real, words, -1).reshape(-1), len(lengths)
+        place = np.flatnonzero(real)
+        owner, number = place % max(hypotheses, 1), np.zeros(len(place), np.int64)
+        found = []
         for n, known in enumerate(self._known):
             if n:
-                same, number = same[:-1, :-1] & one[n:, n:], number[:-1]
+                same = same[:-1, :-1] & one[n:, n:]
+                goes_on = np.flatnonzero(lengths[owner] * hypotheses > place + n * hypotheses)
+                place, owner, number = place[goes_on], owner[goes_on], number[goes_on]
+            number = known.find((number << SHIFT) + flat[place + n * hypotheses])
+            seen = np.flatnonzero(number >= 0)
+            place, owner, number = place[seen], owner[seen], number[seen]
             times = np.add.reduce(same.view(np.uint8), 0, dtype=np.uint8 if len(words) < 256 else np.int64)
-            number = known.find(number, np.where(real[n:], words[n:], -1))
-            weight = times * known.idf[number]
-            norms[:, n] = np.sqrt(
-                (weight * known.idf[number]).sum(0)
-            )  # each of the positions of an n-gram adds its part
-            grams.append(np.where(number < 0, -1, number + (n << ORDER_SHIFT)).ravel())
-            repeated.append(times.ravel())
-            weights.append(weight.ravel())
-        return np.concatenate(grams), np.concatenate(repeated), np.concatenate(weights), norms
-
-    def _meet(self, gram: Ints, image: Ints) -> tuple[Ints, Ints, Ints]:
-        """Where a hypothesis and a reference of its image share an n-gram: position in `gram`, hypothesis, and entry of
-        the reference. The hypotheses are side by side in `gram`, as often as it takes."""
-        mine = np.flatnonzero(gram >= 0)
-        owner = np.broadcast_to(np.arange(len(image)), (len(gram) // max(len(image), 1), len(image))).reshape(-1)[mine]
-        there = self._keys.find((image[owner] << SHIFT) + gram[mine])
-        met = np.flatnonzero(there >= 0)
-        start = self._start[there[met]]
-        times = self._start[there[met] + 1] - start
-        return np.repeat(mine[met], times), np.repeat(owner[met], times), ngrams.ranges(start, times)
+            idf, own = real[n:] * known.idf[-1], known.idf[number]
+            idf.reshape(-1)[place] = own
+            norms = np.sqrt((times * idf**2).sum(0))  # each of the places of an n-gram adds its part
+            many = times.reshape(-1)[place]
+            share = 1 / (many * np.where(norms > 0, norms, 1)[owner])
+            found.append((owner, number + (n << ORDER_SHIFT), many * own, share))
+        owners, grams, weights, shares = (np.concatenate(column) for column in zip(*found, strict=True))
+        return owners, grams, weights, shares
 
 
 class _Table(NamedTuple):
     """Keys by number, in a hash table: the keys themselves are compared, not only their hashes."""
 
     keys: Ints  # and -1 at the end
-    slots: NDArray[np.int32]  # the number of a key is where its hash says, or in the first slots behind; -1: none
+    slots: NDArray[np.int32]  # the number of a key is at its home, or in the first slots behind; -1: none
 
     @staticmethod
-    def of(keys: Ints) -> _Table:
-        slots = np.full(1 << (4 * len(keys)).bit_length(), -1, np.int32)
-        left, slot = np.arange(len(keys)), _hash(keys, len(slots))
+    def of(keys: Ints, home: Ints) -> _Table:
+        slots = np.full(ROOM * len(keys) + 1, -1, np.int32)
+        left, slot = np.arange(len(keys)), home
         while len(left):
             free = slots[slot] < 0
             slots[slot[free]] = left[free]
             lost = slots[slot] != left
-            left, slot = left[lost], (slot[lost] + 1) & (len(slots) - 1)
+            left, slot = left[lost], (slot[lost] + 1) % len(slots)
         return _Table(np.append(keys, -1), slots)
 
-    def find(self, keys: Ints) -> Ints:
+    def find(self, keys: Ints, home: Ints) -> Ints:
         """The number of each key; -1: there is none."""
-        number, left, slot = np.full(len(keys), -1, np.int64), np.arange(len(keys)), _hash(keys, len(self.slots))
+        here = self.slots[home]
+        hit = self.keys[here] == keys
+        number = np.where(hit, here, -1).astype(np.int64)
+        left = np.flatnonzero((here >= 0) > hit)
+        slot = home[left]
         while len(left):
+            slot = (slot + 1) % len(self.slots)
             here = self.slots[slot]
             hit = self.keys[here] == keys[left]
             number[left[hit]] = here[hit]
             on = np.flatnonzero((here >= 0) > hit)
-            left, slot = left[on], (slot[on] + 1) & (len(self.slots) - 1)
+            left, slot = left[on], slot[on]
         return number
 
 
@@ -303,31 +317,27 @@ class _Known(NamedTuple):
 
     table: _Table
     idf: Floats  # by number, and of one never seen at the end
+    size: int
+    small: bool  # are keys below the number of slots, as words are? Then each is its own slot
 
     @staticmethod
     def of(table: Ints, new: Ints, images: int, counts: Ints) -> _Known:
         """Those of a table with their counts of images, and those that only references have, numbered behind."""
         df = np.concatenate([counts, np.ones(len(new) + 1, np.int64)])
-        return _Known(_Table.of(np.concatenate([table, new])), np.log(max(images, 1)) - np.log(df))
+        keys = np.concatenate([table, new])
+        small = int(keys.max(initial=0)) < ROOM * len(keys)
+        known = _Known(_Table.of(keys[:0], keys[:0]), np.log(max(images, 1)) - np.log(df), len(keys), small)
+        return known._replace(table=_Table.of(keys, known._home(keys)))
 
-    def find(self, before: Ints, last: Ints) -> Ints:
-        """The number of each n-gram, of which the first words have the number `before`; -1: there is none."""
-        number = np.full(last.shape, -1, np.int64)
-        maybe = np.flatnonzero((before >= 0) & (last >= 0))
-        key = (before.reshape(-1)[maybe] << SHIFT) + last.reshape(-1)[maybe]
-        number.reshape(-1)[maybe] = self.table.find(key)
-        return number
+    def find(self, keys: Ints) -> Ints:
+        """The number of each n-gram, by its key; -1: there is none."""
+        return self.table.find(keys, self._home(keys))
 
-
-def _hash(keys: Ints, size: int) -> Ints:
-    """A slot for each key, of so many slots, a power of 2."""
-    mixed = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray(mixed >> np.uint64(65 - size.bit_length()), np.int64)
-
-
-def _norms(row: Ints, weight: Floats, sentences: int) -> Floats:
-    """(sentences, 4) the length of each vector; `row` is sentence * 4 + order."""
-    return np.asarray(np.sqrt(np.bincount(row, weight**2, sentences * ORDERS)).reshape(sentences, ORDERS))
+    def _home(self, keys: Ints) -> Ints:
+        if self.small:
+            return np.minimum(keys, ROOM * self.size)
+        mixed = keys.astype(np.uint64) * np.uint64(MIXER) >> np.uint64(64 - SHIFT)
+        return np.asarray(mixed * np.uint64(ROOM * self.size) >> np.uint64(SHIFT), np.int64)
 
 
 def _checked(path: str, meta: dict[str, str], arrays: dict[str, NDArray[np.generic]]) -> DocumentFrequency:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from groundling.errors import DataError
 from groundling.metrics.captions import METRICS, Captions
 from groundling.metrics.statistics import Statistics
-from groundling.text.ptb import token_text
+from groundling.text.ptb import END, cut, token_text
 
 Texts = Mapping[Any, Sequence[str]]
 Floats = NDArray[np.float64]
@@ -158,6 +158,7 @@ def _statistics(metric: str, gts: Texts, res: Texts) -> list[Statistics]:
             raise DataError(f"image {id!r}: gts holds a list of one or more references for each image")
     if not res:
         raise DataError("there are no captions to score")
-    hypotheses, references = tuple(res[id][0] for id in gts), tuple(tuple(gts[id]) for id in gts)
-    corpus = Captions(tuple(map(str, gts)), hypotheses, references, len(gts))
+    texts = [*(res[id][0] for id in gts), *(text for captions in gts.values() for text in captions)]
+    pieces = cut([text.replace(END, "\r") for text in texts])
+    corpus = Captions(tuple(map(str, gts)), pieces, tuple(map(len, gts.values())), len(gts))
     return list(METRICS[metric](corpus))

@@ -10,10 +10,14 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:  # else whoever asks for a reward would make the tokenizer's rules
+    from groundling.text.ptb import Pieces
 
 Ints = NDArray[np.int64]
 Small = NDArray[np.signedinteger[Any]]  # 32 bits where many are kept
@@ -23,7 +27,6 @@ ORDERS = 4  # every caption metric here counts n-grams of 1 to 4 words
 SHIFT, ORDER_SHIFT = 32, 30  # an n-gram's number has 30 bits, its order 2
 LOW = (1 << SHIFT) - 1
 SMALL = 1 << 16  # keys below are looked up in an array
-END = "\n"  # a word that no caption has
 
 
 @dataclass(frozen=True)
@@ -48,28 +51,18 @@ class Numbers(dict[str, int]):
             lengths.append(len(sentence))
         return Sentences(np.array(words, np.int64), np.array(lengths, np.int64))
 
-    def read_texts(self, texts: Sequence[str]) -> Sentences:
-        """The same of words that are joined by single spaces: no sentence is looked at by itself."""
-        joined = f" {END} ".join(texts)
-        if not texts or joined.count(END) >= len(texts) or not is_plain(joined.replace(END, "")):
-            return self.read(text.split() for text in texts)
-        words = joined.split(" ")
-        own = {"": -1, END: -2}  # between the spaces of an empty caption, and behind each caption
-        new = dict.fromkeys(words).keys() - self.keys() - own.keys()
-        self.update(zip(sorted(new), range(len(self), len(self) + len(new)), strict=True))
-        numbers = np.fromiter(map((self | own).__getitem__, words), np.int64, len(words))
-        numbers = numbers[numbers != -1]
-        ends = np.append(np.flatnonzero(numbers == -2), len(numbers))
-        return Sentences(numbers[numbers >= 0], np.diff(ends, prepend=-1) - 1)
-
-
-def is_plain(text: str) -> bool:
-    """Whether the plain space is the only white space of a text."""
-    return (text.isascii() and text.isprintable()) or len(text.split()) == len([*filter(None, text.split(" "))])
+    def read_pieces(self, pieces: Pieces) -> Sentences:
+        """The same of texts in pieces: each distinct piece is split once."""
+        words = [piece.split() for piece in pieces.distinct]
+        count = np.array([*map(len, words)], np.int64)
+        numbers = np.fromiter(map(self.__getitem__, chain.from_iterable(words)), np.int64, int(count.sum()))
+        here = count[pieces.number]
+        before = np.cumsum(here)[pieces.number == 0]  # words up to the end of each text
+        return Sentences(numbers[ranges((np.cumsum(count) - count)[pieces.number], here)], np.diff(before, prepend=0))
 
 
 class Entries(NamedTuple):
-    """The n-grams of one order in the sentences of a corpus: sorted by n-gram, then by sentence.
+    """The n-grams of one order in the sentences of a corpus, n-gram by n-gram, those of one by sentence.
 
     The sentences are those of one image after those of another, its hypothesis first. An n-gram that is in the
     hypothesis and in a reference of an image makes a pair of entries: (hypothesis[i], other[i]).
@@ -135,59 +128,94 @@ class Corpus:
         return Sentences(words[ranges((np.cumsum(lengths) - lengths)[source], lengths[source])], lengths[source])
 
     @cached_property
+    def by_word(self) -> Ints:
+        """The places of all words in `sentences`, sorted by word, those of one word as they come."""
+        return in_turn(self.sentences.words)
+
+    @cached_property
     def entries(self) -> list[Entries]:
         """Of each order."""
-        image = np.repeat(np.arange(len(self), dtype=np.int32), self.per_image + 1)
-        return list(_entries(self.sentences, image, self.first))
+        return list(_entries(self))
 
 
-def _entries(sentences: Sentences, image: Small, first: Ints) -> Iterator[Entries]:
-    """Entries of orders 1, 2, ...; the sentence `first[i]` is the hypothesis of image i.
+def _entries(corpus: Corpus) -> Iterator[Entries]:
+    """Entries of orders 1, 2, ...
 
-    One sort of an order finds the equal n-grams, sentence by sentence: counting needs no other.
+    The places where n-grams begin are sorted by last word, which `by_word` has done, then by what stands before it:
+    equal n-grams are then next to each other, sentence by sentence. An n-gram of which a part occurs once occurs once
+    itself, and is not sorted.
     """
-    lengths, words = sentences.lengths, sentences.words
+    lengths, words = corpus.sentences.lengths, corpus.sentences.words.astype(np.uint32)
+    image = np.repeat(np.arange(len(corpus), dtype=np.int32), corpus.per_image + 1)
     is_hypothesis = np.zeros(len(lengths), bool)
-    is_hypothesis[first] = True
+    is_hypothesis[corpus.first] = True
     owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     left = np.cumsum(lengths)[owner] - np.arange(len(words))  # words from each to the end of its sentence
-    begin, number, base = np.arange(len(words)), np.zeros(len(words), np.int64), int(words.max(initial=0)) + 1
+    number, again = np.zeros(len(words), np.int32), np.ones(len(words), bool)  # of the n-gram that begins there
+    place, once = corpus.by_word, np.zeros(0, np.int64)
     for n in range(1, ORDERS + 1):
-        goes_on = np.flatnonzero(left[begin] >= n) if n > 1 else slice(None)
-        begin, number = begin[goes_on], number[goes_on]
-        order, keys = in_turn(number * base + words[begin + n - 1])
-        runs = run_ends(keys)
-        gram = np.repeat(np.arange(len(runs) - 1, dtype=np.int32), np.diff(runs))
-        number = np.empty(len(keys), np.int64)
-        number[order] = gram
-        prefix, last = np.divmod(keys[runs[:-1]], base)
-        yield _counted(gram, owner[begin[order]], image, is_hypothesis, (prefix << SHIFT) + last)
+        if n > 1:
+            begins = left >= n
+            again[:-1] &= again[1:]
+            again &= begins
+            once = np.flatnonzero(begins > again)
+            by_last = corpus.by_word[corpus.by_word >= n - 1] - (n - 1)
+            by_last = by_last[again[by_last]]
+            place = by_last[in_turn(number[by_last])]
+        before, last = number[place], words[place + n - 1]
+        new = differ(before) | differ(last)
+        starts = np.flatnonzero(new)
+        times = np.diff(starts, append=len(place))
+        gram = np.repeat(np.arange(len(starts), dtype=np.int32), times)
+        key = _key(np.append(before[starts], number[once]), np.append(last[starts], words[once + n - 1]))
+        number, again = np.zeros_like(number), np.zeros_like(again)
+        number[place], again[place] = gram, np.repeat(times > 1, times)
+        number[once] = np.arange(len(starts), len(key))
+        yield _counted(gram, new, owner[place], owner[once], image, is_hypothesis, key)
 
 
-def _counted(gram: Small, sentence: Small, image: Small, is_hypothesis: NDArray[np.bool_], key: Ints) -> Entries:
-    """Entries of n-grams that are sorted, each with its sentence."""
-    ends = run_ends((gram.astype(np.int64) << SHIFT) + sentence)
-    gram, sentence, times = gram[ends[:-1]], sentence[ends[:-1]], np.diff(ends)
-    of_image = run_ends((gram.astype(np.int64) << SHIFT) + image[sentence])
-    start, several = of_image[:-1], np.diff(of_image)
+def _key(before: Small, last: NDArray[np.uint32]) -> Ints:
+    return np.asarray((before.astype(np.int64) << SHIFT) + last)
+
+
+def _counted(
+    gram: Small,
+    new: NDArray[np.bool_],
+    sentence: Small,
+    once: Small,
+    image: Small,
+    is_hypothesis: NDArray[np.bool_],
+    key: Ints,
+) -> Entries:
+    """Entries of n-grams that are sorted, `new` where one begins, each with its sentence; behind them those that occur
+    `once`, by sentence."""
+    starts = np.flatnonzero(new | differ(sentence))
+    times = np.diff(starts, append=len(gram))
+    gram, new, sentence = gram[starts], new[starts], sentence[starts]
+    start = np.flatnonzero(new | differ(image[sentence]))
+    several = np.diff(start, append=len(gram))
     mine = is_hypothesis[sentence[start]]
     images = np.bincount(gram[start], several > mine, len(key)).astype(np.int64)
+    images[len(key) - len(once) :] = ~is_hypothesis[once]
     start, several = start[mine], several[mine] - 1
-    hypothesis, other = np.repeat(start, several).astype(np.int32), ranges(start + 1, several).astype(np.int32)
-    return Entries(gram, sentence, times.astype(np.int32), hypothesis, other, images, key)
+    return Entries(
+        gram=np.append(gram, np.arange(len(key) - len(once), len(key), dtype=np.int32)),
+        sentence=np.append(sentence, once),
+        times=np.append(times.astype(np.int32), np.ones(len(once), np.int32)),
+        hypothesis=np.repeat(start, several).astype(np.int32),
+        other=ranges(start + 1, several).astype(np.int32),
+        images=images,
+        key=key,
+    )
 
 
-def in_turn(keys: Ints) -> tuple[Ints, Ints]:
-    """The order that sorts keys of 0 and more, equal ones as they come, and the sorted keys.
-
-    Where there is room the position is in the lowest bits of what is sorted, which is faster than `argsort`.
-    """
-    bits = len(keys).bit_length()
-    if int(keys.max(initial=0)) >> (63 - bits):
-        order = np.argsort(keys, kind="stable")
-        return order, keys[order]
-    packed = np.sort((keys << bits) + np.arange(len(keys)))
-    return packed & ((1 << bits) - 1), packed >> bits
+def in_turn(keys: Ints) -> Ints:
+    """The order that sorts keys of 0 and more, equal ones as they come: 16 bits after 16, which NumPy counts instead of
+    comparing them."""
+    order = np.argsort(keys.astype(np.uint16), kind="stable")
+    for shift in range(16, int(keys.max(initial=0)).bit_length(), 16):
+        order = order[np.argsort((keys >> shift).astype(np.uint16)[order], kind="stable")]
+    return order
 
 
 class Grams(NamedTuple):
@@ -276,9 +304,14 @@ def distinct(keys: Ints) -> tuple[Ints, Ints]:
     return keys[ends[:-1]], np.diff(ends)
 
 
+def differ(keys: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each key is another than the one before it."""
+    return np.append(True, keys[1:] != keys[:-1]) if len(keys) else np.zeros(0, bool)
+
+
 def run_ends(keys: Small) -> Ints:
     """Where the runs of equal keys begin in a sorted array, and where the last one ends."""
-    return np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1], [True]])) if len(keys) else np.zeros(1, int)
+    return np.append(np.flatnonzero(differ(keys)), len(keys))
 
 
 def ranges(start: Ints, length: Ints) -> Ints:

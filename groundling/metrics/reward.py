@@ -13,8 +13,10 @@ import numpy as np
 
 from groundling.metrics.bleu import bleu, counts
 from groundling.metrics.cider import DocumentFrequency, Floats, References
-from groundling.metrics.ngrams import LOW, Corpus, Ints, Sentences
+from groundling.metrics.ngrams import Corpus, Ints, Sentences
 from groundling.types import EOS
+
+MOST_WORDS = 1 << 31
 
 
 class CiderReward:
@@ -57,7 +59,7 @@ class CiderReward:
         return self._references.score(self._numbered(samples), _lengths(samples, self.end), image)
 
     def _numbered(self, ids: Ints) -> Ints:
-        limit = LOW + 1 if self._numbers is None else len(self._numbers)
+        limit = MOST_WORDS if self._numbers is None else len(self._numbers)
         if ids.size and not 0 <= ids.min() <= ids.max() < limit:
             raise ValueError(f"ids of words are 0 to {limit - 1}, got {ids.min()} to {ids.max()}")
         return ids if self._numbers is None else self._numbers[ids]

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.metrics.ngrams import Corpus, Ints, Numbers, Words, in_turn, run_ends
+from groundling.metrics.ngrams import SHIFT, Corpus, Ints, Numbers, Words, run_ends
 
 BETA2 = 1.2**2
 BITS = 64
@@ -50,12 +50,12 @@ def _common(corpus: Corpus, own: Ints) -> Ints:
     words, lengths = corpus.sentences.words, corpus.sentences.lengths
     owner = np.repeat(np.arange(len(lengths)), lengths)
     start = np.cumsum(lengths) - lengths
-    order, keys = in_turn(np.searchsorted(corpus.first, own)[owner] * (int(words.max(initial=0)) + 1) + words)
-    mine = own[owner[order]] == owner[order]  # a word of the hypothesis: its bit is set where it stands
-    bits = np.where(mine, np.uint64(1) << ((order - start[owner[order]]) % BITS).astype(np.uint64), np.uint64(0))
-    runs = run_ends(keys)
+    order, by_word = corpus.by_word, owner[corpus.by_word]
+    mine = own[by_word] == by_word  # a word of the hypothesis: its bit is set where it stands
+    bits = np.where(mine, np.uint64(1) << ((order - start[by_word]) % BITS).astype(np.uint64), np.uint64(0))
+    runs = run_ends((words[order] << SHIFT) + own[by_word])  # the same word, of the same image
     here = np.zeros(len(words), np.uint64)
-    if len(keys):
+    if len(order):
         here[order] = np.repeat(np.bitwise_or.reduceat(bits, runs[:-1]), np.diff(runs))
     every = np.where(lengths[own] < BITS, (np.uint64(1) << (lengths[own] % BITS).astype(np.uint64)), 0) - np.uint64(1)
     row = every.copy()

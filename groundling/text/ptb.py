@@ -17,14 +17,19 @@ alone: where the original peeks at the next caption ("a sign with a P." loses it
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groundling.text.ptb_characters import StandIns
 from groundling.text.ptb_rules import ABBREVIATION, MENTIONED, SEVERAL_WORDS, Rule, rules_by_first_character
 
 PUNCTUATION = frozenset(["''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"])
+
+
+END = "\n"  # the piece behind each text
 
 
 def tokenize(text: str) -> list[str]:
@@ -44,27 +49,61 @@ def token_text(text: str) -> str:
 
 
 def token_texts(texts: Sequence[str]) -> list[str]:
-    """`token_text` of each. Usual captions are joined, cut at spaces and looked up in one go."""
-    alone = {i for i, text in enumerate(texts) if "\n" in text}
-    lines = ["" if i in alone else text for i, text in enumerate(texts)] if alone else texts
-    alone.update(i for i in _unusual("\n".join(lines)) if _NEEDS_THE_WHOLE.search(lines[i]))
-    chunks = " \n ".join(["" if i in alone else text for i, text in enumerate(lines)]).split(" ")
-    tokens = {chunk: _CHUNKS[chunk] for chunk in dict.fromkeys(chunks)} | {"\n": "\n"}
-    joined = " ".join(map(tokens.__getitem__, chunks))
-    while "  " in joined:  # where a chunk was no token
-        joined = joined.replace("  ", " ")
-    result = [text.strip(" ") for text in joined.split("\n")] if texts else []
-    for i in alone:
-        result[i] = token_text(texts[i])
-    return result
+    """`token_text` of each."""
+    return token_pieces(texts).texts()
+
+
+def token_pieces(texts: Sequence[str]) -> Pieces:
+    """The token texts of many captions, in pieces. Usual captions are joined, cut at spaces and looked up in one go."""
+    joined = END.join(texts)
+    lines = texts if joined.count(END) < len(texts) else [text.replace(END, " ") for text in texts]
+    whole = {i for i in _unusual(END.join(lines)) if _NEEDS_THE_WHOLE.search(lines[i])}
+    chunks, number = cut(lines, whole)
+    return Pieces([END, *(_CHUNKS[c] if c[:1] != END else token_text(lines[int(c)]) for c in chunks[1:])], number)
+
+
+class Pieces(NamedTuple):
+    """Many texts as numbers of the pieces that they are made of: few are distinct, so few are ever looked at."""
+
+    distinct: list[str]  # each of single words with single spaces between, or empty; the first is END
+    number: NDArray[np.int64]  # of the pieces of all texts, end to end; 0, that is END, behind each text
+
+    @property
+    def plain(self) -> bool:
+        """Whether the plain space is the only white space."""
+        text = " ".join(self.distinct[1:])
+        return (text.isascii() and text.isprintable()) or len(text.split()) == len([*filter(None, text.split(" "))])
+
+    def texts(self) -> list[str]:
+        """Each text, its pieces joined by single spaces."""
+        joined = " ".join(map(self.distinct.__getitem__, self.number.tolist()))
+        while "  " in joined:  # where a piece is empty
+            joined = joined.replace("  ", " ")
+        return [text.strip(" ") for text in joined.split(END)[:-1]]
+
+
+class _Numbers(dict[str, int]):
+    def __missing__(self, piece: str) -> int:
+        self[piece] = number = len(self)
+        return number
+
+
+def cut(texts: Sequence[str], whole: Collection[int] = ()) -> Pieces:
+    """Texts cut at plain spaces. Text i of `whole` is one piece, END and its number i: what stands for it is for the
+    caller to say; no other text may hold END."""
+    lines = [f"{END}{i}" if i in whole else text for i, text in enumerate(texts)] if whole else texts
+    pieces = f" {END} ".join([*lines, ""]).split(" ")[:-1] if texts else []
+    numbers = _Numbers({END: 0})
+    number = np.fromiter(map(numbers.__getitem__, pieces), np.int64, len(pieces))
+    return Pieces([*numbers], number)
 
 
 def _unusual(joined: str) -> list[int]:
-    """Numbers of the lines with a character, but for the last, that is unusual in a caption."""
+    """Numbers of the lines that may need to be read as a whole."""
     data = np.frombuffer(joined.encode(errors="surrogatepass"), np.uint8)
-    ends = np.append(np.flatnonzero(data == ord("\n")), len(data))
-    odd = _IS_UNUSUAL[data]
-    odd[ends[ends > 0] - 1] = False
+    odd = _IS_ODD[data]
+    odd[:-1] |= _IS_ODD_BEFORE_A_SPACE[data[:-1]] & (data[1:] == ord(" "))
+    ends = np.flatnonzero(data == ord(END))
     return np.unique(np.searchsorted(ends, np.flatnonzero(odd))).tolist()  # type: ignore[no-any-return]
 
 
@@ -119,8 +158,10 @@ _RULES_AT = rules_by_first_character()
 # Most captions can be read one chunk between spaces at a time. Not so where a token may hold a space or look beyond
 # it: tags, web addresses with other kinds of space, "3 1/2", "(555) 123-4567", "No. 5", ". . .", "B. The", "Pty. ltd".
 _UNUSUAL = re.compile(r"[^A-Za-z ,'\-](?!\Z)")  # before the last character; most captions have none
-_IS_UNUSUAL = np.array([bool(_UNUSUAL.match(chr(code) + " ")) and chr(code) != "\n" for code in range(256)])
 _NEEDS_THE_WHOLE = re.compile(
     r"[<\t-\r\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
     r"|[\d).] [\d.]|(?<![A-Za-z]{2})\. +[A-Z]|T[EY]\. "
 )
+# The same, roughly, of bytes: what is not here is not there.
+_IS_ODD = np.array([byte >= 0x80 or (byte < 0x20 and chr(byte) != END) or chr(byte) == "<" for byte in range(256)])
+_IS_ODD_BEFORE_A_SPACE = np.array([chr(byte) in "0123456789)." for byte in range(256)])

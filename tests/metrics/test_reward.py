@@ -84,3 +84,14 @@ def test_wrong_arguments_are_told() -> None:
         reward(np.array([[9]]), np.array([0]))
     with pytest.raises(ValueError, match=r"\(S, T\)"):
         CiderReward(REFERENCES)(np.array([4, 5]), np.array([0]))
+
+
+def test_words_that_no_reference_has_count_as_words_of_the_sample() -> None:
+    """As numbers of their own, however great: the cosine falls, and the known words keep their numbers."""
+    image = np.array([0, 0])
+    samples = np.array([[4, 5, 2_000_000_000, EOS], [4, 5, 9, EOS]])
+    far, near = CiderReward(REFERENCES)(samples, image)
+    said = [["a", "dog", "bird", "<eos>"]]
+    references = [[words(r) for r in refs] for refs in REFERENCES]
+    [expected] = cider_d(said, references[:1], DocumentFrequency.of(references))
+    assert far == pytest.approx(expected, abs=1e-12) and near == pytest.approx(expected, abs=1e-12)

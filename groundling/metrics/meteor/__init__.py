@@ -10,7 +10,9 @@ The best reference counts. The corpus score is computed from the sums of these n
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
@@ -28,9 +30,10 @@ from groundling.progress import track
 ALPHA, BETA, GAMMA, DELTA = 0.85, 0.2, 0.6, 0.75
 WEIGHTS = (1.0, 0.6, 0.8, 0.6)  # exact, stem, synonym, paraphrase
 KINDS = len(WEIGHTS)
-BLOCK = 500  # images aligned at a time: memory stays flat
+BLOCK = 1000  # images aligned at a time: memory stays flat
 MOST_MATCHES = 100_000  # of the words of a caption to those of a reference: real ones have hundreds
-TOGETHER = 500_000  # matches held at a time
+FEW = 2_000  # that a pair of sentences cannot have more than is seen by their lengths
+TOGETHER = 1_000_000  # matches held at a time, at most
 
 # columns of the statistics: lengths, function words, chunks, matched words; then matched content and function words
 # by kind; of the caption first, then of the reference
@@ -78,10 +81,23 @@ def _rows(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Arr
     firsts = range(0, len(hypotheses), BLOCK)
     rows = [np.zeros((0, BY_KIND.stop))]
     for i in track(firsts, "METEOR", len(firsts), quiet=len(firsts) < 3):
-        captions = [_words(text.replace("|||", ""), lexicon) for text in hypotheses[i : i + BLOCK]]
-        true = [[_words(text, lexicon) for text in texts] for texts in references[i : i + BLOCK]]
-        rows.append(_best(captions, true, lexicon, table))
+        with _uncollected():
+            captions = [_words(text.replace("|||", ""), lexicon) for text in hypotheses[i : i + BLOCK]]
+            true = [[_words(text, lexicon) for text in texts] for texts in references[i : i + BLOCK]]
+            rows.append(_best(captions, true, lexicon, table))
     return np.concatenate(rows)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without Python's search for cycles: matches make none, but by their number set it off again and again."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 def _words(text: str, lexicon: Lexicon) -> list[str]:
@@ -117,7 +133,8 @@ def _portions(pairs: Sequence[Pair], matcher: Matcher) -> Iterator[list[Pair]]:
     portion: list[Pair] = []
     total = 0
     for caption, reference in pairs:
-        count = matcher.count(caption, reference)
+        count = 2 * len(caption.words) * len(reference.words)  # a word matches another in two ways at most
+        count = count if count <= FEW else matcher.count(caption, reference)
         if count > MOST_MATCHES:
             raise DataError(
                 f"a caption of {len(caption.words)} words, {' '.join(caption.words[:8])!r}…, can be matched to its "

@@ -23,7 +23,7 @@ from groundling.metrics.meteor.lexicon import EXACT
 from groundling.metrics.meteor.matches import Match
 
 BEAM = 40
-TOGETHER = 256  # pairs searched at once, if
+TOGETHER = 128  # pairs searched at once, if
 CELLS = 1 << 21  # there are no more than so many next steps to weigh
 LONGEST = 2000  # words of a sentence: the parts of the cost have room for them
 WEIGHT, CHUNK, DEAD = 48, 36, 1 << 62
@@ -43,7 +43,7 @@ def align(pairs: Sequence[Matches]) -> list[list[Match]]:
             chosen[number] = [here[0] for here in matches if here]
         else:
             searched.append((number, certain))
-    searched.sort(key=lambda item: len(item[1]))
+    searched.sort(key=lambda item: (len(item[1]) // 4, _open(pairs[item[0]], item[1])))  # of a kind together
     for block in _blocks(searched, pairs):
         best = _search([pairs[number] for number, _ in block], [certain for _, certain in block])
         for (number, _), indices in zip(block, best.tolist(), strict=True):
@@ -76,6 +76,11 @@ def _certain(matches: Matches) -> list[bool]:
         and all(of_caption[i] == 1 for i in range(here[0].offset, here[0].offset + here[0].words))
         for here in matches
     ]
+
+
+def _open(matches: Matches, certain: list[bool]) -> int:
+    """Matches with rivals: how much there is to search."""
+    return sum(len(here) for here, sure in zip(matches, certain, strict=True) if not sure)
 
 
 def _blocks(searched: list[tuple[int, list[bool]]], pairs: Sequence[Matches]) -> Iterator[list[tuple[int, list[bool]]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -26,6 +25,7 @@ class Sentence:
     words: list[str]
     function: list[bool]  # is it a function word?
     positions: dict[str, list[int]]  # of each word
+    matched: dict[str, list[tuple[int, int]]]  # word of a reference -> (kind, position) of what it matches here
     spans: list[Span]  # phrases that have paraphrases in the corpus
     phrases: dict[int, list[int]]  # the same by number: where each begins
 
@@ -42,36 +42,37 @@ class Matcher:
             Sentence(
                 words,
                 [word in lexicon.function_words for word in words],
-                _by_key((word, i) for i, word in enumerate(words)),
+                _by_key(words, range(len(words))),
+                {},
                 of_sentence,
-                _by_key((phrase, start) for start, _, phrase in of_sentence),
+                _by_key([phrase for _, _, phrase in of_sentence], [start for start, _, _ in of_sentence]),
             )
             for words, of_sentence in zip(sentences, spans, strict=True)
         ]
 
     def count(self, caption: Sentence, reference: Sentence) -> int:
         """How many matches of single words there are, before any is made."""
-        return sum(
-            len(positions) * len(caption.positions[other]) * len(kinds)
-            for word, positions in reference.positions.items()
-            for other, kinds in self.related[word].items()
-            if other in caption.positions
-        )
+        return sum(len(at) * len(self._matched(word, caption)) for word, at in reference.positions.items())
 
-    def match(self, caption: Sentence, reference: Sentence) -> list[list[Match]]:
-        """The matches that begin at each word of the reference, kind by kind; of equal sentences the exact ones."""
-        equal = caption.words == reference.words
-        matches = []
-        for j, word in enumerate(reference.words):
+    def _matched(self, word: str, caption: Sentence) -> list[tuple[int, int]]:
+        """What a word of a reference matches, (kind, position), kind by kind: found once for all references."""
+        if word not in caption.matched:
             related = self.related[word]
-            aligned = [
+            caption.matched[word] = sorted(
                 (kind, i)
                 for other in related.keys() & caption.positions.keys()
                 for kind in related[other]
                 for i in caption.positions[other]
-                if not (equal and kind != EXACT)
-            ]
-            matches.append([Match(j, 1, i, 1, kind) for kind, i in sorted(aligned)])
+            )
+        return caption.matched[word]
+
+    def match(self, caption: Sentence, reference: Sentence) -> list[list[Match]]:
+        """The matches that begin at each word of the reference, kind by kind; of equal sentences the exact ones."""
+        equal = caption.words == reference.words
+        matches = [
+            [Match(j, 1, i, 1, kind) for kind, i in self._matched(word, caption) if not equal or kind == EXACT]
+            for j, word in enumerate(reference.words)
+        ]
         if not equal:
             for start, length, offset, words in self._paraphrases(reference, caption):
                 matches[start].append(Match(start, length, offset, words, PARAPHRASE))
@@ -92,8 +93,11 @@ class Matcher:
 Key = TypeVar("Key")
 
 
-def _by_key(pairs: Iterable[tuple[Key, int]]) -> dict[Key, list[int]]:
-    by_key: dict[Key, list[int]] = defaultdict(list)
-    for key, value in pairs:
-        by_key[key].append(value)
-    return dict(by_key)
+def _by_key(keys: Iterable[Key], values: Iterable[int]) -> dict[Key, list[int]]:
+    by_key: dict[Key, list[int]] = {}
+    for key, value in zip(keys, values, strict=True):
+        if key in by_key:
+            by_key[key].append(value)
+        else:
+            by_key[key] = [value]
+    return by_key

@@ -9,6 +9,7 @@ arrays; two phrases in 2^64 would be taken for one.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import logging
 import os
 import zlib
@@ -33,7 +34,7 @@ BYTES = 272_201_058  # of the table, for the progress bar
 BASE = np.uint64(0x9E3779B97F4A7C15)
 PRIME = np.uint64(0xD6E8FEB86659FD93)
 KEEP = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)  # the first n of eight bytes
-LAYOUT = 5  # of the files
+LAYOUT = 6  # of the files
 BLOCK = 1 << 19  # bytes read at a time
 
 Hashes = NDArray[np.uint64]
@@ -45,11 +46,24 @@ class Table(NamedTuple):
     phrases: Hashes  # (K,), sorted
     starts: NDArray[np.uint32]  # (K + 1,), where the paraphrases of each begin
     paraphrases: NDArray[np.uint32]  # numbers of phrases
+    buckets: NDArray[np.uint32]  # (2^b + 1,), where the phrases begin whose first b bits are 0, 1, ...
+
+    @staticmethod
+    def of(pairs: Hashes) -> Table:
+        """The table of pairs (n, 2): phrase, paraphrase."""
+        ends = np.append(pairs[1:, 0] != pairs[:-1, 0], True)  # a phrase stands above all its paraphrases, mostly
+        every = np.sort(np.concatenate([pairs[ends, 0], pairs[:, 1]]))
+        phrases: Hashes = every[np.append(True, every[1:] != every[:-1])]
+        buckets = _buckets(phrases)
+        phrase, paraphrase = (_numbers(column, phrases, buckets).astype(np.uint32) for column in pairs.T)
+        order = np.argsort(phrase, kind="stable")
+        starts = np.append(0, np.cumsum(np.bincount(phrase, minlength=len(phrases)))).astype(np.uint32)
+        return Table(phrases, starts, paraphrase[order], buckets)
 
 
 def find(sentences: Sequence[list[str]], table: Table) -> tuple[list[list[Span]], dict[int, list[int]]]:
     """Where phrases are in each sentence, in order, and the paraphrases of each; only pairs with both in the corpus."""
-    at, length, phrase = _occurrences(sentences, table.phrases)
+    at, length, phrase = _occurrences(sentences, table)
     phrase_here = np.zeros(len(table.phrases), bool)
     phrase_here[phrase] = True
     present = np.flatnonzero(phrase_here)
@@ -77,7 +91,7 @@ def find(sentences: Sequence[list[str]], table: Table) -> tuple[list[list[Span]]
     return [spans[a:b] for a, b in zip(bounds, bounds[1:], strict=False)], dict(paraphrases)
 
 
-def _occurrences(sentences: Sequence[list[str]], phrases: Hashes) -> tuple[Ints, Ints, Ints]:
+def _occurrences(sentences: Sequence[list[str]], table: Table) -> tuple[Ints, Ints, Ints]:
     """Phrases of the table in the sentences laid end to end: (first word, number of words, number of the phrase)."""
     numbers: defaultdict[str, int] = defaultdict(count().__next__)
     flat = np.array([numbers[word] for words in sentences for word in words], np.int64)
@@ -88,11 +102,33 @@ def _occurrences(sentences: Sequence[list[str]], phrases: Hashes) -> tuple[Ints,
         if n > 1:
             hashes = hashes[:-1] * BASE + words[n - 1 :]
         at = np.flatnonzero(left[: len(hashes)] >= n)
-        index = np.searchsorted(phrases, hashes[at]).clip(max=len(phrases) - 1)
-        hit = phrases[index] == hashes[at]
-        occurrences.append((at[hit], np.full(hit.sum(), n), index[hit]))
+        number = _numbers(hashes[at], table.phrases, table.buckets)
+        hit = np.flatnonzero(number >= 0)
+        occurrences.append((at[hit], np.full(len(hit), n), number[hit]))
     first, length, phrase = (np.concatenate(column) for column in zip(*occurrences, strict=True))
     return first, length, phrase
+
+
+def _buckets(phrases: Hashes) -> NDArray[np.uint32]:
+    """Where the phrases of each bucket begin; they are spread evenly, two or so to each."""
+    bits = max(1, len(phrases).bit_length() - 1)
+    of_bucket = np.bincount((phrases >> np.uint64(64 - bits)).astype(np.int64), minlength=1 << bits)
+    return np.append(0, np.cumsum(of_bucket)).astype(np.uint32)
+
+
+def _numbers(hashes: Hashes, phrases: Hashes, buckets: NDArray[np.uint32]) -> Ints:
+    """The number of the phrase of each hash; -1: there is none."""
+    bits = (len(buckets) - 1).bit_length() - 1
+    bucket = (hashes >> np.uint64(64 - bits)).astype(np.int64)
+    at, end = buckets[bucket].astype(np.int64), buckets[bucket + 1]
+    number, left = np.full(len(hashes), -1, np.int64), np.arange(len(hashes))
+    while len(left):
+        left = left[at[left] < end[left]]
+        hit = phrases[at[left]] == hashes[left]
+        number[left[hit]] = at[left[hit]]
+        left = left[~hit]
+        at[left] += 1
+    return number
 
 
 def hash_lines(text: bytes) -> Hashes:
@@ -166,10 +202,11 @@ def _opened(paths: list[Path], sums: Path) -> Table | None:
 
 
 def _checksum(table: Table) -> str:
-    crc = 0
+    content = hashlib.sha256()
     for array in table:
-        crc = zlib.crc32(np.ascontiguousarray(array).data, zlib.crc32(f"{array.dtype} {array.shape}".encode(), crc))
-    return f"{crc:08x}"
+        content.update(f"{array.dtype} {array.shape}".encode())
+        content.update(np.ascontiguousarray(array).data)
+    return content.hexdigest()
 
 
 def _write(path: Path, array: Any) -> None:
@@ -186,12 +223,7 @@ def _read(path: Path) -> Table:
         raise DataError(f"{path} is damaged ({error}): pip install --force-reinstall pycocoevalcap") from error
     if len(hashes) % 3 or not len(hashes):
         raise DataError(f"{path} is damaged (half of a pair): pip install --force-reinstall pycocoevalcap")
-    pairs = hashes.reshape(-1, 3)[:, 1:]  # probability, phrase, paraphrase
-    phrases, rank = np.unique(pairs, return_inverse=True)
-    phrase, paraphrase = rank.reshape(-1, 2).astype(np.uint32).T
-    order = np.argsort(phrase, kind="stable")
-    starts = np.searchsorted(phrase[order], np.arange(len(phrases) + 1)).astype(np.uint32)
-    return Table(phrases, starts, paraphrase[order])
+    return Table.of(hashes.reshape(-1, 3)[:, 1:])  # probability, phrase, paraphrase
 
 
 def _blocks(file: gzip.GzipFile) -> Iterator[bytes]:
