@@ -1,7 +1,7 @@
 """Workers that are actors of Ray: on this machine, or on all machines of a cluster.
 
 Ray Data hands the items out. An actor takes half a CPU, so that Ray's own tasks are never starved, and computes on one
-thread. A dead actor is started again, and what it had not finished is done again.
+thread. Ray starts a dead actor again, as often as it dies, and gives out anew what it had not finished.
 """
 
 from __future__ import annotations
@@ -71,8 +71,6 @@ def _rows(ray: Any, start: Start[Any, Any], items: Sequence[Any], workers: int) 
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=workers),
             num_cpus=CPUS,
-            max_restarts=-1,
-            max_task_retries=-1,
         )
         yield from done.iter_rows()
 
