@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from groundling.audit.summary import Summary
     from groundling.data.dataset import Dataset
     from groundling.formats.rows import BadRow, Row
+    from groundling.parallel import Engine
 
     Judge = Callable[[Sequence[Row | BadRow]], list[dict[str, Any]]]
 
@@ -87,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
     if args.fail_over is not None and not 0 <= args.fail_over <= 1:
         raise GroundlingError(f"--fail-over takes a share from 0 to 1, got {args.fail_over:g}")
     format_of(args.format)
+    engine = engine_of(args)
     out, page = new_file(args.out), new_file(args.html) if args.html else None
     if out.exists() and not out.is_file():
         raise GroundlingError(f"{out} is no regular file, and the verdicts are read again from it: name another -o")
@@ -94,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     data = _data(args)
     find = _finder(args, data)
     auditor = Auditor.of(load_grounder(args.model, args.device), args.model)
-    _judge(args, auditor, out, data, find)
+    _judge(args, auditor, engine, out, data, find)
     found = summarise(_lines(out))
     if not found.ids:
         reason = next(iter(found.errors), "the file holds no captions")
@@ -109,7 +111,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _judge(
-    args: argparse.Namespace, auditor: Auditor, out: Path, data: Dataset | None, find: Callable[[str], Path] | None
+    args: argparse.Namespace,
+    auditor: Auditor,
+    engine: Engine,
+    out: Path,
+    data: Dataset | None,
+    find: Callable[[str], Path] | None,
 ) -> None:
     """Verdicts on what has none yet go behind the others; those of a new file are in FILE.part until all are there."""
     from groundling.audit import stream
@@ -117,7 +124,7 @@ def _judge(
     from groundling.errors import DataError
     from groundling.progress import track
 
-    engine, reading = engine_of(args), _reading(args)
+    reading = _reading(args)
     here = _judge_of(args, auditor, find)  # regions that cannot be read are told before anything is written
     by = stream.signature(auditor, reading)
     hashes = {row.number: stream.input_hash(row) for row in _rows(args, data)}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from groundling.commands.outputs import Unfinished
     from groundling.errors import DataError
     from groundling.inference import DecodingSettings, GroundedCaptioner
+    from groundling.parallel import Engine
     from groundling.regions.store import Store
     from groundling.types import Example, GroundedCaption
 
@@ -134,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
     from groundling.errors import GroundlingError
     from groundling.files import saved
 
-    decoding = _decoding(args)
+    decoding, engine = _decoding(args), engine_of(args)
     out, html = (new_file(name) if name else None for name in (args.out, args.html))
     files = {kind: new_file(name) for kind in ("coco", "coco_boxes", "submission") if (name := getattr(args, kind))}
     pngs = new_folder(args.png) if args.png else None
@@ -147,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
         raise GroundlingError(f"none of {', '.join(args.images)} can be read: nothing to caption")
     unread: list[str] = []  # ids of what has no caption
     unseen: set[str] = set()  # ids of what has one, but no picture
-    make = _maker(captioner, examples, decoding, args, unread)
+    make = _maker(captioner, examples, decoding, engine, args, unread)
     kept: list[GroundedCaption] = []
     for caption in _all_captions(make, examples, out, args, lambda: _call(captioner, examples, decoding, args)):
         if pngs and not _png(pngs, caption):
@@ -259,6 +260,7 @@ def _maker(
     captioner: GroundedCaptioner,
     examples: Sequence[Example],
     decoding: DecodingSettings,
+    engine: Engine,
     args: argparse.Namespace,
     unread: list[str],
 ) -> Maker:
@@ -272,7 +274,7 @@ def _maker(
     from groundling.regions.store import Store
     from groundling.video import is_clip
 
-    engine, window = engine_of(args), STORED_WINDOW if args.regions else WINDOW
+    window = STORED_WINDOW if args.regions else WINDOW
     if args.frames is not None and any(example.captions for example in examples):
         raise GroundlingError("--frames goes with video files; a data set decides by itself")
     bare = [x.id for x in examples if not (Path(x.media).suffix.lower() in SUFFIXES or is_clip(x.media))]

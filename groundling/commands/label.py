@@ -96,13 +96,14 @@ def _label(args: argparse.Namespace) -> None:
     from groundling.labels.inputs import shards
     from groundling.progress import track
 
+    workers = engine_of(args)
     found = shards(args.data, args.split, skip_bad=args.skip_bad)
     with nullcontext() if files.remote(args.out) else locked(new_folder(args.out), "the labels in"):
         job = _adapted(args) if args.adapt else engine.Job(
             args.out, args.model, args.device, args.regions, args.calibration
         )  # fmt: skip
         rest = engine.prepare(job, found, job.labeller().about)
-        done = list(track(engine.run(job, rest, engine_of(args)), f"labelling {args.data}", len(rest)))
+        done = list(track(engine.run(job, rest, workers), f"labelling {args.data}", len(rest)))
     images, problems = sum(one.images for one in done), sum(one.problems for one in done)
     kept = f", {len(found) - len(rest)} shards were there before" if len(rest) < len(found) else ""
     print(printable(f"{args.out}: {images} images labelled, {problems} of them could not be read{kept}"))
