@@ -8,6 +8,10 @@ frequent nouns of the captions. A region shows a noun when its IoU with a box of
 captions of an image name and nobody gave a box to are left out of its loss. Both detectors learn on one half of the
 images (a hash of their ids decides), with the same schedule; only the boxes differ. Both are judged on the true boxes
 of the other half: average precision at IoU 0.5 after non-maximum suppression, mean over the nouns.
+
+How labels teach (`Teaching`) is chosen on the learning half alone, one setting after the other: a detector learns on
+one half of it and is judged on the other, and the reverse. `--by score` uses nothing but what captions taught;
+`--by confidence` the calibrated confidence, which was fitted on boxes.
 """
 
 from __future__ import annotations
@@ -17,7 +21,10 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,13 +39,43 @@ from groundling.regions.store import Store
 from groundling.types import Box, Example
 
 RIGHT, SAME = 0.5, 0.5  # IoU of a right box; of two detections that are one
-NamedBoxes = dict[str, list[Box]]  # noun -> boxes
+APART = 0.2  # IoU with a doubtful box, from which nobody knows whether a region shows its noun
+NamedBoxes = dict[str, list["SureBox"]]  # noun -> boxes
+
+
+@dataclass(frozen=True)
+class SureBox:
+    """A box, and the probabilities that it is right and that its thing is there."""
+
+    box: Box
+    sure: float = 1.0
+    evidence: float = 1.0
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """How labels teach."""
+
+    least: float = 0.35  # probability from which a box counts
+    evidence: float = 0.5  # that its thing has at least
+    soft: bool = False  # a region shows a noun with the probability of the box, and not with certainty
+    apart: bool = False  # where no box of a noun counts, regions apart from its doubtful boxes do not show it
+
+
+EXACTLY = Teaching(0.0, 0.0)  # true boxes
+SETTINGS: dict[str, tuple[Any, ...]] = {
+    "soft": (False, True),
+    "least": (0.0, 0.2, 0.35, 0.5, 0.65),
+    "evidence": (0.0, 0.5),
+    "apart": (False, True),
+}
 
 
 @dataclass(frozen=True)
 class Image:
     """An image with its regions; boxes of the nouns of its captions, as labels and as people have them."""
 
+    id: str
     feats: Tensor  # (R, D)
     boxes: Tensor  # (R, 4)
     named: frozenset[str]
@@ -49,25 +86,27 @@ class Image:
 def read(args: argparse.Namespace) -> tuple[list[Image], list[Image]]:
     """The images to learn on, and those to be judged on."""
     store, examples = Store.open(args.regions), load(args.data, args.split, annotated=False).by_id
-    least = engine.threshold(args.labels) if args.min_confidence is None else args.min_confidence
-    images = list(engine.Labelled(args.labels, change=lambda image: image.above(least)))
+    images = list(engine.Labelled(args.labels))
     halves: tuple[list[Image], list[Image]] = ([], [])
     for image, phrases in zip(images, caption_phrases([one.captions for one in images]), strict=True):
         regions = store[image.id]
         heads = {one.head for one in phrases if one.head}
-        labelled, drawn = by_noun(image, phrases), true_boxes(examples[image.id], phrases)
-        one = Image(regions.feats[0].float(), regions.boxes[0], frozenset(heads), labelled, drawn)
+        labelled, drawn = by_noun(image, phrases, args.by), true_boxes(examples[image.id], phrases)
+        one = Image(image.id, regions.feats[0].float(), regions.boxes[0], frozenset(heads), labelled, drawn)
         halves[0 if in_first_half(image.id) else 1].append(one)
     return halves
 
 
-def by_noun(image: LabelledImage, phrases: Sequence[CaptionPhrase]) -> NamedBoxes:
+def by_noun(image: LabelledImage, phrases: Sequence[CaptionPhrase], by: str) -> NamedBoxes:
     """The boxes of each noun that a label is named by."""
     head = {Mention(one.caption, one.phrase.span): one.head for one in phrases}
     out: NamedBoxes = {}
-    for label in image.kept:
+    for label in image.labels:
+        if not (label.kept or label.doubtful):  # names no thing that has a box
+            continue
         for noun in {head[mention] for mention in label.mentions if head.get(mention)}:
-            out.setdefault(noun, []).extend(placed.box for placed in label.boxes)
+            evidence = 1.0 if label.evidence is None else label.evidence
+            out.setdefault(noun, []).extend(SureBox(one.box, getattr(one, by), evidence) for one in label.boxes)
     return out
 
 
@@ -79,48 +118,84 @@ def true_boxes(example: Example, phrases: Sequence[CaptionPhrase]) -> NamedBoxes
         for one in phrases:
             if one.head and one.caption == gold.caption and spans[0][0] < one.phrase.span[1] <= spans[-1][1]:
                 known = out.setdefault(one.head, [])
-                known += [box for box in gold.boxes if box not in known]
+                known += [one for one in map(SureBox, gold.boxes) if one not in known]
     return out
 
 
 # ---------------------------------------------------------------- learning
 
 
-def targets(image: Image, boxes: NamedBoxes, nouns: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """(R, K) whether a region shows a noun; (K,) whether that is known."""
-    shown = torch.zeros(len(image.boxes), len(nouns))
-    known = torch.ones(len(nouns))
+def targets(image: Image, boxes: NamedBoxes, nouns: Sequence[str], teaching: Teaching) -> tuple[Tensor, Tensor]:
+    """(R, K) each: the probability that a region shows a noun; whether that is known."""
+    shown, known = torch.zeros(2, len(image.boxes), len(nouns))
+    known += 1
     for k, noun in enumerate(nouns):
-        if boxes.get(noun):
-            shown[:, k] = (iou(image.boxes, torch.tensor(boxes[noun])) >= RIGHT).any(1).float()
+        some = boxes.get(noun, [])
+        sure = [one for one in some if one.sure >= teaching.least and one.evidence >= teaching.evidence]
+        if sure:
+            right = (iou(image.boxes, torch.tensor([one.box for one in sure])) >= RIGHT).float()
+            shown[:, k] = (right * torch.tensor([one.sure if teaching.soft else 1.0 for one in sure])).max(1).values
+        elif some and teaching.apart:
+            known[:, k] = (iou(image.boxes, torch.tensor([one.box for one in some])) < APART).all(1).float()
         elif noun in image.named:
-            known[k] = 0
+            known[:, k] = 0
     return shown, known
 
 
-def taught(
-    images: Sequence[Image], boxes: Callable[[Image], NamedBoxes], nouns: Sequence[str], seed: int, epochs: int
-) -> nn.Module:
-    """A detector that learned from these boxes."""
-    torch.manual_seed(seed)
-    rows = [(image.feats, *targets(image, boxes(image), nouns)) for image in images]
-    every = torch.cat([feats for feats, _, _ in rows])
-    detector = Detector(every.mean(0), every.std(0) + 1e-3, len(nouns))
-    optimizer = torch.optim.AdamW(detector.parameters(), 1e-3, weight_decay=0.05)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, epochs=epochs, steps_per_epoch=-(-len(rows) // 16))
-    order = np.random.default_rng(seed)
-    for _ in range(epochs):
-        mixed = order.permutation(len(rows))
-        for start in range(0, len(rows), 16):
-            some = [rows[i] for i in mixed[start : start + 16]]
-            feats, shown = torch.cat([row[0] for row in some]), torch.cat([row[1] for row in some])
-            known = torch.cat([row[2].expand_as(row[1]) for row in some])
-            loss = nn.functional.binary_cross_entropy_with_logits(detector(feats), shown, known, reduction="sum")
-            optimizer.zero_grad()
-            (loss / len(some)).backward()
-            optimizer.step()
-            schedule.step()
-    return detector.eval()
+@dataclass(frozen=True)
+class School:
+    """What a detector is taught: nouns, by these boxes of an image, and how."""
+
+    nouns: Sequence[str]
+    epochs: int
+    boxes: Callable[[Image], NamedBoxes] = attrgetter("labelled")
+    teaching: Teaching = EXACTLY
+
+    def taught(self, images: Sequence[Image], seed: int) -> nn.Module:
+        """A detector that learned from these images."""
+        torch.manual_seed(seed)
+        rows = [(image.feats, *targets(image, self.boxes(image), self.nouns, self.teaching)) for image in images]
+        every = torch.cat([feats for feats, _, _ in rows])
+        detector = Detector(every.mean(0), every.std(0) + 1e-3, len(self.nouns))
+        optimizer = torch.optim.AdamW(detector.parameters(), 1e-3, weight_decay=0.05)
+        steps = -(-len(rows) // 16)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, epochs=self.epochs, steps_per_epoch=steps)
+        order = np.random.default_rng(seed)
+        for _ in range(self.epochs):
+            mixed = order.permutation(len(rows))
+            for start in range(0, len(rows), 16):
+                some = [rows[i] for i in mixed[start : start + 16]]
+                feats, shown, known = (torch.cat(part) for part in zip(*some, strict=True))
+                loss = nn.functional.binary_cross_entropy_with_logits(detector(feats), shown, known, reduction="sum")
+                optimizer.zero_grad()
+                (loss / len(some)).backward()
+                optimizer.step()
+                schedule.step()
+        return detector.eval()
+
+    def judged(self, learned: Sequence[Image], others: Sequence[Image], seeds: int) -> list[float]:
+        """Mean average precision on other images, with each seed."""
+        return [mean_ap(self.taught(learned, seed), others, self.nouns) for seed in range(seeds)]
+
+
+def chosen(images: Sequence[Image], school: School, seeds: int = 1) -> Teaching:
+    """How labels teach best, judged within these images."""
+    parts = [[image for image in images if (blake2b(image.id.encode()).digest()[1] % 2) == part] for part in (0, 1)]
+
+    def worth(teaching: Teaching) -> float:
+        one = replace(school, teaching=teaching)
+        found = one.judged(parts[0], parts[1], seeds) + one.judged(parts[1], parts[0], seeds)
+        print(f"  {teaching}: {np.mean(found):.4f}", flush=True)
+        return float(np.mean(found))
+
+    best, tried = school.teaching, {school.teaching: worth(school.teaching)}
+    for name, values in SETTINGS.items():
+        for value in values:
+            other = replace(best, **{name: value})
+            if other not in tried:
+                tried[other] = worth(other)
+        best = max(tried, key=lambda one: tried[one])
+    return best
 
 
 class Detector(nn.Module):
@@ -147,7 +222,7 @@ def mean_ap(detector: nn.Module, images: Sequence[Image], nouns: Sequence[str]) 
     for image in images:
         scores, same = detector(image.feats).sigmoid().numpy(), (iou(image.boxes, image.boxes) >= SAME).numpy()
         for k, noun in enumerate(nouns):
-            truth = image.drawn.get(noun, [])
+            truth = [one.box for one in image.drawn.get(noun, ())]
             total[noun] += len(truth)
             if truth or noun not in image.named:  # named and not drawn: nobody knows
                 found[k] += detections(scores[:, k], same, image.boxes, truth)
@@ -185,26 +260,32 @@ def main() -> None:
     parser.add_argument("data", help="the data set, with boxes of phrases")
     parser.add_argument("--split", default="val")
     parser.add_argument("--regions", required=True)
-    parser.add_argument("--min-confidence", type=float, help="of the labels (default: that of their calibration)")
+    parser.add_argument("--by", choices=("score", "confidence"), default="score", help="how sure a label is")
+    parser.add_argument("--least", type=float, help="do not choose how labels teach: hard, from so sure on")
     parser.add_argument("--nouns", type=int, default=30)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=12)
     args = parser.parse_args()
     torch.set_num_threads(1)
+    start = time.process_time()
     learned, judged = read(args)
     counts = Counter(noun for image in learned for noun in image.named if noun)
     drawn = Counter(noun for image in learned for noun in image.drawn)
     nouns = [noun for noun, _ in counts.most_common() if drawn[noun] >= 5][: args.nouns]
-    taught_by = {"labels": lambda image: image.labelled, "true boxes": lambda image: image.drawn}
-    rows: dict[str, list[float]] = {name: [] for name in taught_by}
-    start = time.process_time()
-    for name, boxes in taught_by.items():
-        shown = sum(len(boxes(image).get(noun, ())) for image in learned for noun in nouns)
-        for seed in range(args.seeds):
-            rows[name].append(mean_ap(taught(learned, boxes, nouns, seed, args.epochs), judged, nouns))
-        print(f"{name}: {shown} boxes, mAP {np.mean(rows[name]):.4f} ± {np.std(rows[name], ddof=1):.4f}", flush=True)
+    school = School(nouns, args.epochs, teaching=Teaching())
+    teaching = chosen(learned, school) if args.least is None else Teaching(args.least)
+    print(f"chosen on the learning half: {teaching}; {time.process_time() - start:.0f} CPU-seconds", flush=True)
+    schools = {
+        "labels": replace(school, teaching=teaching),
+        "true boxes": School(nouns, args.epochs, attrgetter("drawn")),
+    }
+    rows: dict[str, list[float]] = {}
+    for name, one in schools.items():
+        rows[name] = one.judged(learned, judged, args.seeds)
+        print(f"{name}: mAP {np.mean(rows[name]):.4f} ± {np.std(rows[name], ddof=1):.4f}", flush=True)
     ratio = np.mean(rows["labels"]) / np.mean(rows["true boxes"])
-    print(json.dumps({"learned": len(learned), "judged": len(judged), "nouns": nouns, "map": rows, "ratio": ratio}))
+    told = {"learned": len(learned), "judged": len(judged), "by": args.by, "teaching": asdict(teaching)}
+    print(json.dumps(told | {"nouns": nouns, "map": rows, "ratio": ratio}))
     print(f"ratio {ratio:.3f}; {time.process_time() - start:.0f} CPU-seconds")
 
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent / "groundling"
 LOW = {"errors", "types", "progress", "files"}
 TENSOR = LOW | {"tensors", "boxes"}
 MEDIA = {"images", "video"}
-BRICKS = TENSOR | MEDIA | {"text", "data", "regions", "models", "objectives", "metrics", "decoding"}
+BRICKS = TENSOR | MEDIA | {"parallel", "text", "data", "regions", "models", "objectives", "metrics", "decoding"}
 USE = BRICKS | {"recipes", "training"}
 PRODUCTS = {"formats", "audit", "labels", "search", "serve"}
 ALL = USE | PRODUCTS | {"inference", "evaluation", "scenes", "report", "papers", "__version__"}
@@ -38,7 +38,8 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
     "text": LOW,
     "formats": LOW | {"text", "images"},
     "metrics": LOW | {"text", "__version__"},
-    "regions": TENSOR | MEDIA,
+    "parallel": {"errors", "progress"},
+    "regions": TENSOR | MEDIA | {"parallel"},
     "data": TENSOR | MEDIA | {"text", "regions"},
     "models": TENSOR,
     "objectives": TENSOR,

@@ -59,36 +59,40 @@ class Item:
     size: tuple[int, int]
 
 
-def judge_rows(
-    auditor: Auditor,
-    rows: Iterable[Row | BadRow],
-    look: Callable[[str], Regions],
-    reading: Reading,
-    done: dict[int, str] | None = None,
-) -> Iterator[dict[str, Any]]:
-    """The lines of an audit; see docs/audit.md. `done`: row -> hash of what needs no verdict any more."""
-    known, by = done or {}, signature(auditor, reading)
+def groups(rows: Iterable[Row | BadRow], done: dict[int, str] | None = None) -> Iterator[list[Row | BadRow]]:
+    """Rows that are judged together: those of some images. Rows that cannot be read are a group of their own.
+
+    `done`: row -> hash of what needs no verdict any more.
+    """
+    known = done or {}
     rest = iter(rows)
     while window := list(islice(rest, WINDOW)):
+        bad: list[Row | BadRow] = []
         by_image: dict[str, list[Row]] = {}
         for row in window:
             if row.number in known:
                 if known[row.number] != input_hash(row):
                     raise DataError(f"row {row.number} is not what was judged before: use --overwrite, or another -o")
             elif isinstance(row, BadRow):
-                yield {"row": row.number, "input": input_hash(row), "error": row.reason}
+                bad.append(row)
             else:
                 by_image.setdefault(row.image, []).append(row)
-        groups = iter(by_image.values())
-        while some := list(islice(groups, IMAGES)):
-            yield from _judge(auditor, [row for group in some for row in group], look, reading, by)
+        if bad:
+            yield bad
+        each = iter(by_image.values())
+        while some := list(islice(each, IMAGES)):
+            yield [row for group in some for row in group]
 
 
-def _judge(
-    auditor: Auditor, rows: Sequence[Row], look: Callable[[str], Regions], reading: Reading, by: str
-) -> Iterator[dict[str, Any]]:
-    items: list[Item] = []
+def judge(
+    auditor: Auditor, look: Callable[[str], Regions], reading: Reading, by: str, rows: Sequence[Row | BadRow]
+) -> list[dict[str, Any]]:
+    """The lines of one group; see docs/audit.md. `by` is the signature of auditor and reading."""
+    items, lines = list[Item](), list[dict[str, Any]]()
     for row in rows:
+        if isinstance(row, BadRow):
+            lines.append({"row": row.number, "input": input_hash(row), "error": row.reason})
+            continue
         try:
             regions = look(row.image)
             if not regions.valid.any():
@@ -97,15 +101,14 @@ def _judge(
             items.append(Item(row, reading.grounded(row, (width, height)), (width, height)))
         except DataError as error:
             about = {"row": row.number, "input": input_hash(row), "image": row.image, "caption": row.text}
-            yield about | {"error": str(error)}
+            lines.append(about | {"error": str(error)})
     captions = parse([item.grounded.text for item in items])
     judged = [
         auditor.judge(look(item.row.image), caption, item.grounded.places)
         for item, caption in zip(items, captions, strict=True)
     ]
     fixed = _fixed(captions, judged, reading.fix)
-    for item, one, better in zip(items, judged, fixed, strict=True):
-        yield _line(item, one, better, by)
+    return lines + [_line(*each, by) for each in zip(items, judged, fixed, strict=True)]
 
 
 def _line(item: Item, judged: Sequence[Judged], fixed: str | None, by: str) -> dict[str, Any]:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.commands.sizes import add_seen
+from groundling.commands.workers import add_engine, engine_of
 
 if TYPE_CHECKING:
-    from groundling.audit import Auditor
+    from groundling.audit import Auditor, stream
     from groundling.audit.summary import Summary
     from groundling.data.dataset import Dataset
     from groundling.formats.rows import BadRow, Row
+    from groundling.parallel import Engine
+
+    Judge = Callable[[Sequence[Row | BadRow]], list[dict[str, Any]]]
 
 DESCRIPTION = """\
 Check captions of any origin: is each noun in its image, and is its box right? Every noun phrase gets a verdict:
@@ -38,7 +44,8 @@ examples:
   groundling audit results.json --images val2014/ --fail-over 0.1      # for CI: code 1 if over a tenth is not there
   groundling audit b.jsonl --images photos/ -o b.audit.jsonl --compare a.audit.jsonl
   groundling audit captions.csv --images photos/ --fix drop            # captions without what is not there
-  groundling audit --data flickr8k --split val --regions flickr8k.regions"""
+  groundling audit --data flickr8k --split val --regions flickr8k.regions
+  groundling audit captions.tsv --images /shared/photos --engine ray --address auto --workers 64"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--json", action="store_true", help="print the summary as JSON")
     add_seen(parser.add_argument_group("Qwen2.5-VL"))
+    add_engine(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -88,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
     if args.fail_over is not None and not 0 <= args.fail_over <= 1:
         raise GroundlingError(f"--fail-over takes a share from 0 to 1, got {args.fail_over:g}")
     format_of(args.format)
+    engine = engine_of(args)
     out, page = new_file(args.out), new_file(args.html) if args.html else None
     if out.exists() and not out.is_file():
         raise GroundlingError(f"{out} is no regular file, and the verdicts are read again from it: name another -o")
@@ -95,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     data = _data(args)
     find = _finder(args, data)
     auditor = Auditor.of(load_grounder(args.model, args.device), args.model)
-    _judge(args, auditor, out, data, find)
+    _judge(args, auditor, engine, out, data, find)
     found = summarise(_lines(out))
     if not found.ids:
         reason = next(iter(found.errors), "the file holds no captions")
@@ -110,18 +119,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _judge(
-    args: argparse.Namespace, auditor: Auditor, out: Path, data: Dataset | None, find: Callable[[str], Path] | None
+    args: argparse.Namespace,
+    auditor: Auditor,
+    engine: Engine,
+    out: Path,
+    data: Dataset | None,
+    find: Callable[[str], Path] | None,
 ) -> None:
     """Verdicts on what has none yet go behind the others; those of a new file are in FILE.part until all are there."""
     from groundling.audit import stream
     from groundling.commands.outputs import appending, mend, unfinished
     from groundling.errors import DataError
-    from groundling.evaluation.evidence import regions_of
     from groundling.progress import track
-    from groundling.regions.store import Store
 
-    look = regions_of(auditor.grounder, find, Store.open(args.regions) if args.regions else None)
-    reading = stream.Reading(args.format, args.resized, args.max_pixels, args.fix or "")
+    reading = _reading(args)
+    here = _judge_of(args, auditor, find)  # regions that cannot be read are told before anything is written
     by = stream.signature(auditor, reading)
     hashes = {row.number: stream.input_hash(row) for row in _rows(args, data)}
     with unfinished(out, {"by": by, "rows": hashes}) as lines:
@@ -134,12 +146,45 @@ def _judge(
             print(f"groundling: {out}: going on after {len(done)} captions", file=sys.stderr)
         if beyond := done.keys() - hashes.keys():
             raise DataError(f"{out} has a row {min(beyond)}, which the captions lack: use --overwrite, or another -o")
-        new = stream.judge_rows(auditor, _rows(args, data), look, reading, done)
+        groups = stream.groups(_rows(args, data), done)
+        judged = map(here, groups) if engine.alone else engine.map(partial(_worker, args), groups, _called)
+        new = chain.from_iterable(judged)
         with appending(target) as add:
             for line in track(new, "captions", total=len(hashes) - len(done), quiet=args.json):
                 add(line)
         if not going_on:
             lines.finish()
+
+
+def _reading(args: argparse.Namespace) -> stream.Reading:
+    from groundling.audit import stream
+
+    return stream.Reading(args.format, args.resized, args.max_pixels, args.fix or "")
+
+
+def _judge_of(args: argparse.Namespace, auditor: Auditor, find: Callable[[str], Path] | None) -> Judge:
+    from groundling.audit import stream
+    from groundling.evaluation.evidence import regions_of
+    from groundling.regions.store import Store
+
+    look, reading = (
+        regions_of(auditor.grounder, find, Store.open(args.regions) if args.regions else None),
+        _reading(args),
+    )
+    return partial(stream.judge, auditor, look, reading, stream.signature(auditor, reading))
+
+
+def _worker(args: argparse.Namespace) -> Judge:
+    """In a worker: what judges groups of captions, with a grounder that is loaded once."""
+    from groundling.audit import Auditor
+    from groundling.inference import load_grounder
+
+    auditor = Auditor.of(load_grounder(args.model, args.device), args.model)
+    return _judge_of(args, auditor, _finder(args, _data(args)))
+
+
+def _called(group: Sequence[Row | BadRow]) -> str:
+    return f"row {group[0].number}"
 
 
 def _rows(args: argparse.Namespace, data: Dataset | None) -> Iterator[Row | BadRow]:

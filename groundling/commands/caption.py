@@ -9,19 +9,25 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, redirect_stdout
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from groundling.commands import Renamed, whole_number
+from groundling.commands.workers import add_engine, engine_of
 from groundling.errors import printable
 
 if TYPE_CHECKING:
     from groundling.commands.outputs import Unfinished
+    from groundling.errors import DataError
     from groundling.inference import DecodingSettings, GroundedCaptioner
+    from groundling.parallel import Engine
+    from groundling.regions.store import Store
     from groundling.types import Example, GroundedCaption
 
     Maker = Callable[[Sequence[Example]], Iterator[GroundedCaption]]
+    Captioned = tuple[list[GroundedCaption], list[tuple[str, DataError]]]  # and what could not be read
 
 DESCRIPTION = """\
 Caption images and videos, each noun with its box.
@@ -56,7 +62,8 @@ examples:
   groundling caption photo.jpg --model runs/photos --grounder runs/grounder --png pointed/
   groundling caption clip.mp4 --frames 8 --png pointed/
   groundling caption photo.jpg --model runs/scenes --sample --temperature 0.7 --seed 3
-  groundling caption scenes --split val --regions scenes.regions --model runs/scenes --beam 3 --out val.jsonl"""
+  groundling caption scenes --split val --regions scenes.regions --model runs/scenes --beam 3 --out val.jsonl
+  groundling caption /shared/photos --out captions.jsonl --engine ray --address auto --workers 64"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -127,6 +134,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--coco-boxes", metavar="FILE", help="also write the boxes as COCO detection JSON, with scores")
     group.add_argument("--submission", metavar="FILE", help="also write JSON for the official grounding evaluators")
     group.add_argument("--png", metavar="FOLDER", help="also write ID.png, with boxes, for each image or clip")
+    add_engine(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -134,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
     from groundling.errors import GroundlingError
     from groundling.files import saved
 
-    decoding = _decoding(args)
+    decoding, engine = _decoding(args), engine_of(args)
     out, html = (new_file(name) if name else None for name in (args.out, args.html))
     files = {kind: new_file(name) for kind in ("coco", "coco_boxes", "submission") if (name := getattr(args, kind))}
     pngs = new_folder(args.png) if args.png else None
@@ -147,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
         raise GroundlingError(f"none of {', '.join(args.images)} can be read: nothing to caption")
     unread: list[str] = []  # ids of what has no caption
     unseen: set[str] = set()  # ids of what has one, but no picture
-    make = _maker(captioner, examples, decoding, args, unread)
+    make = _maker(captioner, examples, decoding, engine, args, unread)
     kept: list[GroundedCaption] = []
     for caption in _all_captions(make, examples, out, args, lambda: _call(captioner, examples, decoding, args)):
         if pngs and not _png(pngs, caption):
@@ -260,6 +268,7 @@ def _maker(
     captioner: GroundedCaptioner,
     examples: Sequence[Example],
     decoding: DecodingSettings,
+    engine: Engine,
     args: argparse.Namespace,
     unread: list[str],
 ) -> Maker:
@@ -269,8 +278,10 @@ def _maker(
     """
     from groundling.errors import DataError, GroundlingError
     from groundling.images import SUFFIXES
-    from groundling.video import FRAMES, is_clip
+    from groundling.inference.captioner import STORED_WINDOW, WINDOW
+    from groundling.video import is_clip
 
+    window = STORED_WINDOW if args.regions else WINDOW
     if args.frames is not None and any(example.captions for example in examples):
         raise GroundlingError("--frames goes with video files; a data set decides by itself")
     bare = [x.id for x in examples if not (Path(x.media).suffix.lower() in SUFFIXES or is_clip(x.media))]
@@ -290,9 +301,43 @@ def _maker(
         unread.append(id)
 
     def make(some: Sequence[Example]) -> Iterator[GroundedCaption]:
-        return captioner.caption(some, decoding, regions=store, frames=args.frames or FRAMES, on_error=on_error)
+        if engine.alone:
+            yield from _captions(captioner, some, decoding, store, args, on_error)
+            return
+        windows = [some[start : start + window] for start in range(0, len(some), window)]
+        for captions, problems in engine.map(partial(_worker, args, decoding), windows, lambda w: f"image {w[0].id!r}"):
+            for id, error in problems:
+                on_error(id, error)
+            yield from captions
 
     return make
+
+
+def _captions(
+    captioner: GroundedCaptioner,
+    some: Sequence[Example],
+    decoding: DecodingSettings,
+    store: Store | None,
+    args: argparse.Namespace,
+    on_error: Callable[[str, DataError], None],
+) -> Iterator[GroundedCaption]:
+    from groundling.video import FRAMES
+
+    return captioner.caption(some, decoding, regions=store, frames=args.frames or FRAMES, on_error=on_error)
+
+
+def _worker(args: argparse.Namespace, decoding: DecodingSettings) -> Callable[[Sequence[Example]], Captioned]:
+    """In a worker: what captions images that belong together, with a captioner that is loaded once."""
+    from groundling.regions.store import Store
+
+    captioner, store = _captioner(args), Store.open(args.regions) if args.regions else None
+
+    def caption(some: Sequence[Example]) -> Captioned:
+        problems: list[tuple[str, DataError]] = []
+        found = _captions(captioner, some, decoding, store, args, lambda id, error: problems.append((id, error)))
+        return list(found), problems
+
+    return caption
 
 
 # ---------------------------------------------------------------- what is written

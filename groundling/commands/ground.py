@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groundling.commands.score_table import add_bootstrap, add_iou
+from groundling.commands.workers import add_engine, engine_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -76,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--calibrate", action="store_true", help="fit the evidence and store it in RUN")
     add_iou(group, "overlap from which a box is right (default 0.5)")  # type: ignore[arg-type]
     add_bootstrap(group)  # type: ignore[arg-type]
+    add_engine(parser, what="with --data: processes")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -85,6 +87,8 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("name an IMAGE and a SENTENCE, or a data set with --data")
     if args.calibrate and not (args.data and args.model):
         raise GroundlingError("--calibrate is kept with the model: name both with --data DATA and --model RUN")
+    if not (engine_of(args).alone or args.data):
+        raise GroundlingError("one image is no work for several: --workers and --engine ray go with --data")
     if args.data:
         from groundling.commands import ground_data
 

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.commands.score_table import ends, print_scores, resampled, show
+from groundling.commands.workers import engine_of
 
 if TYPE_CHECKING:
     from groundling.data.dataset import Dataset
     from groundling.inference.calibration import Calibration
-    from groundling.metrics.phrases import Localisation
+    from groundling.metrics.phrases import Localisation, Query
+    from groundling.types import Example
+
+TOGETHER = 32  # images that a worker is given at a time
 
 
 def run(args: argparse.Namespace) -> None:
     from groundling import inference
     from groundling.data.dataset import load
     from groundling.errors import DataError, GroundlingError
-    from groundling.evaluation.phrases import localised
+    from groundling.evaluation.phrases import located, queries
     from groundling.inference.calibration import calibrate, keep_calibration
     from groundling.inference.evidence import CALIBRATION
     from groundling.regions.store import Store
@@ -28,13 +35,29 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("name the regions of the data set with --regions STORE")
     model = inference.load_grounder(args.model, args.device)
     examples, store = load(args.data, args.split), Store.open(args.regions)
-    judged = localised(model, examples, store, args.iou, quiet=False, argmax=args.argmax) if _boxes(examples) else {}
+    engine = engine_of(args)
+    some = [examples.examples[start : start + TOGETHER] for start in range(0, len(examples), TOGETHER)]
+    found = (
+        queries(model, examples, store, argmax=args.argmax) if engine.alone
+        else chain.from_iterable(engine.map(partial(_worker, args), some, lambda some: f"image {some[0].id!r}"))
+    )  # fmt: skip
+    judged = located(found, len(examples), args.iou, quiet=False, argmax=args.argmax) if _boxes(examples) else {}
     if not judged and not args.calibrate:
         raise DataError(f"the split {args.split!r} of {args.data} has no boxes of phrases")
     calibration = calibrate(model, examples, store) if args.calibrate else None
     if calibration:
         keep_calibration(Path(args.model) / CALIBRATION, calibration.to_bytes())
     _tell(judged, calibration, args)
+
+
+def _worker(args: argparse.Namespace) -> Callable[[Sequence[Example]], list[list[Query]]]:
+    """In a worker: what grounds the phrases of some images, with a grounder that is loaded once."""
+    from groundling.evaluation.phrases import queries
+    from groundling.inference import load_grounder
+    from groundling.regions.store import Store
+
+    model, store = load_grounder(args.model), Store.open(args.regions)
+    return lambda some: list(queries(model, some, store, argmax=args.argmax))
 
 
 def _boxes(examples: Dataset) -> bool:

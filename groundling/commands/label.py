@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.commands import probability, whole_number
+from groundling.commands.workers import add_engine, engine_of
 from groundling.errors import printable
 
 if TYPE_CHECKING:
     from groundling.labels.engine import Job, Labelled
-    from groundling.labels.inputs import Shard
 
 DESCRIPTION = """\
 Add boxes to captioned images: every noun phrase gets a box and a calibrated confidence. It needs no list of classes, no
@@ -77,10 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     review.add_argument("--apply", metavar="FILE", help="merge the review that the page exported")
     review.add_argument("--recalibrate", action="store_true", help="with --apply: fit the confidence to the review")
-    scale = parser.add_argument_group("scale")
-    scale.add_argument("--workers", type=whole_number(1), default=os.cpu_count() or 1, metavar="N", help="processes")
-    scale.add_argument("--engine", choices=("local", "ray"), default="local", help="this machine (default), or Ray")
-    scale.add_argument("--address", default="", metavar="ADDRESS", help="of a Ray cluster (default: one started here)")
+    add_engine(parser, workers=os.cpu_count() or 1)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -99,21 +96,19 @@ def run(args: argparse.Namespace) -> None:
 def _label(args: argparse.Namespace) -> None:
     """Label what is not labelled yet; no other process labels into a folder of this machine meanwhile."""
     from groundling.commands.outputs import new_folder
-    from groundling.errors import GroundlingError
     from groundling.files import locked
     from groundling.labels import engine, files
     from groundling.labels.inputs import shards
     from groundling.progress import track
 
-    if args.device != "cpu" and args.engine == "ray":
-        raise GroundlingError("--engine ray runs on CPUs: leave out --device")
+    workers = engine_of(args)
     found = shards(args.data, args.split, skip_bad=args.skip_bad)
     with nullcontext() if files.remote(args.out) else locked(new_folder(args.out), "the labels in"):
         job = _adapted(args) if args.adapt else engine.Job(
             args.out, args.model, args.device, args.regions, args.calibration
         )  # fmt: skip
         rest = engine.prepare(job, found, job.labeller().about)
-        done = list(track(_engine(args, job, rest), f"labelling {args.data}", len(rest)))
+        done = list(track(engine.run(job, rest, workers), f"labelling {args.data}", len(rest)))
     images, problems = sum(one.images for one in done), sum(one.problems for one in done)
     kept = f", {len(found) - len(rest)} shards were there before" if len(rest) < len(found) else ""
     print(printable(f"{args.out}: {images} images labelled, {problems} of them could not be read{kept}"))
@@ -142,16 +137,6 @@ def _adapted(args: argparse.Namespace) -> Job:
     beside = start / calibration.FILE
     confidence = args.calibration or (str(beside) if beside.exists() else "")
     return engine.Job(args.out, str(out / GROUNDER), args.device, args.regions or str(out / "regions"), confidence)
-
-
-def _engine(args: argparse.Namespace, job: Job, rest: list[Shard]) -> Any:
-    from groundling.labels import engine
-
-    if args.engine == "local":
-        return engine.run(job, rest, args.workers)
-    from groundling.labels import ray_engine
-
-    return ray_engine.run(job, rest, args.workers, args.address)
 
 
 def _labels(args: argparse.Namespace) -> Labelled:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from groundling.commands import regions_classes as classes
 from groundling.commands import regions_studies as studies
+from groundling.commands.workers import add_engine, engine_of
 from groundling.errors import DataError, GroundlingError, printable
 
 if TYPE_CHECKING:
@@ -78,13 +79,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the source; may be repeated"
     )
     verb.add_argument(
-        "--workers", type=_positive, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)"
-    )
-    verb.add_argument(
         "--skip-bad",
         action="store_true",
         help="leave out bad items of the data set; end with code 0 even if images were left out",
     )
+    add_engine(verb, workers=os.cpu_count() or 1)
 
     verb = _verb(verbs, "import", "read features that others extracted", IMPORT)
     verb.add_argument("sources", nargs="+", type=Path, metavar="SOURCE", help="files or folders of features")
@@ -154,7 +153,7 @@ def _extract(args: argparse.Namespace) -> int:
     parameters = dict(_parameter(text) for text in args.set)
     added, problems = 0, []
     try:
-        with closing(extract(jobs, args.source, parameters, args.out, args.workers)) as steps:
+        with closing(extract(jobs, args.source, parameters, args.out, engine_of(args))) as steps:
             for step in track(steps, f"regions of {args.images}", len(jobs)):
                 added += step.added
                 if step.problem is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +19,9 @@ from groundling.types import Box, Example, Phrase
 SEVERAL = "one of several"  # type of phrases whose noun other things of the image have too: "a bald man" among men
 
 
-def queries(model: PhraseGrounder, examples: Dataset, store: Store, *, argmax: bool = False) -> Iterator[list[Query]]:
+def queries(
+    model: PhraseGrounder, examples: Dataset | Sequence[Example], store: Store, *, argmax: bool = False
+) -> Iterator[list[Query]]:
     """The annotated phrases of each image that has any, with the boxes that the model ranks first.
 
     Ranked by how likely a region covers the right place, or with `argmax` by s of eq. 1 alone, as in the paper.
@@ -72,12 +74,18 @@ def localised(
     quiet: bool = True,
     argmax: bool = False,
 ) -> dict[str, Localisation]:
-    """How well a grounder finds annotated phrases: by `any` of their boxes, and by the `union`, the box around all."""
-    each = track(queries(model, examples, store, argmax=argmax), "images", len(examples), quiet=quiet)
-    asked = [query for some in each for query in some]
-    located = {
+    """How well a grounder finds annotated phrases."""
+    return located(queries(model, examples, store, argmax=argmax), len(examples), iou, quiet=quiet, argmax=argmax)
+
+
+def located(
+    each: Iterable[list[Query]], images: int, iou: float = 0.5, *, quiet: bool = True, argmax: bool = False
+) -> dict[str, Localisation]:
+    """How well phrases were found: by `any` of their boxes, and by the `union`, the box around all."""
+    asked = [query for some in track(each, "images", images, quiet=quiet) for query in some]
+    found = {
         "any": localise(asked, "any", iou, continuous=True),
         "union": localise(asked, "union", iou, continuous=True),
     }
     chosen = {"choice": "argmax" if argmax else "overlap"}
-    return {truth: replace(one, fields={**one.fields, **chosen}) for truth, one in located.items()}
+    return {truth: replace(one, fields={**one.fields, **chosen}) for truth, one in found.items()}

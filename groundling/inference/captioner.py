@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from groundling.inference.links import Reranker
     from groundling.regions.sources._photos_onnx import Seen
     from groundling.regions.store import Store
-    from groundling.tensors import Captioner, Regions, RegionSource
+    from groundling.tensors import Regions, RegionSource
     from groundling.text.classes import Classes
 
 GROUNDER_WEIGHT = 0.5  # chosen on the validation split of Flickr8k

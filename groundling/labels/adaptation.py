@@ -8,12 +8,12 @@ did not help, the grounder is left as it was.
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 
 import torch
 
 from groundling.data.dataset import Dataset
+from groundling.data.splits import held_out
 from groundling.errors import DataError
 from groundling.recipes import WEIGHTS
 from groundling.regions.store import Store
@@ -29,17 +29,16 @@ def adapt(start: Path, examples: Dataset, store: Store, out: Path, device: torch
         return f"{out}: adapted before, and kept"
     if len(examples) < FEWEST:
         raise DataError(f"{len(examples)} images are too few to learn from: {FEWEST} are needed; label without --adapt")
-    learned, held_out = _parted(examples)
-    change = adapt_grounder(start, Photos(learned, held_out, store, device=device), out)
+    learned, judged = _parted(examples)
+    change = adapt_grounder(start, Photos(learned, judged, store, device=device), out)
     name, before, after = change.before.name, change.before.value, change.after.value
-    told = f"{out}: {name} {before:.4f} -> {after:.4f} on {len(held_out)} held-out images"
+    told = f"{out}: {name} {before:.4f} -> {after:.4f} on {len(judged)} held-out images"
     return told if change.helped else f"{told}; training gave {change.tried:.4f}, so it was left as it was"
 
 
 def _parted(examples: Dataset) -> tuple[Dataset, Dataset]:
-    """Without boxes: what is learned from, and what is held out."""
+    """Without boxes: what is learned from, and a tenth that is held out."""
+    held = held_out((example.id for example in examples), -(-len(examples) // HELD_OUT))
     plain = [replace(example, gold=()) for example in examples]
-    held = [blake2b(example.id.encode(), digest_size=2).digest()[0] % HELD_OUT == 0 for example in plain]
-    parts = (tuple(one for one, h in zip(plain, held, strict=True) if h is wanted) for wanted in (False, True))
-    learned, held_out = (replace(examples, examples=part) for part in parts)
-    return learned, held_out
+    learned, judged = (tuple(one for one in plain if (one.id in held) is wanted) for wanted in (False, True))
+    return replace(examples, examples=learned), replace(examples, examples=judged)

@@ -23,7 +23,7 @@ from groundling.errors import DataError
 from groundling.files import read_bytes
 from groundling.labels.features import NAMES, log_odds
 from groundling.labels.label import PlacedBox
-from groundling.metrics.calibration import Isotonic, isotonic
+from groundling.metrics.calibration import Isotonic, isotonic, logistic
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ LARGEST = 1 << 20  # bytes of the file
 FEW = 20  # boxes that a calibration needs at least
 MANY = 500  # boxes from which all features are used, and not the score alone
 RIDGE = 3.0
+FREE = 1e-6  # ridge of the bias
 FOLDS = 5
 PRECISION = 0.77  # the threshold is the least confidence from which so many boxes are right; 0.75 is promised
 UNFITTED = 0.6  # threshold where nothing was fitted
@@ -147,8 +148,8 @@ def fit(judged: Sequence[Judged], grounder: str = "") -> Calibration:
     return Calibration(regression(features, right, names), level, _threshold(level(odds), right), grounder, len(judged))
 
 
-def regression(features: Array, right: Array, names: Sequence[str], ridge: float = RIDGE, steps: int = 30) -> Logistic:
-    """argmin_w,b Σ log(1 + exp(−y z)) + ridge / 2 |w|², y = ±1, by Newton's method on standardised features.
+def regression(features: Array, right: Array, names: Sequence[str], ridge: float = RIDGE) -> Logistic:
+    """argmin_w,b −Σ log P(right) + ridge / 2 |w|², on standardised features; the bias is free.
 
     Features that do not vary are left out.
     """
@@ -156,19 +157,12 @@ def regression(features: Array, right: Array, names: Sequence[str], ridge: float
     mean, deviation = np.nanmean(features[:, at], 0), np.nanstd(features[:, at], 0)
     kept = deviation > 1e-6
     x = np.nan_to_num((features[:, at] - mean)[:, kept] / deviation[kept], nan=0.0)
-    x = np.concatenate([x, np.ones((len(x), 1))], 1)
-    penalty = np.array([ridge] * int(kept.sum()) + [1e-6])
-    w = np.zeros(x.shape[1])
-    for _ in range(steps):
-        p = 1 / (1 + np.exp(-x @ w))
-        step = np.linalg.solve((x.T * (p * (1 - p))) @ x + np.diag(penalty), x.T @ (right - p) - penalty * w)
-        w += step
-        if np.abs(step).max() < 1e-10:
-            break
+    one = np.sqrt(ridge / FREE)  # the bias is one times its weight, so FREE / 2 times its square is its penalty
+    w = logistic(np.concatenate([x, np.full((len(x), 1), one)], 1), right, ridge)
     chosen = [name for name, keep in zip(names, kept, strict=True) if keep]
     rows = zip(chosen, mean[kept].tolist(), deviation[kept].tolist(), w[:-1].tolist(), strict=True)
     found = {name: (m, d, weight) for name, m, d, weight in rows} or {names[0]: (0.0, 1.0, 0.0)}
-    return Logistic(found, float(w[-1]))
+    return Logistic(found, float(w[-1] * one))
 
 
 def _threshold(confidence: Array, right: Array) -> float:

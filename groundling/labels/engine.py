@@ -1,4 +1,4 @@
-"""Labelling shard by shard, on one machine. A finished shard is a file; its appearance, in one step, is the checkpoint.
+"""Labelling shard by shard. A finished shard is a file; its appearance, in one step, is the checkpoint.
 
 Each shard is labelled by one process on one thread, so its bytes do not depend on the number of workers; a run that was
 stopped leaves finished shards and nothing else, and the next run does the others. `job.json` says what the labels
@@ -8,16 +8,10 @@ depend on: a folder is not gone on with under other settings.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
-from multiprocessing.connection import wait as wait_for
 from typing import TYPE_CHECKING, Any
 
 from groundling.errors import DataError, GroundlingError
@@ -25,13 +19,14 @@ from groundling.labels import files
 from groundling.labels.calibration import UNFITTED, Calibration
 from groundling.labels.inputs import Shard
 from groundling.labels.label import LabelledImage
-from groundling.progress import ignore_interrupt, without_interrupt
+from groundling.parallel import RAY, Engine
 
 if TYPE_CHECKING:
     from groundling.labels.labeller import Labeller
 
 SHARDS, JOB = "shards", "job.json"
 FORMAT = 1
+HERE = Engine()
 BATCH = 32  # images that are tagged together: what is in memory of a shard
 
 
@@ -100,15 +95,17 @@ def label_shard(labeller: Labeller, shard: Shard, out: str) -> Done:
     return Done(shard.name, len(lines), problems)
 
 
-def run(job: Job, shards: Sequence[Shard], workers: int = 1) -> Iterator[Done]:
-    """Label these shards; one Done each, as they are finished."""
-    if workers <= 1 or len(shards) <= 1:
-        with _one_thread():
-            labeller = job.labeller()
-            for shard in shards:
-                yield label_shard(labeller, shard, job.out)
-        return
-    yield from _together(job, shards, min(workers, len(shards)))
+def run(job: Job, shards: Sequence[Shard], engine: Engine = HERE) -> Iterator[Done]:
+    """Label these shards; one Done each, in their order."""
+    if engine.name == RAY and job.out.startswith("memory://"):
+        raise GroundlingError("memory:// is the memory of one process, and Ray works in several: choose another --out")
+    each = replace(engine, workers=min(engine.workers, len(shards)))
+    return each.map(partial(_labels_shards, job), shards, lambda shard: f"shard {shard.name}")
+
+
+def _labels_shards(job: Job) -> Callable[[Shard], Done]:
+    """In a worker: what labels shards, with a model that is loaded once."""
+    return partial(label_shard, job.labeller(), out=job.out)
 
 
 class Labelled:
@@ -165,72 +162,3 @@ def _settled(out: str) -> dict[str, Any]:
     if not (isinstance(job, dict) and isinstance(job.get("shards"), list) and isinstance(job.get("settings"), dict)):
         raise DataError(f"{path} is damaged (expected shards and settings); label into another folder")
     return job
-
-
-# ---------------------------------------------------------------- several processes
-
-_labeller: Labeller | None = None  # in a worker: loaded once
-
-
-def _together(job: Job, shards: Sequence[Shard], workers: int) -> Iterator[Done]:
-    """As they are finished; no more than two shards a worker are under way."""
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _start, (job,))
-    rest, running = iter(shards), set[Future[Done]]()
-    try:
-        while True:
-            with without_interrupt():
-                running |= {pool.submit(_work, shard, job.out) for shard in islice(rest, 2 * workers - len(running))}
-            if not running:
-                return
-            finished, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                yield future.result()
-    except BrokenProcessPool as error:
-        raise GroundlingError(
-            "a worker process died (out of memory?); finished shards are kept: run the same command again, "
-            "with fewer --workers"
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _start(job: Job) -> None:
-    """Set up a worker, which does not outlive its parent."""
-    global _labeller
-    ignore_interrupt()
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-    one_thread()
-    _labeller = job.labeller()
-
-
-def one_thread() -> None:
-    """Sums depend on how they are shared out among threads: one thread, one result."""
-    os.environ["OPENCV_FOR_THREADS_NUM"] = "1"
-    import torch
-
-    torch.set_num_threads(1)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    one_thread()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _work(shard: Shard, out: str) -> Done:
-    assert _labeller is not None
-    return label_shard(_labeller, shard, out)
-
-
-def _die_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait_for([parent.sentinel])
-    os._exit(1)

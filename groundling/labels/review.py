@@ -8,10 +8,8 @@ the id of its image and its place among the image's labels, both of which stay a
 from __future__ import annotations
 
 import heapq
-import html
 import io
 import json
-import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +27,7 @@ from groundling.labels.calibration import Calibration, Judged, fit
 from groundling.labels.inputs import Pair
 from groundling.labels.label import Label, LabelledImage, PlacedBox, as_box
 from groundling.labels.placing import iou
+from groundling.report import template
 from groundling.types import Box
 
 ACTIONS = ("accept", "reject", "redraw", "relabel")
@@ -70,16 +69,14 @@ def write_page(path: Path, images: Iterable[LabelledImage], limit: int = SHOWN) 
     name = blake2b(json.dumps(rows).encode(), digest_size=8).hexdigest()
     data = {"name": name, "rows": rows, "pictures": pictures}
     style, script = (part(name).decode() for name in ("review.css", "review.js"))
-    save_text(path, page(len(rows), f"<style>\n{style}</style>", f"<script>\n{script}</script>", NOTE, data))
+    save_text(path, page(len(rows), template.inline("style", style), template.inline("script", script), NOTE, data))
     return len(rows)
 
 
 def page(count: int, style: str, script: str, note: str, data: Any = None) -> str:
     """The page of so many labels: how it is styled and run, what it says of where answers go, its content if any."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    title = html.escape(f"{count} labels to review")
-    parts = {"DATA": text, "TITLE": title, "STYLE": style, "SCRIPT": script, "NOTE": note}
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], part("review.html").decode())
+    title, body = f"{count} labels to review", part("review.html").decode()
+    return template.framed(title, body, style, script, data, note=note, kind="review")
 
 
 def part(name: str) -> bytes:

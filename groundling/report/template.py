@@ -18,15 +18,28 @@ def page(package: str, title: str, data: Mapping[str, Any], *, note: str = "", a
     """
     ours, theirs = files(__package__), files(package)
     styles = [files(also_style)] if also_style else []
+    style = "".join((folder / "page.css").read_text("utf-8") for folder in (*styles, theirs))
+    script = (ours / "shared.js").read_text("utf-8") + (theirs / "page.js").read_text("utf-8")
+    body = (theirs / "page.html").read_text("utf-8")
+    return framed(title, body, inline("style", style), inline("script", script), data, note=html.escape(note))
+
+
+def inline(element: str, text: str) -> str:
+    return f"<{element}>\n{text}\n</{element}>"
+
+
+def framed(
+    title: str, body: str, style: str, script: str, data: Mapping[str, Any] | None, *, note: str = "", kind: str = ""
+) -> str:
+    """The text of a page from the elements that it is made of; `title` is plain text, `kind` the class of its body."""
     parts = {
         "TITLE": html.escape(title),
-        "NOTE": html.escape(note),
-        "STYLE": "".join((folder / "page.css").read_text("utf-8") for folder in (*styles, theirs)),
-        "SCRIPT": (ours / "shared.js").read_text("utf-8") + (theirs / "page.js").read_text("utf-8"),
+        "KIND": f' class="{kind}"' if kind else "",
+        "NOTE": note,
+        "STYLE": style,
+        "SCRIPT": script,
         # "<" is escaped, so no caption can close the element that holds it
         "DATA": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
-    text = (
-        (ours / "frame.html").read_text("utf-8").replace("{{BODY}}", (theirs / "page.html").read_text("utf-8").rstrip())
-    )
+    text = (files(__package__) / "frame.html").read_text("utf-8").replace("{{BODY}}", body.rstrip())
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)

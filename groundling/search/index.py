@@ -27,7 +27,7 @@ from groundling.types import Box
 ABOUT, ENTRIES, VECTORS = "index.json", "entries.jsonl", "vectors.npy"
 FORMAT = 1
 DEEP = 50  # boxes that are looked at for each image that is asked for
-PROBES = 200  # vectors that serve as queries when recall is measured
+PROBES = 200  # queries by which recall is measured
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _write(
     if not about["exact"]:
         graph = Approximate.build(vectors)
         graph.save(folder)
-        about["recall"] = recall(graph, Exact(vectors), vectors[:: max(1, len(vectors) // PROBES)][:PROBES])
+        about["recall"] = recall(graph, Exact(vectors), _probes(vectors, about["halves"]))
     (folder / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
     return about
 
@@ -169,6 +169,13 @@ def _vectors(
 def _side_by_side(halves: Sequence[Any]) -> Vectors:
     """Of unit length, if each of the halves is."""
     return np.ascontiguousarray(np.concatenate(halves, 1) / np.sqrt(len(halves)), np.float32)
+
+
+def _probes(vectors: Vectors, halves: int) -> Vectors:
+    """Queries: the phrases of some of the boxes, as a person would search for them."""
+    some = vectors[:: max(1, len(vectors) // PROBES)][:PROBES]
+    said = some[:, some.shape[1] // halves * (halves - 1) :] * np.sqrt(halves)
+    return _side_by_side([said] * halves)
 
 
 def _row(image: LabelledImage, label: Label, box: Box, confidence: float) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from groundling.data.dataset import load
 from groundling.errors import DataError, GroundlingError
 from groundling.labels import engine, files
 from groundling.labels.inputs import Pair, Shard, shards
+from groundling.parallel import Engine
 
 
 def job(scenes: Path, out: object) -> engine.Job:
@@ -26,7 +27,7 @@ def job(scenes: Path, out: object) -> engine.Job:
 def done(scenes: Path, out: object, some: list[Shard], workers: int = 1) -> dict[str, bytes]:
     """Label, and the bytes of every shard."""
     work = job(scenes, out)
-    list(engine.run(work, engine.prepare(work, some, {}), workers))
+    list(engine.run(work, engine.prepare(work, some, {}), Engine(workers)))
     names = engine.shard_names(str(out))
     found = {}
     for name in names:

@@ -17,6 +17,7 @@ from PIL import Image, ImageDraw
 
 from groundling.cli import main
 from groundling.errors import GroundlingError, RegionMismatch
+from groundling.parallel import Engine
 from groundling.regions import extract as module
 from groundling.regions.extract import extract
 from groundling.regions.jobs import Job, images_below
@@ -62,7 +63,7 @@ def content(path: Path) -> dict[str, bytes]:
 
 
 def run(jobs: list[Job], out: Path, workers: int = 1, name: str = "corners", **parameters: object) -> list[module.Done]:
-    return list(extract(jobs, name, parameters, out, workers))
+    return list(extract(jobs, name, parameters, out, Engine(workers)))
 
 
 # ---------------------------------------------------------------- which images
@@ -203,10 +204,14 @@ def test_interrupted_it_leaves_no_process_and_a_store_to_go_on_with(
 
 
 def test_a_worker_that_dies_is_reported_with_the_image_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_work", _die)
+    monkeypatch.setattr(module, "_worker", _worker_that_dies)
     jobs = images_below(draw(tmp_path / "in", 8))
     with pytest.raises(GroundlingError, match="a worker process died at image '000' or one of the 7 after it"):
         run(jobs, tmp_path / "s", 2, "scenes")
+
+
+def _worker_that_dies(name: str, parameters: object) -> Callable[[Job], None]:
+    return _die
 
 
 def _die(job: Job) -> None:

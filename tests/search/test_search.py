@@ -14,7 +14,7 @@ from labelled_scenes import scenes as scenes  # a fixture
 from groundling.cli import main
 from groundling.errors import DataError
 from groundling.labels import Label, LabelledImage, Mention, PlacedBox, grounder
-from groundling.search.index import DEEP, Entry, Hit, Index, build, open_index
+from groundling.search.index import DEEP, Entry, Hit, Index, _probes, build, open_index
 from groundling.search.page import write
 from groundling.search.vectors import Approximate, Exact, Vectors, recall
 
@@ -56,6 +56,13 @@ def test_recall_counts_what_is_missed() -> None:
             return places * 2, scores
 
     assert recall(Half(), Exact(vectors), queries, 4) == pytest.approx((true % 2 == 0).mean())
+
+
+def test_recall_is_measured_by_phrases() -> None:
+    """What is seen (0.6, 0.8) and said (0, 1) side by side; the query says the phrase to both."""
+    vectors = np.array([[0.6, 0.8, 0.0, 1.0]], np.float32) / np.sqrt(2)
+    assert _probes(vectors, 2)[0] == pytest.approx(np.array([0, 1, 0, 1]) / np.sqrt(2))
+    assert _probes(vectors[:, 2:] * np.sqrt(2), 1)[0] == pytest.approx([0, 1])
 
 
 def test_an_image_counts_by_what_it_lacks_too() -> None:
@@ -105,6 +112,9 @@ def test_the_whole_path_with_regions(scenes: Path, tmp_path: Path, capsys: pytes
     assert main(["label", str(scenes / "scenes"), "--out", labels, "--workers", "1", *model, *regions]) == 0
     assert main(["index", labels, "--out", index, "--min-confidence", "0", *model, *regions]) == 0
     assert "exact" in capsys.readouterr().out
+    graph = ["--exact-below", "0", "--min-confidence", "0", *model, *regions]
+    assert main(["index", labels, "--out", str(tmp_path / "graph"), "--json", *graph]) == 0
+    assert not (told := json.loads(capsys.readouterr().out))["exact"] and told["recall"] > 0.9
     assert main(["search", index, "a dog", "--top", "2", "--json", "--html", str(page), *model]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(rows) == 2 and rows[0]["score"] >= rows[1]["score"]

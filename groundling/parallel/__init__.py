@@ -1,0 +1,71 @@
+"""Work shared out among workers: processes of this machine, or actors of a Ray cluster.
+
+A worker is started once, which loads its model, and then does one item after the other, on one thread: a result does
+not depend on who made it. Results come in the order of the items.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+LOCAL, RAY = "local", "ray"
+
+Item, Result = TypeVar("Item"), TypeVar("Result")
+Start = Callable[[], Callable[[Item], Result]]  # makes a worker; it and what it holds can be pickled
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who does the work: so many processes (one: this one), or so many actors of Ray."""
+
+    workers: int = 1
+    name: str = LOCAL
+    address: str = ""  # of a Ray cluster; empty: one is started here
+
+    @property
+    def alone(self) -> bool:
+        """Does this process do all of it?"""
+        return self.name == LOCAL and self.workers <= 1
+
+    def map(
+        self, start: Start[Item, Result], items: Iterable[Item], called: Callable[[Item], str] = str
+    ) -> Iterator[Result]:
+        """The result of each item. An error of groundling that a worker raises is raised here.
+
+        GroundlingError where a process dies: it names the item that was waited for as `called` does.
+        """
+        if self.name == RAY:
+            from groundling.parallel import actors
+
+            yield from actors.map(start, list(items), self.workers, self.address)
+        elif self.workers > 1:
+            from groundling.parallel import processes
+
+            yield from processes.map(start, items, self.workers, called)
+        else:
+            with one_thread():
+                yield from map(start(), items)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Sums depend on how they are shared out among threads: one thread, one result."""
+    import torch
+
+    before = torch.get_num_threads()
+    set_one_thread()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def set_one_thread() -> None:
+    os.environ["OPENCV_FOR_THREADS_NUM"] = "1"  # read when OpenCV is imported
+    import torch
+
+    torch.set_num_threads(1)

@@ -1,0 +1,183 @@
+"""Ray: a real local cluster of two workers, which are killed on the way.
+
+The five commands share `groundling.parallel`, so that what holds of one worker's death holds of theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labelled_scenes import scenes as scenes  # a fixture
+
+from groundling.cli import main
+from groundling.errors import DataError, GroundlingError
+from groundling.labels import engine, files
+from groundling.labels.inputs import shards
+from groundling.parallel import RAY, Engine
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+TWO = Engine(2, RAY)
+KILLS = int(os.environ.get("GROUNDLING_RAY_KILLS", "20"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """One cluster for all tests of this file: it takes longer to start than to work."""
+    ray = pytest.importorskip("ray")
+    before, here = os.environ.get("PYTHONPATH"), Path(__file__).parent  # actors import `starts`, and groundling
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(here), str(here.parents[1]), before]))
+    from groundling.parallel import actors
+
+    with actors._cluster(actors._ray(), "", 2):
+        yield
+    assert not ray.is_initialized()
+    os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+
+
+def processes_of_actors() -> list[int]:
+    """Processes of Ray actors that descend from this one."""
+    parents, found = {}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"MapWorker" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except OSError:  # it has ended
+            continue
+    return sorted(pid for pid in found if os.getpid() in ancestors(pid, parents))
+
+
+def ancestors(pid: int, parents: dict[int, int]) -> set[int]:
+    seen: set[int] = set()
+    while (pid := parents.get(pid, 0)) > 1 and pid not in seen:
+        seen.add(pid)
+    return seen
+
+
+def starts(base: int) -> Callable[[int], dict[str, Any]]:
+    import torch
+
+    made = {"threads": torch.get_num_threads(), "omp": os.environ.get("OMP_NUM_THREADS", ""), "started": time.time()}
+
+    def work(item: int) -> dict[str, Any]:
+        if item == 13:
+            raise DataError("thirteen cannot be read")
+        time.sleep(0.05)
+        return made | {"value": base + item, "process": os.getpid()}
+
+    return work
+
+
+def test_actors_answer_in_order_on_one_thread_each_started_once() -> None:
+    found = list(TWO.map(partial(starts, 100), range(16)))
+    assert [one["value"] for one in found] == [100 + i for i in range(16)]
+    assert {(one["threads"], one["omp"]) for one in found} == {(1, "1")}
+    workers = {(one["process"], one["started"]) for one in found}
+    assert len(workers) == 2 and os.getpid() not in {pid for pid, _ in workers}
+
+
+def test_what_an_actor_could_not_read_is_told_here() -> None:
+    with pytest.raises(DataError, match="thirteen cannot be read"):
+        list(TWO.map(partial(starts, 0), [1, 13, 2]))
+
+
+def labels(out: str) -> dict[str, bytes]:
+    found = {}
+    for name in engine.shard_names(out):
+        with files.opened(engine.output(out, name)) as file:
+            found[name] = file.read()
+    return found
+
+
+@pytest.fixture(scope="module")
+def plain(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The labels of one process."""
+    job = labelling(scenes, tmp_path_factory.mktemp("plain"))
+    some = shards(str(scenes / "scenes"), images=2)
+    list(engine.run(job, engine.prepare(job, some, {})))
+    return labels(job.out)
+
+
+def labelling(scenes: Path, out: object) -> engine.Job:
+    return engine.Job(str(out), str(scenes / "model"), regions=str(scenes / "regions"))
+
+
+@pytest.mark.parametrize("scheme", ["{}", "file://{}"])
+def test_labels_are_the_same_bytes_and_finished_shards_are_not_done_again(
+    scheme: str, scenes: Path, plain: dict[str, bytes], tmp_path: Path
+) -> None:
+    some = shards(str(scenes / "scenes"), images=2)
+    job = labelling(scenes, scheme.format(tmp_path / "out"))
+    assert [one.name for one in engine.run(job, engine.prepare(job, some, {}), TWO)] == [one.name for one in some]
+    assert labels(job.out) == plain
+    for lost in some[1:3]:
+        Path(tmp_path / "out" / engine.SHARDS / f"{lost.name}.jsonl").unlink()
+    again = list(engine.run(job, engine.prepare(job, some, {}), TWO))
+    assert [one.name for one in again] == [one.name for one in some[1:3]]
+    assert labels(job.out) == plain
+
+
+def test_the_memory_of_one_process_is_refused(scenes: Path) -> None:
+    with pytest.raises(GroundlingError, match="memory:// is the memory of one process"):
+        engine.run(labelling(scenes, "memory://out"), [], TWO)
+
+
+def test_kills_at_random_moments_lose_nothing(scenes: Path, plain: dict[str, bytes], tmp_path: Path) -> None:
+    """While actors label, one of them is killed again and again; every shard comes once, and with the same bytes."""
+    some = shards(str(scenes / "scenes"), images=2)
+    draw, killed, runs, over = random.Random(0), list[int](), 0, threading.Event()
+
+    def kill() -> None:
+        while not over.wait(draw.uniform(0.05, 1.5)):
+            if pids := processes_of_actors():
+                pid = draw.choice(pids)
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    while len(killed) < KILLS:
+        job = labelling(scenes, tmp_path / str(runs))
+        done = list(engine.run(job, engine.prepare(job, some, {}), TWO))
+        assert [one.name for one in done] == [shard.name for shard in some]
+        assert labels(job.out) == plain
+        runs += 1
+    over.set()
+    thread.join(30)
+    print(f"{len(killed)} kills of actors in {runs} runs", file=sys.stderr)
+
+
+@pytest.mark.parametrize("command", ["caption", "ground", "audit", "regions"])
+def test_a_command_writes_the_same_with_ray(
+    command: str, scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny = ["--hidden", 8, "--embed", 8, "--attention", 8, "--epochs", 1, "--batch", 8, "--min-count", 1]
+    data, model = scenes / "scenes", ["--model", scenes / "model"]
+    if command == "caption":
+        train = ["--data", data, "--regions", scenes / "regions", "--out", tmp_path / "captioner", *tiny]
+        assert main([str(word) for word in ["train", "updown", *train]]) == 0
+    made = []
+    for name in ("local", "ray"):
+        out = tmp_path / name
+        words = {
+            "caption": ["caption", data, "--model", tmp_path / "captioner", "--out", out],
+            "ground": ["ground", "--data", data, "--regions", scenes / "regions", *model, "--split", "train", "--json"],
+            "audit": ["audit", "--data", data, *model, "-o", out, "--json"],
+            "regions": ["regions", "extract", data, "--source", "scenes", "--out", out],
+        }[command]
+        capsys.readouterr()
+        assert main([str(word) for word in [*words, "--engine", name, "--workers", 2]]) == 0
+        written = [out] if out.is_file() else [file for file in sorted(out.glob("*")) if file.name != ".lock"]
+        made.append([capsys.readouterr().out.replace(str(out), ""), *(file.read_bytes() for file in written)])
+    assert made[0] == made[1]
+    assert len(made[0]) > 1 or command == "ground"
