@@ -26,8 +26,9 @@ class Limits:
     waiting: int = 64  # requests that are being worked on or wait for it; the next one is refused
     requests: int = 256  # open at once, slow senders included
     batch: int = 16  # images that are captioned together
-    window: float = 0.02  # seconds that an image waits for others that are on their way, to be captioned with them
-    busy_window: float = 0.5  # the same while all threads that extract regions are busy
+    window: float = (
+        0.02  # seconds that an image waits for others while requests are under way, to be captioned together
+    )
     sentence: int = 4000  # characters
     phrases: int = 64  # of one request
     frames: int = 8  # of a clip
@@ -35,7 +36,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value < 0 or (value == 0 and name not in ("remembered", "window", "busy_window")):
+            if value < 0 or (value == 0 and name not in ("remembered", "window")):
                 raise GroundlingError(f"{name} must be above 0, got {value}")
 
 
