@@ -192,11 +192,11 @@ class GroundedCaption:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: what one line of a captions file holds. Weights are rounded to four digits."""
         row = asdict(self)
-        row["caption"] = row.pop("text")
+        row["caption"], row["attention"] = row.pop("text"), row.pop("looks")
         row["logp"] = round(self.logp, 4)
         if not self.frames:
             del row["frames"], row["segment"]
-        for look in row["looks"]:
+        for look in row["attention"]:
             look["weights"] = [round(weight, 4) for weight in look["weights"]]
         for link, plain in zip(self.links, row["links"], strict=True):
             plain["word"], plain["score"] = self.word(link), round(link.score, 4)
@@ -221,7 +221,7 @@ class GroundedCaption:
                         tuple(_number(w) for w in x["weights"]),
                         tuple(int(f) for f in x.get("frames", ())),
                     )
-                    for x in row.get("looks", ())
+                    for x in row.get("attention", row.get("looks", ()))  # as files of earlier versions name it
                 ),
                 logp=_number(row.get("logp", 0.0)),
                 size=_span(row.get("size", (0, 0))),

@@ -75,6 +75,8 @@ def test_a_grounded_caption_survives_json() -> None:
     assert said.word(link) == "dog"
     assert GroundedCaption.from_dict(said.to_dict()) == said
     older = said.to_dict()
+    older["looks"] = older.pop("attention")  # its earlier name
+    assert GroundedCaption.from_dict(older) == said
     del older["links"][0]["evidence"], older["links"][0]["weak"]
     assert GroundedCaption.from_dict(older).links[0].evidence is None
 

@@ -33,8 +33,9 @@ In a terminal each caption is shown with its nouns numbered. `score` says how su
 is the probability that the thing is in the image at all, by the grounder. Below 0.5 (without a grounder: if less than a
 fifth of the captioner's attention was on the box) the evidence is weak: the word may be made up, and is shown with a
 question mark or a dashed box. With --json, into a file or into a pipe, there is one JSON line per image: caption,
-tokens, characters of each token, links (token, box in xyxy pixels, score, evidence, weak), and with --attention `looks`
-(the regions that each word attended to). An id is a file's name without its ending, or its path where names are alike.
+tokens, characters of each token, links (token, box in xyxy pixels, score, evidence, weak), and with --attention
+`attention` (the regions that each word attended to). An id is a file's name without its ending, or its path where
+names are alike.
 
 A video of several shots gets a caption for each (--whole-clip: one for all): `segment` in JSON has the seconds from and
 to, and the id ends with @ and the second at which the shot begins. Of each shot --frames frames are used, at the
@@ -397,7 +398,7 @@ def _row(row: dict[str, Any], attention: bool) -> dict[str, Any]:
     from groundling.commands.outputs import add_stored_boxes
 
     add_stored_boxes(str(row.get("media", "")), row["links"])
-    return row if attention else {key: value for key, value in row.items() if key != "looks"}
+    return row if attention else {key: value for key, value in row.items() if key != "attention"}
 
 
 def _written(kind: str, captions: Sequence[GroundedCaption], captioner: GroundedCaptioner) -> Any:

@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=20.0,
         metavar="MS",
-        help="an image waits so long for others, to be captioned together (20)",
+        help="an image waits so long for others, if there are any (20)",
     )
     group.add_argument("--remember", type=int, default=64, metavar="N", help="images whose regions are kept (64)")
     parser.add_argument("--quiet", action="store_true", help="write no line for each request")

@@ -69,8 +69,7 @@ class Handlers:
         if not content:
             raise bad("the body is empty: send the bytes of an image")
         fields = Fields(query, self.limits, from_query=True)
-        frames = fields.number("frames", 1, 32, whole=True) if kind.startswith("video/") else 0
-        media = Media(content, frames=self.limits.frames if frames is None else int(frames))
+        media = Media(content, frames=requests.parse_frames(fields) if kind.startswith("video/") else 0)
         parsed = parser(fields)
         fields.done()
         return "", media, parsed

@@ -423,7 +423,7 @@ values = st.recursive(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     st.dictionaries(
-        st.sampled_from(["id", "caption", "tokens", "spans", "links", "looks", "logp", "size"]), values, max_size=8
+        st.sampled_from(["id", "caption", "tokens", "spans", "links", "attention", "logp", "size"]), values, max_size=8
     )
     | values
 )

@@ -63,7 +63,7 @@ def test_a_caption_of_a_clip_says_in_which_frame_its_boxes_are(place: Path) -> N
     assert [row["id"] for row in rows] == [e.id for e in load(place / "clips", "val", annotated=False)]
     assert all(row["frames"] == 3 and row["segment"] == [0.0, 3.0] for row in rows)
     assert [json.loads(json.dumps(GroundedCaption.from_dict(row).to_dict())) for row in rows] == rows
-    assert {frame for row in rows for look in row["looks"] for frame in look["frames"]} <= {0, 1, 2}
+    assert {frame for row in rows for look in row["attention"] for frame in look["frames"]} <= {0, 1, 2}
     sizes = {image_size(file)[0] for file in (place / "png").iterdir()}
     assert sizes == {3 * 320 + 2 * 6}  # three frames side by side
 

@@ -126,6 +126,24 @@ class TestInABrowser:
         assert "Both name: cat" in person.one("#found").text and "Only you name: car" in person.one("#found").text
         assert len(person.all("#stage rect.box")) == 1  # what is not there gets no box
 
+    def test_what_is_neither_found_nor_ruled_out_is_unsure_and_has_a_dashed_box(
+        self, chromium: Any, server: Running
+    ) -> None:
+        """The server's own response, its evidence set between that of an audit's "not there" and a half."""
+        person = Person(chromium, server)
+        between = """const real = window.fetch; window.fetch = async (path, options) => {
+            const response = await real(path, options);
+            if (!String(path).startsWith("/v1/ground")) return response;
+            const row = await response.json();
+            const change = {evidence: (row.not_there_below + 0.5) / 2, found: false, result: "not found"};
+            row.phrases = row.phrases.map((phrase) => ({...phrase, ...change}));
+            return new Response(JSON.stringify(row), {status: 200}); };"""
+        chromium.execute_script(between)
+        person.choose_a_photo("cat.jpg")
+        person.one("#sentence").send_keys("a cat\n")
+        assert "unsure" in person.until(lambda: person.all("#found .bars li"))[0].text
+        assert len(person.all("#stage rect.weak")) == 1 == len(person.all("#stage rect.box"))
+
     def test_an_answer_is_audited_and_its_words_cannot_break_out(self, chromium: Any, server: Running) -> None:
         person = Person(chromium, server)
         person.choose_a_photo("cat.jpg")

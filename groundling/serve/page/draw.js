@@ -201,7 +201,7 @@ export function bar(name, probability, note, kind) {
   const known = probability !== null && probability !== undefined;
   const fill = make("span");
   fill.style.width = `${100 * (probability ?? 0)}%`;
-  const colour = !kind ? "plain" : kind === "bad" && probability < 0.5 ? "low" : "";
+  const colour = !kind ? "plain" : kind === "bad" && probability < 0.5 ? "low" : kind === "unsure" ? "middle" : "";
   const meter = make("span", { class: `bar ${colour}` }, fill);
   const values = { role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * (probability ?? 0)), "aria-valuetext": percent(probability) };
   for (const [attribute, value] of Object.entries(values)) meter.setAttribute(attribute, value);
