@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 CORES = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-STALLED = 0.5  # seconds without any progress after which a group goes on without those that are still being decoded
+STALLED = 0.5  # seconds after which a group goes on without images that are still being decoded
 
 
 @dataclass(eq=False)
@@ -50,6 +50,7 @@ class Job:
     key: str  # the id of the image
     deadline: float  # time.monotonic()
     future: asyncio.Future[Json]
+    decoding: bool = False  # or waiting for a decoder
     image: ImageRegions | None = None  # None: its regions are not known yet
 
     @property
@@ -219,10 +220,10 @@ class Engine:
         """Extract the regions of all, then have them inferred; what cannot be decoded is told at once."""
         loop = asyncio.get_running_loop()
         jobs_of = {loop.run_in_executor(self._extractors, self._extract, job): job for job in jobs}
-        pending: set[Awaitable[Any]] = set(jobs_of)
+        pending = set(jobs_of)
         ready: list[Job] = []
         while pending:
-            done, pending = await asyncio.wait(pending, timeout=STALLED, return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
+            done, pending = await asyncio.wait(pending, timeout=STALLED, return_when=asyncio.FIRST_COMPLETED)
             for one in done:
                 job = jobs_of[one]
                 if (error := one.exception()) is not None:
@@ -232,7 +233,8 @@ class Engine:
                 ready.append(job)
                 if not _of_box(job.request):
                     self._add_to_cache(job.image)
-            if ready and not (done and pending):
+            stalled = not done and all(jobs_of[one].decoding for one in pending)
+            if ready and (stalled or not pending):
                 self._infer_soon(ready)
                 ready = []
 
@@ -260,8 +262,10 @@ class Engine:
     def _extract(self, job: Job) -> ImageRegions:
         media, request = job.media, job.request
         _check_wanted(job)
+        job.decoding = True
         with self._timed("decode"):
             pictures = self.decoders.decode(media.content, media.frames)
+        job.decoding = False
         models = self._when_loaded(job.deadline)
         _check_wanted(job)
         with self._timed("regions"):

@@ -32,7 +32,6 @@ class StandIn:
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
         self.slow = 0.0  # seconds for the regions of each image
-        self.slow_at: dict[int, float] = {}  # and for those of an image of this shade
         self.together: list[int] = []
 
     def warm(self) -> None:
@@ -40,7 +39,7 @@ class StandIn:
 
     def regions(self, pictures: Sequence[Image.Image], clip: bool) -> Any:
         shade: Any = pictures[0].getpixel((0, 0))
-        time.sleep(self.slow_at.get(shade[0], self.slow))
+        time.sleep(self.slow)
         return tiny.regions(3) if shade[0] else None
 
     def captions(self, regions: Sequence[Any], decoding: DecodingOptions) -> list[GroundedCaption]:
@@ -112,22 +111,42 @@ def test_a_lone_request_does_not_wait_for_others(decoders: DecoderPool) -> None:
     assert models.together == [1] and time.monotonic() - began < 20
 
 
+class SlowDecoders:
+    """Decodes like `decoders`, but takes three seconds for the image of a shade."""
+
+    def __init__(self, decoders: DecoderPool, slow: Media) -> None:
+        self.decoders, self.slow = decoders, slow
+
+    def warm(self) -> None:
+        pass
+
+    def decode(self, content: bytes, frames: int = 0) -> list[Image.Image]:
+        if content == self.slow.content:
+            time.sleep(3.0)
+        return self.decoders.decode(content, frames)
+
+
 def test_an_image_that_is_decoded_for_long_does_not_hold_the_others_of_its_group(decoders: DecoderPool) -> None:
-    """Grey 9 takes three seconds; the others of its group are answered meanwhile."""
-    models = StandIn()
-    models.slow_at = {9: 3.0}
-    one = engine(decoders, models, window=0.2)
+    models, slow = StandIn(), photo(9)
+    one = engine(SlowDecoders(decoders, slow), models, window=0.2)  # type: ignore[arg-type]
 
     async def both() -> tuple[float, float]:
         began = time.monotonic()
-        tasks = [asyncio.create_task(one.respond(photo(i), GREEDY)) for i in (1, 9, 2)]
+        tasks = [asyncio.create_task(one.respond(media, GREEDY)) for media in (photo(1), slow, photo(2))]
         await asyncio.gather(tasks[0], tasks[2])
         quick = time.monotonic() - began
         await tasks[1]
         return quick, time.monotonic() - began
 
-    quick, slow = asyncio.run(both())
-    assert quick < 3.0 <= slow
+    quick, all_of_them = asyncio.run(both())
+    assert models.together == [2, 1] and quick < 3.0 <= all_of_them
+
+
+def test_a_group_waits_for_regions_however_slow_the_machine_is(decoders: DecoderPool) -> None:
+    models = StandIn()
+    models.slow = 0.8
+    respond(engine(decoders, models, cores=1, window=0.1), [photo(i) for i in range(1, 5)])
+    assert models.together == [4]
 
 
 def test_what_is_drawn_at_random_is_inferred_alone(decoders: DecoderPool) -> None:
