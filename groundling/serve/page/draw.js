@@ -1,6 +1,7 @@
 // A photo or clip with boxes over it, and sentences whose words light them.
 
-export const PALETTE = ["#d81b60", "#1e88e5", "#2e9e5b", "#e07a00", "#8e44ad", "#00897b", "#c0392b", "#6d7c00"];
+// each has a contrast of 4.5 with white, the colour of names, and of 3 with both papers
+export const PALETTE = ["#d81b60", "#1976d2", "#23833f", "#b85c00", "#9b4dca", "#00806f", "#c0392b", "#697700"];
 const SVG = "http://www.w3.org/2000/svg";
 const SMALLEST = 8; // pixels on the screen; less is a click
 const UNPLAYABLE = "This browser cannot play this clip, so its boxes cannot be shown. It can play MP4 (H.264) and WebM.";
