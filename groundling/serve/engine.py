@@ -2,7 +2,7 @@
 
 A request is admitted, or refused at once when too many wait. Images that arrive within the window of each other, or
 while all cores are busy, form a group: their regions are extracted together, then their captions are made together,
-which takes a fifth of the time of one caption after the other. An image that is alone waits for nobody. A request
+which takes a quarter of the time of one caption after the other. An image that is alone waits for nobody. A request
 carries a deadline; one that is late, or whose client disconnected, is dropped before its next stage. Decoded pixels
 live only as long as their regions are being extracted, so memory does not grow with the number of requests that wait.
 
@@ -74,7 +74,7 @@ class Engine:
     limits: Limits
     metrics: Metrics
     decoders: DecoderPool
-    cores: int = CORES  # so many groups are extracted at a time
+    cores: int = CORES  # with fewer images than these to extract, the next group begins
     loaded: threading.Event = field(default_factory=threading.Event)
     models: Models | None = None
     load_error: str = ""  # why there are no models
@@ -84,7 +84,7 @@ class Engine:
         self._cache: OrderedDict[str, ImageRegions] = OrderedDict()
         self._waiting: list[Job] = []  # for their group to begin
         self._ready: list[Job] = []  # whose regions are known
-        self._groups = 0  # whose regions are being extracted
+        self._extracting = 0  # images that a group began with and whose regions are not known yet
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # the event loop itself would forget them
         self._inferring = False
@@ -163,7 +163,7 @@ class Engine:
         elif media.id:
             raise Problem(404, "unknown-image", "the server does not have this image (any more): send its bytes again")
         elif media.frames:  # a clip takes as long as many photos, which shall not wait for it
-            self._spawn(self._extracted([job]))
+            self._extract_soon([job])
         else:
             self._join(job)
         try:
@@ -199,22 +199,18 @@ class Engine:
             self._timer = asyncio.get_running_loop().call_later(self.limits.window, self._begin)
 
     def _begin(self) -> None:
-        """Begin with those who wait, unless all cores are busy: then this is called again when a group is extracted."""
+        """Begin with those who wait, unless all cores are busy: then it is called again when an image is extracted."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._waiting = [job for job in self._waiting if job.wanted]
-        while self._waiting and self._groups < self.cores:
+        while self._waiting and self._extracting < self.cores:
             jobs, self._waiting = _split(self._waiting, self.limits.batch)
-            self._groups += 1
-            self._spawn(self._group(jobs))
+            self._extract_soon(jobs)
 
-    async def _group(self, jobs: list[Job]) -> None:
-        try:
-            await self._extracted(jobs)
-        finally:
-            self._groups -= 1
-            self._begin()
+    def _extract_soon(self, jobs: Sequence[Job]) -> None:
+        self._extracting += len(jobs)
+        self._spawn(self._extracted(jobs))
 
     async def _extracted(self, jobs: Sequence[Job]) -> None:
         """Extract the regions of all, then have them inferred; what cannot be decoded is told at once."""
@@ -224,6 +220,7 @@ class Engine:
         ready: list[Job] = []
         while pending:
             done, pending = await asyncio.wait(pending, timeout=STALLED, return_when=asyncio.FIRST_COMPLETED)
+            self._extracting -= len(done)
             for one in done:
                 job = jobs_of[one]
                 if (error := one.exception()) is not None:
@@ -237,6 +234,7 @@ class Engine:
             if ready and (stalled or not pending):
                 self._infer_soon(ready)
                 ready = []
+            self._begin()
 
     def _infer_soon(self, jobs: Sequence[Job]) -> None:
         """Whose regions are known: inferred as soon as the inference thread is free, with whoever is ready then."""

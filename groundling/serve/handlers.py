@@ -95,7 +95,9 @@ class Batch:
         request = Request(scope, receive)
         if content_type(request) not in (NDJSON, "application/jsonl", "application/ndjson"):
             raise Problem(415, "media-type", f"send one JSON object per line, Content-Type: {NDJSON}", close=True)
-        tasks: asyncio.Queue[asyncio.Task[bytes] | Problem | None] = asyncio.Queue(self.handlers.limits.batch)
+        tasks: asyncio.Queue[asyncio.Task[bytes] | Problem | None] = asyncio.Queue(
+            2 * self.handlers.limits.batch  # one group is extracted while another is captioned
+        )
         reader = asyncio.create_task(self._read(request, tasks))
         try:
             await self._write(tasks, send)
