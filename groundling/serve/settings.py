@@ -25,12 +25,8 @@ class Limits:
     decode: float = 5.0  # seconds after which a decoding process is killed
     waiting: int = 64  # requests that are being worked on or wait for it; the next one is refused
     requests: int = 256  # open at once, slow senders included
-    batch: int = (
-        8  # images of a group; with more, the cores wait for each other: 16 clients got 6 % fewer captions of 16
-    )
-    window: float = (
-        0.02  # seconds that an image waits for others while requests are under way, to be captioned together
-    )
+    batch: int = 8  # images that are extracted and captioned together
+    window: float = 0.02  # seconds that an image waits for others, if requests are under way
     sentence: int = 4000  # characters
     phrases: int = 64  # of one request
     frames: int = 8  # of a clip
