@@ -33,7 +33,7 @@ def _whole(low: int, high: int, description: str) -> Json:
 def _decoding() -> Json:
     """Name -> schema: how the words of a caption are chosen."""
     flag = FLAG | {"description": "draw words at random instead"}
-    numbers = {
+    numbers: Json = {
         name: {
             "type": "integer" if option.whole else "number",
             "minimum": option.low,
