@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=20.0,
         metavar="MS",
-        help="milliseconds that an image waits for others, to be captioned together (20)",
+        help="milliseconds that an image waits for others, if there are any, to be captioned together (20)",
     )
     group.add_argument(
         "--remember", type=int, default=64, metavar="N", help="number of images whose regions are kept (64)"

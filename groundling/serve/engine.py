@@ -1,8 +1,12 @@
-"""From bytes to responses: decode in a process, extract regions in a few threads, infer in one thread in small batches.
+"""From bytes to responses: decode in a process, extract regions in a few threads, infer in one thread.
 
-A request is admitted, or refused at once when too many wait. It carries a deadline; one that is late, or whose client
-disconnected, is dropped before the next stage begins. Decoded pixels live only as long as their regions are being
-extracted, so memory does not grow with the number of requests that wait.
+A request is admitted, or refused at once when too many wait. Images that arrive within the window of each other, or
+while all cores are busy, form a group: their regions are extracted together, then their captions are made together,
+which takes a quarter of the time of one caption after the other. An image that is alone waits for nobody. A request
+carries a deadline; one that is late, or whose client disconnected, is dropped before its next stage. Decoded pixels
+live only as long as their regions are being extracted, so memory does not grow with the number of requests that wait.
+
+All of it is kept in the event loop; other threads only calculate.
 """
 
 from __future__ import annotations
@@ -10,16 +14,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import queue
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groundling.errors import GroundlingError
 from groundling.serve import responses
@@ -31,47 +34,36 @@ from groundling.serve.requests import CaptionRequest, InferenceRequest, Media, R
 from groundling.serve.responses import ImageRegions
 from groundling.serve.settings import Limits
 
-if TYPE_CHECKING:
-    from PIL import Image
-
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Call:
-    """Work for the inference thread that is about no image, such as a search."""
-
-    work: Callable[[], Json]
+CORES = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+STALLED = 0.5  # seconds after which a group goes on without images that are still being decoded
 
 
 @dataclass(eq=False)
 class Job:
-    """A request about an image whose regions are known, or a call, and the future that waits for the result."""
+    """A request about an image, and the future that waits for the result."""
 
-    request: InferenceRequest | Call
-    image: ImageRegions | None  # None: of a call
+    request: InferenceRequest
+    media: Media
+    key: str  # the id of the image
     deadline: float  # time.monotonic()
-    loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Json]
+    decoding: bool = False  # or waiting for a decoder
+    image: ImageRegions | None = None  # None: its regions are not known yet
 
     @property
     def wanted(self) -> bool:
         return not self.future.done() and time.monotonic() <= self.deadline
 
-    def finish(self, result: Json | Exception) -> None:
-        with suppress(RuntimeError):  # the event loop has ended, and with it whoever waited
-            self.loop.call_soon_threadsafe(_finish, self.future, result)
-
-
-def _finish(future: asyncio.Future[Json], result: Json | Exception) -> None:
-    if future.done():  # nobody waits any more
-        return
-    if isinstance(result, Exception):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
+    def finish(self, result: Json | BaseException) -> None:
+        if self.future.done():  # nobody waits any more
+            return
+        if isinstance(result, BaseException):
+            self.future.set_exception(result)
+        else:
+            self.future.set_result(result)
 
 
 @dataclass
@@ -82,44 +74,57 @@ class Engine:
     limits: Limits
     metrics: Metrics
     decoders: DecoderPool
-    threads: int = min(8, os.cpu_count() or 1) + 1  # that extract regions; more than cores, as some wait for a decoder
-    jobs: queue.SimpleQueue[Job | None] = field(default_factory=queue.SimpleQueue)
+    cores: int = CORES  # with fewer images than these to extract, the next group begins
     loaded: threading.Event = field(default_factory=threading.Event)
     models: Models | None = None
     load_error: str = ""  # why there are no models
-    admitted: int = 0  # requests; counted in the event loop alone
-    extracting: int = 0  # of these, whose regions are not known yet
+    admitted: int = 0  # requests
 
     def __post_init__(self) -> None:
         self._cache: OrderedDict[str, ImageRegions] = OrderedDict()
-        self._lock = threading.Lock()
-        self._extractors = ThreadPoolExecutor(self.threads, "regions")
-        self._thread = threading.Thread(target=self._run, name="inference", daemon=True)
+        self._waiting: list[Job] = []  # for their group to begin
+        self._ready: list[Job] = []  # whose regions are known
+        self._extracting = 0  # images that a group began with and whose regions are not known yet
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # the event loop itself would forget them
+        self._inferring = False
+        self._extractors = ThreadPoolExecutor(self.cores + 1, "regions")  # as one of them may wait for a decoder
+        self._inference = ThreadPoolExecutor(1, "inference")
 
     def start(self) -> None:
-        self._thread.start()
+        self._inference.submit(self._load)
         threading.Thread(target=self.decoders.warm, name="decoder", daemon=True).start()
 
     def stop(self) -> None:
         """After the last response: the threads and processes end."""
-        self.jobs.put(None)
-        self._extractors.shutdown(wait=False, cancel_futures=True)
         self.decoders.stop()
-        self._thread.join(timeout=10)
+        for pool in (self._extractors, self._inference):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     @property
     def ready(self) -> bool:
         return self.models is not None
 
-    # ---------------------------------------------------------------- in the event loop
+    # ---------------------------------------------------------------- requests
 
     async def respond(self, media: Media, request: InferenceRequest, *, wait: bool = False) -> Json:
         """The response, as JSON; Problem where there is none. When the queue is full, `wait`, or be refused."""
         return await self._in_time(lambda deadline: self._respond(media, request, deadline), wait)
 
     async def call(self, work: Callable[[], Json]) -> Json:
-        """The result of work that is done in the inference thread, within the same bounds."""
-        return await self._in_time(lambda deadline: self._queued(Call(work), None, deadline), wait=False)
+        """The result of work about no image that is done in the inference thread, within the same bounds."""
+
+        def timed() -> Json:
+            try:
+                with self._timed("inference"):
+                    return work()
+            except Exception as error:
+                raise _problem(error) from error
+
+        async def begin(deadline: float) -> Json:
+            return await asyncio.get_running_loop().run_in_executor(self._inference, timed)
+
+        return await self._in_time(begin, wait=False)
 
     async def _in_time(self, begin: Callable[[float], Coroutine[Any, Any, Json]], wait: bool) -> Json:
         async with self._admission(wait):
@@ -149,90 +154,122 @@ class Engine:
             self.metrics.waiting.dec()
 
     async def _respond(self, media: Media, request: InferenceRequest, deadline: float) -> Json:
-        if isinstance(request, RegionsRequest) and request.box is not None:
-            image = await self._regions_of_box(media, request, deadline)
-        else:
-            image = await self._regions(media, deadline)
-        return await self._queued(request, image, deadline)
-
-    async def _queued(self, request: InferenceRequest | Call, image: ImageRegions | None, deadline: float) -> Json:
-        loop = asyncio.get_running_loop()
-        job = Job(request, image, deadline, loop, loop.create_future())
-        self.jobs.put(job)
-        return await job.future
-
-    async def _regions(self, media: Media, deadline: float) -> ImageRegions:
-        key = media.id or _key(media)
-        if (image := self._cached(key)) is not None:
-            self.metrics.remembered.inc()
-            return image
-        if media.id:
-            raise Problem(404, "unknown-image", "the server does not have this image (any more): send its bytes again")
-        return await self._extracted(self._extract, key, media, deadline)
-
-    async def _regions_of_box(self, media: Media, request: RegionsRequest, deadline: float) -> ImageRegions:
-        """What is cached of an image are its regions, not its pixels."""
-        if media.id:
+        if _of_box(request) and media.id:  # what is cached of an image are its regions, not its pixels
             raise bad("the features of a box are made from pixels: with box, send the image itself, not image_id")
-        return await self._extracted(self._extract_box, _key(media), media, request, deadline)
-
-    async def _extracted(self, extract: Callable[..., ImageRegions], *args: Any) -> ImageRegions:
-        """The result of `extract` in another thread, which learns by an event that nobody waits for it any more."""
-        loop, abandoned = asyncio.get_running_loop(), threading.Event()
-        self._count_extracting(1)
+        job = Job(request, media, media.id or _key(media), deadline, asyncio.get_running_loop().create_future())
+        job.image = None if _of_box(request) else self._cached(job.key)
+        if job.image is not None:
+            self._infer_soon([job])
+        elif media.id:
+            raise Problem(404, "unknown-image", "the server does not have this image (any more): send its bytes again")
+        elif media.frames:  # a clip takes as long as many photos, which shall not wait for it
+            self._extract_soon([job])
+        else:
+            self._join(job)
         try:
-            return await loop.run_in_executor(self._extractors, extract, abandoned, *args)
+            return await job.future
         finally:
-            abandoned.set()
-            loop.call_soon(self._count_extracting, -1)  # after its job was queued: a batch must not close in between
-
-    def _count_extracting(self, change: int) -> None:
-        self.extracting += change
+            job.media = Media()  # a job that nobody waits for any more may still be in a queue, without its bytes
 
     def _cached(self, key: str) -> ImageRegions | None:
-        with self._lock:
-            if key in self._cache:
-                self._cache.move_to_end(key)
-            return self._cache.get(key)
+        if key not in self._cache:
+            return None
+        self.metrics.remembered.inc()
+        self._cache.move_to_end(key)
+        return self._cache[key]
 
     def _add_to_cache(self, image: ImageRegions) -> None:
-        with self._lock:
-            self._cache[image.id] = image
-            while len(self._cache) > self.limits.remembered:
-                self._cache.popitem(last=False)
+        self._cache[image.id] = image
+        while len(self._cache) > self.limits.remembered:
+            self._cache.popitem(last=False)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ---------------------------------------------------------------- groups
+
+    def _join(self, job: Job) -> None:
+        """The group begins when it is full, or after the window; at once if no other request is under way."""
+        self._waiting.append(job)
+        if self.admitted == 1 or len(self._waiting) >= self.limits.batch:
+            self._begin()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self.limits.window, self._begin)
+
+    def _begin(self) -> None:
+        """Begin with those who wait, unless all cores are busy: then it is called again when an image is extracted."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._waiting = [job for job in self._waiting if job.wanted]
+        while self._waiting and self._extracting < self.cores:
+            jobs, self._waiting = _split(self._waiting, self.limits.batch)
+            self._extract_soon(jobs)
+
+    def _extract_soon(self, jobs: Sequence[Job]) -> None:
+        self._extracting += len(jobs)
+        self._spawn(self._extracted(jobs))
+
+    async def _extracted(self, jobs: Sequence[Job]) -> None:
+        """Extract the regions of all, then have them inferred; what cannot be decoded is told at once."""
+        loop = asyncio.get_running_loop()
+        jobs_of = {loop.run_in_executor(self._extractors, self._extract, job): job for job in jobs}
+        pending = set(jobs_of)
+        ready: list[Job] = []
+        while pending:
+            done, pending = await asyncio.wait(pending, timeout=STALLED, return_when=asyncio.FIRST_COMPLETED)
+            self._extracting -= len(done)
+            for one in done:
+                job = jobs_of[one]
+                if (error := one.exception()) is not None:
+                    job.finish(_problem(error, "unreadable-image"))
+                    continue
+                job.image = one.result()
+                ready.append(job)
+                if not _of_box(job.request):
+                    self._add_to_cache(job.image)
+            stalled = not done and all(jobs_of[one].decoding for one in pending)
+            if ready and (stalled or not pending):
+                self._infer_soon(ready)
+                ready = []
+            self._begin()
+
+    def _infer_soon(self, jobs: Sequence[Job]) -> None:
+        """Whose regions are known: inferred as soon as the inference thread is free, with whoever is ready then."""
+        self._ready += jobs
+        if not self._inferring:
+            self._inferring = True
+            self._spawn(self._infer_ready())
+
+    async def _infer_ready(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._ready:
+                jobs, self._ready = _split(self._ready, self.limits.batch)
+                wanted = [job for job in jobs if job.wanted]
+                results = await loop.run_in_executor(self._inference, self._infer, wanted)
+                for job, result in results:
+                    job.finish(result)
+        finally:
+            self._inferring = False
 
     # ---------------------------------------------------------------- in the threads that extract regions
 
-    def _extract(self, abandoned: threading.Event, key: str, media: Media, deadline: float) -> ImageRegions:
-        pictures, models = self._decoded(abandoned, media, deadline)
-        with self._extraction():
-            image = ImageRegions(key, models.regions(pictures, bool(media.frames)), media.frames)
-        self._add_to_cache(image)
-        return image
-
-    def _extract_box(
-        self, abandoned: threading.Event, key: str, media: Media, request: RegionsRequest, deadline: float
-    ) -> ImageRegions:
-        assert request.box is not None
-        pictures, models = self._decoded(abandoned, media, deadline)
-        with self._extraction():
-            return ImageRegions(key, models.regions_at(pictures, request.box, request.frame), media.frames)
-
-    def _decoded(self, abandoned: threading.Event, media: Media, deadline: float) -> tuple[list[Image.Image], Models]:
-        _check_wanted(abandoned, deadline)
+    def _extract(self, job: Job) -> ImageRegions:
+        media, request = job.media, job.request
+        _check_wanted(job)
+        job.decoding = True
         with self._timed("decode"):
             pictures = self.decoders.decode(media.content, media.frames)
-        models = self._when_loaded(deadline)
-        _check_wanted(abandoned, deadline)
-        return pictures, models
-
-    @contextmanager
-    def _extraction(self) -> Iterator[None]:
+        job.decoding = False
+        models = self._when_loaded(job.deadline)
+        _check_wanted(job)
         with self._timed("regions"):
-            try:
-                yield
-            except GroundlingError as error:
-                raise unfit(str(error)) from error
+            if isinstance(request, RegionsRequest) and request.box is not None:
+                return ImageRegions(job.key, models.regions_at(pictures, request.box, request.frame), media.frames)
+            return ImageRegions(job.key, models.regions(pictures, bool(media.frames)), media.frames)
 
     def _when_loaded(self, deadline: float) -> Models:
         self.loaded.wait(max(0.0, deadline - time.monotonic()))
@@ -248,7 +285,7 @@ class Engine:
 
     # ---------------------------------------------------------------- in the inference thread
 
-    def _run(self) -> None:
+    def _load(self) -> None:
         try:
             self.models = self.load()
         except GroundlingError as error:
@@ -258,63 +295,29 @@ class Engine:
             self.load_error = "the models could not be loaded; the log of the server says why"
             log.exception("no models")
         self.loaded.set()
-        if self.models is None:
-            return
-        threading.Thread(target=self.models.warm, name="tagger", daemon=True).start()
-        while (batch := self._next_batch()) is not None:
-            if batch:
-                self._infer(self.models, batch)
+        if self.models is not None:
+            threading.Thread(target=self.models.warm, name="tagger", daemon=True).start()
 
-    def _next_batch(self) -> list[Job] | None:
-        """Jobs that are there, and those that come while the first one may wait; None at the end."""
-        first = self.jobs.get()
-        if first is None:
-            return None
-        batch, began = [first], time.monotonic()
-        while len(batch) < self.limits.batch:
-            left = began + self._window() - time.monotonic()
-            try:
-                job = self.jobs.get(timeout=min(left, 0.02)) if left > 0 else self.jobs.get_nowait()
-            except queue.Empty:
-                if left > 0:  # the window may be another by now
-                    continue
-                break
-            if job is None:
-                self.jobs.put(None)
-                break
-            batch.append(job)
-        return [job for job in batch if job.wanted]
-
-    def _window(self) -> float:
-        """Seconds that an image may wait for others. Where all extracting threads are busy, these decide how long
-        responses take, and larger batches leave them more of the cores; where nothing is extracted, nobody comes."""
-        if self.extracting >= self.threads:
-            return self.limits.busy_window
-        return self.limits.window if self.extracting else 0.0
-
-    def _infer(self, models: Models, batch: list[Job]) -> None:
-        groups: dict[Any, list[Job]] = {}
-        for job in batch:
+    def _infer(self, jobs: Sequence[Job]) -> list[tuple[Job, Json | Exception]]:
+        """The results, those of the same request about several images made together."""
+        same: dict[Any, list[Job]] = {}
+        for job in jobs:
             # what is sampled depends on the other images of a batch: each such caption is made alone
             together = isinstance(job.request, CaptionRequest) and not job.request.decoding.sample
-            groups.setdefault(job.request if together else id(job), []).append(job)
-        for jobs in groups.values():
-            with self._timed("inference"):
-                self._infer_group(models, jobs)
+            same.setdefault(job.request if together else id(job), []).append(job)
+        return [row for some in same.values() for row in self._infer_together(some)]
 
-    def _infer_group(self, models: Models, jobs: list[Job]) -> None:
+    def _infer_together(self, jobs: Sequence[Job]) -> list[tuple[Job, Json | Exception]]:
+        assert self.models is not None  # they made the regions
         self.metrics.batch.observe(len(jobs))
         try:
-            results = _results(models, jobs[0].request, [job.image for job in jobs if job.image])
+            with self._timed("inference"):
+                results = _results(self.models, jobs[0].request, [job.image for job in jobs if job.image])
+            return list(zip(jobs, results, strict=True))
         except Exception as error:
             if len(jobs) > 1:  # one bad image must not spoil the others
-                for job in jobs:
-                    self._infer_group(models, [job])
-                return
-            jobs[0].finish(_problem(error))
-            return
-        for job, result in zip(jobs, results, strict=True):
-            job.finish(result)
+                return [row for job in jobs for row in self._infer_together([job])]
+            return [(jobs[0], _problem(error))]
 
 
 def _key(media: Media) -> str:
@@ -322,24 +325,30 @@ def _key(media: Media) -> str:
     return f"{sha256(media.content).hexdigest()}{f'-{media.frames}' if media.frames else ''}"
 
 
-def _check_wanted(abandoned: threading.Event, deadline: float) -> None:
-    if abandoned.is_set() or time.monotonic() > deadline:
+def _of_box(request: InferenceRequest) -> bool:
+    return isinstance(request, RegionsRequest) and request.box is not None
+
+
+def _split(jobs: list[Job], count: int) -> tuple[list[Job], list[Job]]:
+    return jobs[:count], jobs[count:]
+
+
+def _check_wanted(job: Job) -> None:
+    if not job.wanted:
         raise overloaded("too many requests; try again in a moment", 5)
 
 
-def _results(models: Models, request: InferenceRequest | Call, images: list[ImageRegions]) -> list[Json]:
+def _results(models: Models, request: InferenceRequest, images: list[ImageRegions]) -> list[Json]:
     """The responses to the same request about each of these images."""
-    if isinstance(request, Call):
-        return [request.work()]
     if isinstance(request, CaptionRequest):
         return responses.captions(models, images, request)
     return [responses.respond(models, image, request) for image in images]
 
 
-def _problem(error: Exception) -> Problem:
+def _problem(error: BaseException, kind: str = "unfit") -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, GroundlingError):
-        return unfit(str(error), "unfit")
+        return unfit(str(error), kind)
     log.error("inference failed", exc_info=error)
     return internal()

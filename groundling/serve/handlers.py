@@ -69,8 +69,7 @@ class Handlers:
         if not content:
             raise bad("the body is empty: send the bytes of an image")
         fields = Fields(query, self.limits, from_query=True)
-        frames = fields.number("frames", 1, 32, whole=True) if kind.startswith("video/") else 0
-        media = Media(content, frames=self.limits.frames if frames is None else int(frames))
+        media = Media(content, frames=requests.parse_frames(fields) if kind.startswith("video/") else 0)
         parsed = parser(fields)
         fields.done()
         return "", media, parsed
@@ -96,7 +95,9 @@ class Batch:
         request = Request(scope, receive)
         if content_type(request) not in (NDJSON, "application/jsonl", "application/ndjson"):
             raise Problem(415, "media-type", f"send one JSON object per line, Content-Type: {NDJSON}", close=True)
-        tasks: asyncio.Queue[asyncio.Task[bytes] | Problem | None] = asyncio.Queue(self.handlers.limits.batch)
+        tasks: asyncio.Queue[asyncio.Task[bytes] | Problem | None] = asyncio.Queue(
+            2 * self.handlers.limits.batch  # one group is extracted while another is captioned
+        )
         reader = asyncio.create_task(self._read(request, tasks))
         try:
             await self._write(tasks, send)

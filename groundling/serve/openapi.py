@@ -7,7 +7,9 @@ from typing import Any
 
 from groundling import __version__
 from groundling.formats import FORMATS
-from groundling.serve.requests import AUTO
+from groundling.serve.requests import DECODING, FORMAT_AUTO, LONGEST_ID, LONGEST_PHRASE, MOST_FRAMES, MOST_WORDS
+from groundling.serve.search import MOST
+from groundling.serve.settings import Limits
 
 Json = dict[str, Any]
 
@@ -19,39 +21,36 @@ PAIR: Json = {"type": "array", "items": INTEGER, "minItems": 2, "maxItems": 2}
 SPAN = PAIR | {"description": "characters: from, to"}
 BOX: Json = {"$ref": "#/components/schemas/Box"}
 
-CHOICE: Json = {  # name -> schema; how the words of a caption are chosen
-    "beam": {"type": "integer", "minimum": 1, "maximum": 10, "description": "width of the beam; 1 is greedy"},
-    "length_penalty": {"type": "number", "minimum": 0, "maximum": 5, "description": "compare by log p / tokens^this"},
-    "no_repeat": {
-        "type": "integer",
-        "minimum": 0,
-        "maximum": 10,
-        "description": "no so many words in a row occur twice; 0: they may",
-    },
-    "min_length": {"type": "integer", "minimum": 0, "maximum": 40, "description": "at least so many words"},
-    "evidence_weight": {
-        "type": "number",
-        "minimum": 0,
-        "maximum": 10,
-        "description": "how much the evidence of nouns counts when words are chosen; 0: not at all",
-    },
-    "sample": {"type": "boolean", "description": "draw words at random instead"},
-    "temperature": {
-        "type": "number",
-        "minimum": 0.05,
-        "maximum": 10,
-        "description": "with sample: below 1 prefers likely words",
-    },
-    "top_k": {"type": "integer", "minimum": 0, "description": "with sample: among the likeliest k; 0: all"},
-    "top_p": {"type": "number", "maximum": 1, "description": "with sample: among the likeliest up to p"},
-    "seed": {"type": "integer", "minimum": 0, "description": "with sample: same seed, same words"},
-}
+LIMITS = Limits()
+SENTENCE = TEXT | {"maxLength": LIMITS.sentence}
+PHRASE = TEXT | {"maxLength": LONGEST_PHRASE}
+
+
+def _whole(low: int, high: int, description: str) -> Json:
+    return {"type": "integer", "minimum": low, "maximum": high, "description": description}
+
+
+def _decoding() -> Json:
+    """Name -> schema: how the words of a caption are chosen."""
+    flag = FLAG | {"description": "draw words at random instead"}
+    numbers: Json = {
+        name: {
+            "type": "integer" if option.whole else "number",
+            "minimum": option.low,
+            "maximum": option.high,
+            "description": option.about,
+        }
+        for name, option in DECODING.items()
+    }
+    return numbers | {"sample": flag}
+
+
 OPERATIONS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, description, fields, schema of the response
     "caption": (
         "Caption an image or a clip",
         "A sentence; each of its nouns with a box, how sure the model is of the box (score), and how likely the thing "
         "is in the image at all (evidence; weak below 0.5).",
-        CHOICE,
+        _decoding(),
         "Caption",
     ),
     "ground": (
@@ -59,8 +58,8 @@ OPERATIONS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, descri
         "Each noun phrase of a sentence, or each of the phrases given, with its box and its evidence; found is false "
         "below 0.5. In the query of a URL, phrases are separated by semicolons.",
         {
-            "sentence": TEXT | {"maxLength": 4000},
-            "phrases": {"type": "array", "items": TEXT | {"maxLength": 200}, "maxItems": 64},
+            "sentence": SENTENCE,
+            "phrases": {"type": "array", "items": PHRASE, "maxItems": LIMITS.phrases},
         },
         "Grounding",
     ),
@@ -70,10 +69,10 @@ OPERATIONS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, descri
         "place, not there, cannot tell. The verdicts are those of the command groundling audit. Boxes that came "
         "with it, in the text (format) or beside it (boxes), are compared with the boxes that the grounder finds.",
         {
-            "text": TEXT | {"maxLength": 4000},
+            "text": SENTENCE,
             "format": {
                 "type": "string",
-                "enum": [AUTO, *FORMATS],
+                "enum": [FORMAT_AUTO, *FORMATS],
                 "description": f"of the text (plain); auto recognises it by its marks: {', '.join(FORMATS)}",
             },
             "resized": {
@@ -85,11 +84,11 @@ OPERATIONS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, descri
             },
             "boxes": {
                 "type": "array",
-                "maxItems": 64,
+                "maxItems": LIMITS.phrases,
                 "items": {
                     "type": "object",
                     "required": ["phrase", "box"],
-                    "properties": {"phrase": TEXT, "box": BOX},
+                    "properties": {"phrase": PHRASE, "box": BOX},
                 },
             },
         },
@@ -100,9 +99,9 @@ OPERATIONS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, descri
         "The regions of an image, each with the words that fit it and what the detector takes it for. With box, that "
         "box alone, whatever the regions are: what is this? It needs the image itself, not its image_id.",
         {
-            "words": {"type": "integer", "minimum": 0, "maximum": 20, "description": "for each region (5)"},
+            "words": _whole(0, MOST_WORDS, "for each region (5)"),
             "box": BOX,
-            "frame": {"type": "integer", "minimum": 0, "maximum": 31, "description": "of a clip, for box (0)"},
+            "frame": _whole(0, MOST_FRAMES - 1, "of a clip, for box (0)"),
         },
         "Regions",
     ),
@@ -173,16 +172,16 @@ def _request(fields: Json) -> Json:
     picture = {
         "image": TEXT | {"contentEncoding": "base64", "description": "or clip, or image_id"},
         "clip": TEXT | {"contentEncoding": "base64", "description": "a video file"},
-        "frames": {"type": "integer", "minimum": 1, "maximum": 32, "description": "of the clip (8)"},
+        "frames": _whole(1, MOST_FRAMES, f"of the clip ({LIMITS.frames})"),
         "image_id": TEXT | {"description": "image.id of an earlier response, while the server has its regions"},
-        "id": TEXT | {"maxLength": 200, "description": "comes back with the response"},
+        "id": TEXT | {"maxLength": LONGEST_ID, "description": "comes back with the response"},
     }
     return {"type": "object", "additionalProperties": False, "properties": picture | fields}
 
 
 def _others() -> Json:
     image = {"name": "image", "in": "query", "required": True, "schema": TEXT}
-    images = {"name": "images", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 100}}
+    images = {"name": "images", "in": "query", "schema": _whole(1, MOST, "at most (12)")}
     query: list[Json] = [
         {"name": "query", "in": "query", "required": True, "schema": TEXT | {"maxLength": 500}},
         images,
@@ -241,6 +240,7 @@ def _schemas() -> Json:
     image = _object(id=TEXT, width=INTEGER, height=INTEGER)
     image["properties"] |= {"frames": INTEGER | {"description": "of a clip"}}
     about = {"image": _ref("Image")}
+    below = NUMBER | {"description": "evidence below which an audit says that a phrase is not there"}
     word, label = _object(word=TEXT, evidence=NUMBER), _object(label=TEXT, score=NUMBER)
     region = _object(box=BOX, frame=INTEGER, words=_list(word), labels=_list(label))
     limits = _object(bytes=INTEGER, pixels=INTEGER, sentence=INTEGER)
@@ -251,7 +251,7 @@ def _schemas() -> Json:
         "Box": {"type": "array", "items": NUMBER, "minItems": 4, "maxItems": 4, "description": "x1, y1, x2, y2 pixels"},
         "Image": image,
         "Caption": _captioned(about, evidence),
-        "Grounding": _object(**about, sentence=TEXT, phrases=_list(_grounded(evidence))),
+        "Grounding": _object(**about, sentence=TEXT, phrases=_list(_grounded(evidence)), not_there_below=below),
         "Audit": audit,
         "Regions": _object(**about, regions=_list(region)),
         "About": _object(

@@ -25,8 +25,9 @@ def page(document: Json) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(info['title'])} API</title>"
         '<link rel="icon" href="/icon.svg"><link rel="stylesheet" href="/page.css"></head><body class="reference">'
-        f'<header><h1>{escape(info["title"])} API</h1><p class="help">Version {escape(info["version"])}. '
-        f'<a href="/">The page</a> · <a href="/openapi.json">OpenAPI document</a></p></header><main>'
+        f'<header><h1><a href="/"><img src="/icon.svg" alt="" width="28" height="28"> {escape(info["title"])}</a></h1>'
+        f'<span class="help">API, version {escape(info["version"])}</span><span class="grow"></span>'
+        '<a href="/">Photos</a> <a href="/openapi.json">OpenAPI document</a></header><main>'
         f"<p>{escape(info['description'])}</p><nav aria-label='Endpoints'><ul>{links}</ul></nav>{''.join(parts)}"
         "</main></body></html>"
     )
@@ -75,7 +76,7 @@ def _fields(schema: Json, document: Json) -> str:
     rows = []
     for name, field in schema["properties"].items():
         field = _resolved(field, document)
-        meaning = escape(field.get("description", "")) or _range(field)
+        meaning = ". ".join(filter(None, (escape(field.get("description", "")), _range(field))))
         rows.append(
             f"<tr><td><code>{escape(name)}</code></td><td>{escape(_type(field, document))}</td><td>{meaning}</td></tr>"
         )
@@ -85,7 +86,7 @@ def _fields(schema: Json, document: Json) -> str:
 def _range(field: Json) -> str:
     if "enum" in field:
         return escape(", ".join(field["enum"]))
-    return f"{field['minimum']} to {field['maximum']}" if {"minimum", "maximum"} <= set(field) else ""
+    return f"{field['minimum']:,} to {field['maximum']:,}" if {"minimum", "maximum"} <= set(field) else ""
 
 
 def _type(field: Json, document: Json) -> str:

@@ -18,10 +18,34 @@ from groundling.serve.problems import bad
 from groundling.serve.settings import Limits
 from groundling.types import Box
 
-LONGEST_ID = 200
-AUTO = "auto"  # the format of a text to audit is recognised by its marks
-BEAM_OPTIONS = ("beam", "length_penalty", "no_repeat", "min_length")
-SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "seed")
+LONGEST_ID = LONGEST_PHRASE = 200  # characters
+MOST_FRAMES = 32  # of a clip
+MOST_WORDS = 20  # for each region
+FORMAT_AUTO = "auto"  # the format of a text to audit is recognised by its marks
+
+
+@dataclass(frozen=True)
+class Option:
+    """A number that says how the words of a caption are chosen; `sample`: with sample=true, without it, or both."""
+
+    about: str
+    low: float
+    high: float
+    whole: bool = False
+    sample: bool | None = None
+
+
+DECODING = {  # the only place that has these bounds: requests are parsed and documented by it
+    "beam": Option("width of the beam; 1 is greedy", 1, 10, True, False),
+    "length_penalty": Option("compare by log p / tokens^this", 0, 5, False, False),
+    "no_repeat": Option("no so many words in a row occur twice; 0: they may", 0, 10, True, False),
+    "min_length": Option("at least so many words", 0, 40, True, False),
+    "evidence_weight": Option("how much the evidence of nouns counts when words are chosen; 0: not at all", 0, 10),
+    "temperature": Option("with sample: below 1 prefers likely words", 0.05, 10, False, True),
+    "top_k": Option("with sample: among the likeliest k; 0: all", 0, 100_000, True, True),
+    "top_p": Option("with sample: among the likeliest up to p", 0.001, 1, False, True),
+    "seed": Option("with sample: same seed, same words", 0, 2**31 - 1, True, True),
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +62,7 @@ class DecodingOptions:
     """How the words of a caption are chosen: by beam search, or by sampling."""
 
     sample: bool = False
-    options: tuple[tuple[str, float], ...] = ()  # names of BEAM_OPTIONS, or of SAMPLING_OPTIONS
+    options: tuple[tuple[str, float], ...] = ()  # names of DECODING
 
 
 @dataclass(frozen=True)
@@ -68,7 +92,7 @@ class AuditRequest:
 
     text: str
     boxes: tuple[GivenBox, ...] = ()
-    format: str = "plain"  # or AUTO
+    format: str = "plain"  # or FORMAT_AUTO
     resized: tuple[int, int] | None = None  # qwen2.5-vl: the width and height at which it saw the image
 
 
@@ -146,18 +170,15 @@ class Fields:
 
 
 def parse_caption(fields: Fields) -> CaptionRequest:
-    beam = {"beam": (1, 10), "length_penalty": (0, 5), "no_repeat": (0, 10), "min_length": (0, 40)}
-    sampling = {"temperature": (0.05, 10), "top_k": (0, 100_000), "top_p": (0.001, 1), "seed": (0, 2**31 - 1)}
-    whole = ("beam", "no_repeat", "min_length", "top_k", "seed")
     sample = fields.flag("sample")
-    given = [
-        (name, value)
-        for name, (low, high) in (beam | sampling | {"evidence_weight": (0, 10)}).items()
-        if (value := fields.number(name, low, high, name in whole)) is not None
-    ]
-    for name, _ in given:
-        if name in (BEAM_OPTIONS if sample else SAMPLING_OPTIONS):
+    given = []
+    for name, option in DECODING.items():
+        value = fields.number(name, option.low, option.high, option.whole)
+        if value is None:
+            continue
+        if option.sample not in (None, sample):
             raise bad(f"{name} {'does not go with' if sample else 'needs'} sample=true")
+        given.append((name, value))
     return CaptionRequest(DecodingOptions(sample, tuple(given)))
 
 
@@ -171,8 +192,8 @@ def parse_ground(fields: Fields) -> GroundRequest:
     phrases = phrases or []
     if len(phrases) > fields.limits.phrases:
         raise bad(f"{len(phrases)} phrases, at most {fields.limits.phrases} are grounded in one request")
-    if any(len(phrase) > 200 for phrase in phrases):
-        raise bad("a phrase has at most 200 characters")
+    if any(len(phrase) > LONGEST_PHRASE for phrase in phrases):
+        raise bad(f"a phrase has at most {LONGEST_PHRASE} characters")
     if not (sentence.strip() or phrases):
         raise bad("say what to find: sentence, or phrases")
     return GroundRequest(sentence, tuple(phrase.encode("utf-8", "replace").decode() for phrase in phrases))
@@ -190,9 +211,9 @@ def parse_audit(fields: Fields) -> AuditRequest:
             f'boxes must be a list of at most {fields.limits.phrases} of {{"phrase": …, "box": [x1, y1, x2, y2]}}'
         )
     format, resized = fields.text("format", 40) or "plain", _resized(fields)
-    if format not in (AUTO, *FORMATS):
-        raise bad(f"format must be one of {AUTO}, {', '.join(FORMATS)}")
-    if boxes and format not in (AUTO, "plain"):
+    if format not in (FORMAT_AUTO, *FORMATS):
+        raise bad(f"format must be one of {FORMAT_AUTO}, {', '.join(FORMATS)}")
+    if boxes and format not in (FORMAT_AUTO, "plain"):
         raise bad(f"boxes go with plain text; those of {format} stand in the text itself")
     given = tuple(_given_box(one, text) for one in boxes)
     return AuditRequest(text, given, "plain" if given else format, resized)
@@ -210,8 +231,8 @@ def _resized(fields: Fields) -> tuple[int, int] | None:
 
 
 def parse_regions(fields: Fields) -> RegionsRequest:
-    words, box = fields.number("words", 0, 20, whole=True), fields.box("box")
-    frame = fields.number("frame", 0, 31, whole=True)
+    words, box = fields.number("words", 0, MOST_WORDS, whole=True), fields.box("box")
+    frame = fields.number("frame", 0, MOST_FRAMES - 1, whole=True)
     if frame is not None and box is None:
         raise bad("frame says which frame of a clip the box is in: send box, too")
     return RegionsRequest(5 if words is None else int(words), box, int(frame or 0))
@@ -221,8 +242,8 @@ def _given_box(row: Any, text: str) -> GivenBox:
     if not isinstance(row, dict) or set(row) != {"phrase", "box"} or not isinstance(row["phrase"], str):
         raise bad('each of boxes must be {"phrase": …, "box": [x1, y1, x2, y2]}')
     phrase = " ".join(row["phrase"].encode("utf-8", "replace").decode().split())
-    if not 0 < len(phrase) <= 200:
-        raise bad("the phrase of a box has 1 to 200 characters")
+    if not 0 < len(phrase) <= LONGEST_PHRASE:
+        raise bad(f"the phrase of a box has 1 to {LONGEST_PHRASE} characters")
     if phrase not in " ".join(text.split()):
         raise bad(f"{phrase[:60]!r} has a box but is not in the text: name phrases as the text does")
     return GivenBox(phrase, as_box(row["box"], "box"))
@@ -272,8 +293,13 @@ def parse_media(fields: Fields) -> Media:
         raise bad(f"{names[0]} must be text, got {_kind(value)}")
     if names == ["image_id"]:
         return Media(id=value[:LONGEST_ID])
-    frames = fields.number("frames", 1, 32, whole=True) if names == ["clip"] else 0
-    return Media(_from_base64(value, names[0]), frames=fields.limits.frames if frames is None else int(frames))
+    return Media(_from_base64(value, names[0]), frames=parse_frames(fields) if names == ["clip"] else 0)
+
+
+def parse_frames(fields: Fields) -> int:
+    """How many frames of a clip are looked at."""
+    frames = fields.number("frames", 1, MOST_FRAMES, whole=True)
+    return fields.limits.frames if frames is None else int(frames)
 
 
 def _from_base64(value: str, name: str) -> bytes:

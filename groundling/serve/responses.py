@@ -11,7 +11,7 @@ from groundling.formats import Grounded, Place
 from groundling.serve.models import Models
 from groundling.serve.problems import unfit
 from groundling.serve.requests import (
-    AUTO,
+    FORMAT_AUTO,
     AuditRequest,
     CaptionRequest,
     GroundRequest,
@@ -52,7 +52,13 @@ def respond(models: Models, image: ImageRegions, request: InferenceRequest) -> d
         case GroundRequest():
             grounded = [one.to_dict() for one in models.ground(image.regions, request.sentence, request.phrases)]
             rows = [row | _frame(image, row["box"]) for row in grounded]
-            return {"image": image.to_dict(), "sentence": request.sentence, "phrases": rows}
+            below = models.auditor.thresholds.present
+            return {
+                "image": image.to_dict(),
+                "sentence": request.sentence,
+                "phrases": rows,
+                "not_there_below": below,
+            }
         case AuditRequest():
             return {"image": image.to_dict(), **audit(models, image, request)}
         case RegionsRequest():
@@ -90,7 +96,7 @@ def _frame(image: ImageRegions, box: Sequence[float] | None) -> dict[str, int]:
 
 def audit(models: Models, image: ImageRegions, request: AuditRequest) -> dict[str, Any]:
     """A verdict for every noun phrase of a text: the same as that of `groundling audit`."""
-    format = formats.guess(request.text) if request.format == AUTO else request.format
+    format = formats.guess(request.text) if request.format == FORMAT_AUTO else request.format
     if format == IN_PIXELS and request.resized is None:
         detail = (
             f"boxes of {format} are in pixels of the image as the model saw it: send that width and height as resized"

@@ -25,9 +25,8 @@ class Limits:
     decode: float = 5.0  # seconds after which a decoding process is killed
     waiting: int = 64  # requests that are being worked on or wait for it; the next one is refused
     requests: int = 256  # open at once, slow senders included
-    batch: int = 16  # images that are captioned together
-    window: float = 0.02  # seconds that an image waits for others that are on their way, to be captioned with them
-    busy_window: float = 0.5  # the same while all threads that extract regions are busy
+    batch: int = 8  # images that are extracted and captioned together
+    window: float = 0.02  # seconds that an image waits for others, if requests are under way
     sentence: int = 4000  # characters
     phrases: int = 64  # of one request
     frames: int = 8  # of a clip
@@ -35,7 +34,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value < 0 or (value == 0 and name not in ("remembered", "window", "busy_window")):
+            if value < 0 or (value == 0 and name not in ("remembered", "window")):
                 raise GroundlingError(f"{name} must be above 0, got {value}")
 
 

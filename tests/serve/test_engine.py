@@ -31,13 +31,16 @@ class StandIn:
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
+        self.slow = 0.0  # seconds for the regions of each image
         self.together: list[int] = []
 
     def warm(self) -> None:
         pass
 
     def regions(self, pictures: Sequence[Image.Image], clip: bool) -> Any:
-        return tiny.regions(3) if pictures[0].getpixel((0, 0)) != (0, 0, 0) else None
+        shade: Any = pictures[0].getpixel((0, 0))
+        time.sleep(self.slow)
+        return tiny.regions(3) if shade[0] else None
 
     def captions(self, regions: Sequence[Any], decoding: DecodingOptions) -> list[GroundedCaption]:
         time.sleep(self.seconds)
@@ -61,9 +64,9 @@ def decoders() -> Iterator[DecoderPool]:
     pool.stop()
 
 
-def engine(decoders: DecoderPool, models: StandIn, threads: int = 2, **limits: Any) -> Engine:
-    made: Any = Engine(lambda: models, Limits(**limits), Metrics(), decoders, threads)  # type: ignore[arg-type, return-value]
-    made._thread.start()
+def engine(decoders: DecoderPool, models: StandIn, cores: int = 2, **limits: Any) -> Engine:
+    made: Any = Engine(lambda: models, Limits(**limits), Metrics(), decoders, cores)  # type: ignore[arg-type, return-value]
+    made.start()
     return made  # type: ignore[no-any-return]
 
 
@@ -77,39 +80,86 @@ def respond(engine: Engine, medias: Sequence[Media], what: Any = GREEDY, **how: 
 
 
 def test_requests_that_come_together_are_inferred_together(decoders: DecoderPool) -> None:
-    """Eight at once with one thread to extract regions: that thread is busy until the eighth, so batches fill up."""
-    models = StandIn()
-    respond(engine(decoders, models, threads=1, window=0, busy_window=5.0, batch=4), [photo(i) for i in range(1, 9)])
-    assert models.together == [4, 4]
+    """Five within the window, three at most in a group."""
+    models = StandIn(0.3)
+    respond(engine(decoders, models, window=0.2, batch=3), [photo(i) for i in range(1, 6)])
+    assert models.together == [3, 2]
 
 
-def test_an_image_waits_for_another_that_is_on_its_way(decoders: DecoderPool) -> None:
-    """Two at once with four threads to extract regions: the first waits for the second, within the window."""
+def test_requests_that_wait_for_a_core_are_a_group(decoders: DecoderPool) -> None:
+    """No window at all: while the only core extracts the first, seven come one after the other, and are one group."""
     models = StandIn()
-    respond(engine(decoders, models, threads=4, window=5.0, busy_window=0), [photo(1), photo(2)])
-    assert models.together == [2]
+    models.slow = 0.5
+    one = engine(decoders, models, cores=1, window=0)
+
+    async def in_turn() -> None:
+        tasks = []
+        for shade in range(1, 9):
+            tasks.append(asyncio.create_task(one.respond(photo(shade), GREEDY)))
+            await asyncio.sleep(0.02)
+        await asyncio.gather(*tasks)
+
+    asyncio.run(in_turn())
+    assert models.together == [1, 7]
 
 
 def test_a_lone_request_does_not_wait_for_others(decoders: DecoderPool) -> None:
     models = StandIn()
-    one = engine(decoders, models, window=30.0, busy_window=30.0, deadline=60)
+    one = engine(decoders, models, window=30.0, deadline=60)
     began = time.monotonic()
     respond(one, [photo(200)])
     assert models.together == [1] and time.monotonic() - began < 20
 
 
+class SlowDecoders:
+    """Decodes like `decoders`, but takes three seconds for the image of a shade."""
+
+    def __init__(self, decoders: DecoderPool, slow: Media) -> None:
+        self.decoders, self.slow = decoders, slow
+
+    def warm(self) -> None:
+        pass
+
+    def decode(self, content: bytes, frames: int = 0) -> list[Image.Image]:
+        if content == self.slow.content:
+            time.sleep(3.0)
+        return self.decoders.decode(content, frames)
+
+
+def test_an_image_that_is_decoded_for_long_does_not_hold_the_others_of_its_group(decoders: DecoderPool) -> None:
+    models, slow = StandIn(), photo(9)
+    one = engine(SlowDecoders(decoders, slow), models, window=0.2)  # type: ignore[arg-type]
+
+    async def both() -> tuple[float, float]:
+        began = time.monotonic()
+        tasks = [asyncio.create_task(one.respond(media, GREEDY)) for media in (photo(1), slow, photo(2))]
+        await asyncio.gather(tasks[0], tasks[2])
+        quick = time.monotonic() - began
+        await tasks[1]
+        return quick, time.monotonic() - began
+
+    quick, all_of_them = asyncio.run(both())
+    assert models.together == [2, 1] and quick < 3.0 <= all_of_them
+
+
+def test_a_group_waits_for_regions_however_slow_the_machine_is(decoders: DecoderPool) -> None:
+    models = StandIn()
+    models.slow = 0.8
+    respond(engine(decoders, models, cores=1, window=0.1), [photo(i) for i in range(1, 5)])
+    assert models.together == [4]
+
+
 def test_what_is_drawn_at_random_is_inferred_alone(decoders: DecoderPool) -> None:
     models = StandIn(0.1)
-    respond(
-        engine(decoders, models, window=1.0), [photo(i) for i in range(1, 4)], CaptionRequest(DecodingOptions(True))
-    )
+    sampled = CaptionRequest(DecodingOptions(True))
+    respond(engine(decoders, models, window=0.2), [photo(i) for i in range(1, 4)], sampled)
     assert models.together == [1, 1, 1]
 
 
 def test_one_bad_image_does_not_spoil_the_others(decoders: DecoderPool, caplog: pytest.LogCaptureFixture) -> None:
-    results = respond(engine(decoders, StandIn(), window=5.0, batch=3), [photo(1), photo(0), photo(2)])
+    results = respond(engine(decoders, StandIn(), window=0.2, batch=3), [photo(1), photo(0), photo(2), photo(3)])
     # the black one has no regions to describe the image by, which fails in the inference thread
-    assert [isinstance(one, Problem) for one in results] == [False, True, False]
+    assert [isinstance(one, Problem) for one in results] == [False, True, False, False]
     assert results[1].status == 500 and "black" not in results[1].detail and "a black image" in caplog.text
 
 
@@ -133,7 +183,7 @@ def test_a_late_request_is_dropped_and_later_ones_are_answered(decoders: Decoder
     assert respond(slow, [photo(4)])[0]["caption"] == "a text" and slow.admitted == 0
 
 
-def test_an_request_whose_client_disconnected_is_never_inferred(decoders: DecoderPool) -> None:
+def test_a_request_whose_client_disconnected_is_never_inferred(decoders: DecoderPool) -> None:
     models = StandIn(0.6)
     one = engine(decoders, models, batch=1)
 
@@ -165,6 +215,6 @@ def test_models_that_cannot_be_loaded_are_told_to_everybody(decoders: DecoderPoo
         raise GroundlingError("no weights here; install them")
 
     one = Engine(none, Limits(), Metrics(), decoders)
-    one._thread.start()
+    one.start()
     [problem] = respond(one, [photo(1)], RegionsRequest())
     assert problem.status == 503 and problem.detail == "no weights here; install them" and not one.ready

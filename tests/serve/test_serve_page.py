@@ -98,6 +98,23 @@ class Person:
         return [row for row in self.browser.get_log("browser") if row["level"] == "SEVERE"] == []
 
 
+FAINT = """
+const light = (c) => c.map((v) => v / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0.05);
+const numbers = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+const behind = (node) => {
+    for (; node; node = node.parentElement) {
+        const colour = numbers(getComputedStyle(node).backgroundColor);
+        if (colour.length === 3 || colour[3] === 1) return colour.slice(0, 3);
+    }
+    return [255, 255, 255]; };
+const said = (node) => node.offsetParent && [...node.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+return [...document.querySelectorAll("body *")].filter(said).map((node) => {
+    const colours = [numbers(getComputedStyle(node).color).slice(0, 3), behind(node)];
+    const [low, high] = colours.map(light).sort((a, b) => a - b);
+    return [node.textContent.trim(), high / low]; }).filter(([, contrast]) => contrast < 4.5);"""
+
+
 class TestInABrowser:
     pytestmark = pytestmark_browser
 
@@ -125,6 +142,39 @@ class TestInABrowser:
         assert "1 of 2" in person.one("#found table").text and "the caption" in person.one("#found table").text
         assert "Both name: cat" in person.one("#found").text and "Only you name: car" in person.one("#found").text
         assert len(person.all("#stage rect.box")) == 1  # what is not there gets no box
+
+    def test_every_control_has_a_name_and_every_text_can_be_read(self, chromium: Any, server: Running) -> None:
+        """As a screen reader is told it; and WCAG's contrast of 4.5, light and dark."""
+        person = Person(chromium, server)
+        person.choose_a_photo("cat.jpg")
+        person.one("#sentence").send_keys("a cat beside a car\n")
+        person.until(lambda: person.all("#found .bars li"))
+        nodes = chromium.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+        shown = [node for node in nodes if not node["ignored"] and node["role"]["value"] != "RootWebArea"]
+        controls = [n for n in shown if any(p["name"] == "focusable" for p in n.get("properties", ()))]
+        assert len(controls) > 15
+        assert [node["role"]["value"] for node in controls if not node["name"]["value"]] == []
+        for _ in range(2):
+            assert chromium.execute_script(FAINT) == []
+            person.one("#theme").click()
+
+    def test_what_is_neither_found_nor_ruled_out_is_unsure_and_has_a_dashed_box(
+        self, chromium: Any, server: Running
+    ) -> None:
+        """The server's own response, its evidence set between that of an audit's "not there" and a half."""
+        person = Person(chromium, server)
+        between = """const real = window.fetch; window.fetch = async (path, options) => {
+            const response = await real(path, options);
+            if (!String(path).startsWith("/v1/ground")) return response;
+            const row = await response.json();
+            const change = {evidence: (row.not_there_below + 0.5) / 2, found: false, result: "not found"};
+            row.phrases = row.phrases.map((phrase) => ({...phrase, ...change}));
+            return new Response(JSON.stringify(row), {status: 200}); };"""
+        chromium.execute_script(between)
+        person.choose_a_photo("cat.jpg")
+        person.one("#sentence").send_keys("a cat\n")
+        assert "unsure" in person.until(lambda: person.all("#found .bars li"))[0].text
+        assert len(person.all("#stage rect.weak")) == 1 == len(person.all("#stage rect.box"))
 
     def test_an_answer_is_audited_and_its_words_cannot_break_out(self, chromium: Any, server: Running) -> None:
         person = Person(chromium, server)

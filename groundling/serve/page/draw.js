@@ -1,6 +1,7 @@
 // A photo or clip with boxes over it, and sentences whose words light them.
 
-export const PALETTE = ["#d81b60", "#1e88e5", "#2e9e5b", "#e07a00", "#8e44ad", "#00897b", "#c0392b", "#6d7c00"];
+// each has a contrast of 4.5 with white, the colour of names, and of 3 with both papers
+export const PALETTE = ["#d81b60", "#1976d2", "#23833f", "#b85c00", "#9b4dca", "#00806f", "#c0392b", "#697700"];
 const SVG = "http://www.w3.org/2000/svg";
 const SMALLEST = 8; // pixels on the screen; less is a click
 const UNPLAYABLE = "This browser cannot play this clip, so its boxes cannot be shown. It can play MP4 (H.264) and WebM.";
@@ -55,10 +56,10 @@ export class Stage {
     this.paint();
   }
 
-  /** As large as there is room, at most twice its size. */
+  /** As large as there is room with what is said of a region below it, at most twice its size. */
   fit() {
     const [width, height] = this.clip ? [this.media.videoWidth, this.media.videoHeight] : [this.media.naturalWidth, this.media.naturalHeight];
-    this.frame.style.width = `min(100%, ${(72 * width) / height}vh, ${2 * width}px)`;
+    this.frame.style.width = `min(100%, ${(60 * width) / height}vh, ${2 * width}px)`;
     this.paint();
   }
 
@@ -201,7 +202,7 @@ export function bar(name, probability, note, kind) {
   const known = probability !== null && probability !== undefined;
   const fill = make("span");
   fill.style.width = `${100 * (probability ?? 0)}%`;
-  const colour = !kind ? "plain" : kind === "bad" && probability < 0.5 ? "low" : "";
+  const colour = !kind ? "plain" : kind === "bad" && probability < 0.5 ? "low" : kind === "unsure" ? "middle" : "";
   const meter = make("span", { class: `bar ${colour}` }, fill);
   const values = { role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * (probability ?? 0)), "aria-valuetext": percent(probability) };
   for (const [attribute, value] of Object.entries(values)) meter.setAttribute(attribute, value);

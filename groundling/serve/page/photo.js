@@ -12,7 +12,7 @@ const DECODING = {
   sample: () => ({ sample: true, temperature: Number($("temperature").value) || 1, seed: Math.floor(Math.random() * 1e9) }),
 };
 const VERDICTS = { grounded: ["✓ grounded", "good"], "wrong place": ["⚠ wrong place", "bad"], "not there": ["✗ not there", "bad"], "cannot tell": ["? cannot tell", "unsure"] };
-const RESULTS = { found: ["✓ found", "good"], "not found": ["✗ not there", "bad"], unknown: ["? cannot tell", "unsure"] };
+const RESULTS = { found: ["✓ found", "good"], unsure: ["? unsure", "unsure"], "not found": ["✗ not there", "bad"], unknown: ["? cannot tell", "unsure"] };
 const NEEDS_SIZE = "qwen2.5-vl"; // a format whose boxes are in pixels of the photo as the model saw it
 
 export class PhotoView {
@@ -58,7 +58,7 @@ export class PhotoView {
   drawing(on) {
     $("draw").setAttribute("aria-pressed", String(on));
     this.stage.svg.classList.toggle("drawing", on);
-    const idle = this.media?.clip ? "Point at a noun: the clip stops where it is." : "Click anywhere to see which words fit there.";
+    const idle = this.media?.clip ? "Point at a noun: the clip stops where it is." : "Click or tap the photo to see which words fit there.";
     $("hint").textContent = on ? "Drag a box around something." : idle;
     if (on && this.media.clip) this.stage.media.pause();
   }
@@ -167,6 +167,7 @@ export class PhotoView {
       if (compare && this.result) requests.push(media.request("ground", { sentence: this.result.caption }));
       const [yours, model] = await Promise.all(requests);
       if (this.media !== media) return;
+      for (const p of yours.phrases) if (p.result === "not found" && p.evidence >= yours.not_there_below) p.result = "unsure";
       const line = make("p", { class: "caption" });
       const rows = yours.phrases.map((p) => bar(p.phrase, p.result === "unknown" ? null : p.evidence, ...RESULTS[p.result]));
       const parts = [line, make("ul", { class: "bars", "aria-label": "Phrases" }, ...rows)];
@@ -278,10 +279,11 @@ function nouns(row) {
   });
 }
 
-/** The phrases of a sentence that stand in it. Those that are not there get no box. */
+/** The phrases of a sentence that stand in it. Unsure ones have a dashed box, those that are not there have none. */
 function phrases(rows) {
+  const shown = (p) => ["found", "unsure"].includes(p.result);
   return rows
-    .map((p, i) => ({ span: p.span, key: i, weak: !p.found, colour: colour(i), title: `${percent(p.evidence)} likely to be there`, name: p.phrase, boxes: p.found ? [{ box: p.box, frame: p.frame }] : [] }))
+    .map((p, i) => ({ span: p.span, key: i, weak: !p.found, colour: colour(i), title: `${percent(p.evidence)} likely to be there`, name: p.phrase, boxes: shown(p) ? [{ box: p.box, frame: p.frame }] : [] }))
     .filter((p) => p.span[1] > p.span[0]);
 }
 

@@ -15,6 +15,11 @@ function picture(image) {
 
 const theme = localStorage.getItem("groundling-theme");
 if (theme) document.documentElement.dataset.theme = theme;
+const home = document.createElement("a"); // to the page of photos; the page of a file has none
+home.href = "/";
+home.className = "home";
+home.textContent = "← groundling";
+document.querySelector("header").prepend(home);
 window.groundlingStore = {
   load: () => getJson("/v1/review"),
   picture,

@@ -49,6 +49,7 @@ export class SearchView {
       button.disabled = false;
     }).catch((error) => parent.replaceChildren(make("p", { class: "help" }, error.message)));
     const score = make("span", { class: "help" }, `similarity ${hit.score.toFixed(2)}`);
-    return make("article", { class: "card" }, parent, make("p", {}, make("span", { class: "name" }, hit.image), " ", score), make("p", { class: "help" }, phrases), button);
+    const text = make("div", {}, make("p", { class: "name" }, hit.image), make("p", { class: "help" }, phrases), make("p", {}, score));
+    return make("article", { class: "card" }, parent, make("div", { class: "about" }, text, button));
   }
 }
