@@ -154,16 +154,16 @@ def _data(args: argparse.Namespace) -> Dataset | None:
 def _finder(args: argparse.Namespace, data: Dataset | None) -> Callable[[str], Path] | None:
     """What finds the file of an image: in the folder, else in the data set."""
     from groundling.errors import DataError
-    from groundling.formats.folder import ImageFolder
+    from groundling.formats.folder import ImageFolder, Named
 
     if args.images:
         return ImageFolder(args.images).find
     if data is None or not any(example.media for example in data):
         return None
-    media = {key: e.media for e in data for key in (Path(e.media).name, Path(e.media).stem, e.id) if e.media}
+    media = Named((example.id, example.media, example.media) for example in data if example.media)
 
     def find(name: str) -> Path:
-        known = next((media[key] for key in (name, Path(name).name, Path(name).stem) if key in media), None)
+        known = media.find(name)
         if known is None:
             raise DataError(f"{args.data}: no image called {name!r}")
         return Path(known)
