@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -145,7 +145,7 @@ def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
     likely = answers.likely
     assert likely is not None
     prior = likely[answers.first].mean(0).round(6).clip(LOWEST, 1 - LOWEST)
-    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {})
+    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {}, _used(answers.nouns, frozenset(words)))
     rows: dict[str, list[tuple[float, ...]]] = {SAME: [], BROADER: []}
     truth: dict[str, list[float]] = {SAME: [], BROADER: []}
     for noun, s, true, image in zip(answers.nouns, answers.similarity, answers.truth, answers.image, strict=True):
@@ -157,6 +157,12 @@ def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
     rows[BROADER], truth[BROADER] = rows[BROADER] or rows[SAME], truth[BROADER] or truth[SAME]
     weights = {how: tuple(logistic(np.array(rows[how]), np.array(truth[how])).tolist()) for how in rows}
     return replace(start, weights=weights)
+
+
+def _used(nouns: Iterable[str], words: frozenset[str]) -> frozenset[str]:
+    """Those of the words that are nouns of captions, or singulars of them."""
+    forms = (form for noun in set(nouns) for form in (noun, wordnet().base(noun)))
+    return frozenset(form for form in forms if form is not None and form in words)
 
 
 # ---------------------------------------------------------------- what is asked

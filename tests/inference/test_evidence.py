@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,23 @@ import torch
 from groundling.errors import DataError
 from groundling.inference.calibration import Answers, fitted
 from groundling.inference.evidence import CALIBRATION, read_calibration
-from groundling.metrics.calibration import BROADER, SAME, Concept, EvidenceModel, Isotonic, WordEvidence
+from groundling.metrics.calibration import (
+    BROADER,
+    SAME,
+    CaptionForm,
+    Concept,
+    EvidenceModel,
+    Isotonic,
+    Linear,
+    WordEvidence,
+)
 from groundling.regions.fingerprints import words_of
 from groundling.tensors import WORD_DEVIATION, WORD_MEAN, word_probabilities
 from groundling.types import Fingerprint
 
 PRIOR = {"dog": 0.2, "sheep": 0.1, "couch": 0.5, "pant": 0.3}
-WORDS = WordEvidence(PRIOR, {SAME: (1.0, 2.0, -1.0, 3.0), BROADER: (0.0, 1.0, 0.0, 0.0)})
+WEIGHTS = {SAME: (1.0, 2.0, -1.0, 3.0, 0.0), BROADER: (0.0, 1.0, 0.0, 0.0, 0.0)}
+WORDS = WordEvidence(PRIOR, WEIGHTS)
 LINE = Isotonic((0.0, 1.0), (0.0, 1.0))
 
 
@@ -44,6 +55,19 @@ def test_the_evidence_of_a_known_word_is_the_equation() -> None:
     model = EvidenceModel(LINE, WORDS)
     [found] = model(["dogs"], np.array([0.4]), likely(0.5, 0.1, 0.1, 0.1))
     assert found == pytest.approx(1 / (1 + math.exp(-2.2) / 5))
+
+
+def test_a_rival_that_stands_out_counts_against_a_noun() -> None:
+    """A sheep of π = 0.1 is seen with p = 0.5: logit 0.5 − logit 0.1 = log 9. Of a dog, e = −1 makes that −log 9; the
+    couch is no animal, and an animal has no rival, as both are kinds of it."""
+    weights = dict.fromkeys((SAME, BROADER), (0.0, 0.0, 0.0, 0.0, -1.0))
+    words = WordEvidence(PRIOR, weights, frozenset({"dog", "sheep", "couch"}))
+    model, seen = EvidenceModel(LINE, words), np.repeat(likely(0.2, 0.5, 0.9, 0.1), 4, 0)
+    dog, sheep, spaniel, animal = model(["dog", "sheep", "spaniel", "animal"], np.zeros(4), seen)
+    assert dog == spaniel == pytest.approx(0.1)
+    assert sheep == pytest.approx(0.5) and animal == pytest.approx(0.5)  # a dog of p = π stands out by 0
+    unused = EvidenceModel(LINE, WordEvidence(PRIOR, weights, frozenset({"dog"})))
+    assert unused(["dog"], np.zeros(1), seen[:1]) == [0.5]  # nobody uses "sheep" as a noun
 
 
 def test_without_words_of_the_image_or_of_the_noun_similarity_alone_decides() -> None:
@@ -78,8 +102,13 @@ def test_the_likeliest_of_several_kinds_counts() -> None:
 
 def test_it_is_kept_as_json_and_the_older_form_is_read(tmp_path: Path) -> None:
     model = EvidenceModel(LINE, WORDS, 0.2)
-    (tmp_path / CALIBRATION).write_text(json.dumps({"format": 2} | model.to_json()))
+    form = CaptionForm(Linear(0.5, {"phrases": 1.0}), Linear(-1.0, {"grounding": 1.0, "meteor": 7.0}))
+    model = replace(model, words=replace(WORDS, nouns=frozenset({"dog"})), captions=form)
+    (tmp_path / CALIBRATION).write_text(json.dumps({"format": 3} | model.to_json()))
     assert read_calibration(tmp_path) == model
+    older = {"prior": PRIOR, "weights": {how: row[:4] for how, row in WEIGHTS.items()}}  # no rivals
+    (tmp_path / CALIBRATION).write_text(json.dumps({"format": 2, "calibration": LINE.to_json(), "words": older}))
+    assert read_calibration(tmp_path) == EvidenceModel(LINE, WORDS)
     (tmp_path / CALIBRATION).write_text(json.dumps({"format": 1, "calibration": LINE.to_json()}))
     assert read_calibration(tmp_path) == EvidenceModel(LINE)
 
@@ -92,6 +121,8 @@ def test_it_is_kept_as_json_and_the_older_form_is_read(tmp_path: Path) -> None:
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0]}},
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0], BROADER: [0, 0, 0, 0]}},
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0, math.inf], BROADER: [0, 0, 0, 0]}},
+        {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0, 0], BROADER: [0, 0, 0, 0]}, "nouns": ["dog"]},
+        {"prior": {"dog": 0.5}, "weights": {SAME: [0] * 5, BROADER: [0] * 5}, "nouns": 3},
         {"prior": ["dog"], "weights": {}},
         None,
     ],
@@ -101,6 +132,34 @@ def test_other_words_are_refused(words: Any, tmp_path: Path) -> None:
     (tmp_path / CALIBRATION).write_text(json.dumps(row))
     with pytest.raises(DataError, match=r"is damaged; fit it again with `groundling ground --calibrate`"):
         read_calibration(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "captions",
+    [
+        None,
+        {"alone": {"bias": 0}},
+        {"alone": {"bias": 0, "magic": 1}, "with_references": {"bias": 0}},
+        {"alone": {"bias": math.inf}, "with_references": {"bias": 0}},
+        {"alone": {"phrases": 1}, "with_references": {"bias": 0}},
+        {"alone": [1], "with_references": {"bias": 0}},
+    ],
+)
+def test_another_score_of_captions_is_refused(captions: Any, tmp_path: Path) -> None:
+    row = {"format": 3, "calibration": LINE.to_json(), "captions": captions}
+    (tmp_path / CALIBRATION).write_text(json.dumps(row))
+    with pytest.raises(DataError, match="is damaged; fit it again"):
+        read_calibration(tmp_path)
+
+
+def test_a_linear_form_is_fitted_in_the_units_of_its_inputs() -> None:
+    """logit P = 1 + 2 x / 100: the fit finds 0.02, though x is of the size of hundreds."""
+    draw = np.random.default_rng(0)
+    x = draw.normal(300, 100, 20000)
+    truth = (draw.uniform(size=20000) < 1 / (1 + np.exp(5 - 0.02 * x))).astype(float)
+    form = Linear.fitted([{"x": one} for one in x], truth, ["x"])
+    assert form.weights["x"] == pytest.approx(0.02, rel=0.05) and form.bias == pytest.approx(-5, rel=0.05)
+    assert form({"x": 250.0}) == pytest.approx(form.bias + 250 * form.weights["x"])
 
 
 def test_the_fit_finds_that_the_word_tells_and_the_similarity_does_not() -> None:
