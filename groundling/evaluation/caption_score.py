@@ -3,16 +3,18 @@
     grounding       logit g = a + Σ_i w_i x_i
     grounding-ref   logit h = b + u logit g + v METEOR
 
-x: of the heads of the noun phrases the mean log evidence (`phrases`), the lowest (`lowest`) and the mean similarity of
-the best region (`similarity`); of the nouns, verbs and adjectives that the region source knows as words of images the
+x: of the heads of the noun phrases the mean log evidence (`phrases`) and the mean similarity of the best region
+(`similarity`); of the nouns, verbs and adjectives that the region source knows as words of images the
 mean log evidence (`words`); and, of these, with p_w the probability of the word w in the image and π_w its mean over
 photos,
 
     cosine      of the vectors  −p_w log π_w  and  −[w in the caption] log π_w
     mentioned   Σ_{w in the caption} q_w / Σ_w q_w,    q_w = −max(0, p_w − π_w) log π_w
 
-which fall where the caption does not say what must be said. The coefficients are fitted by logistic regression: is this
-a caption of the photo, or of another that is like it in its words (`fitted`)? So g is a probability among such pairs.
+which fall where the caption does not say what must be said. The coefficients are fitted by logistic regression
+(`fitted`). For g the truth is 1 for a caption of the photo, and for one of another photo, which is like it, half of its
+METEOR against the photo's captions, over what these have against each other: more for a caption that is partly right.
+For h it is 1 and 0.
 
 Where nobody fitted them, or the source knows no words, g is the geometric mean of two geometric means of evidence, of
 phrases and of words, and h = (g + 2 METEOR) / 3; where the grounder is not calibrated, g is the mean of max(0, s), s
@@ -102,7 +104,6 @@ def inputs(
     phrases, seen = phrases or seen, seen or phrases
     return {
         "phrases": sum(phrases) / len(phrases),
-        "lowest": min(phrases),
         "words": sum(seen) / len(seen),
         "similarity": sum(one.similarity for one in evidence) / max(1, len(evidence)),
         "cosine": float(said @ expected / max(1e-12, np.linalg.norm(said) * np.linalg.norm(expected))),
@@ -244,7 +245,7 @@ def fitted(grounder: PhraseGrounder, examples: Sequence[Example], store: Store, 
     (fit, fit_meteor, fit_own), (judge, judge_meteor, judge_own) = (
         _asked(grounder, half, store, Random(seed)) for half in halves
     )
-    alone = Linear.fitted(fit, fit_own, CAPTION_INPUTS)
+    alone = Linear.fitted(fit, _marks(fit_own, fit_meteor), CAPTION_INPUTS)
     joined = Linear.fitted(_joined(alone, fit, fit_meteor), fit_own, REFERENCE_INPUTS)
     values = np.array([alone(row) for row in judge])
     both = np.array([joined(row) for row in _joined(alone, judge, judge_meteor)])
@@ -254,6 +255,7 @@ def fitted(grounder: PhraseGrounder, examples: Sequence[Example], store: Store, 
 
 
 NEAR = 12  # of the nearest photos, from which others are drawn
+PARTLY = 0.5  # what a caption of another photo may be worth
 
 
 def _asked(
@@ -275,6 +277,12 @@ def _asked(
     references = {str(i): _references(examples[one.photo], one) for i, one in enumerate(kept)}
     [meteor] = score_captions(captions, references, ["meteor"])
     return rows, np.asarray(meteor.per_item()), np.array([float(one.own) for one in kept])
+
+
+def _marks(own: Array, meteor: Array) -> Array:
+    """1 for a photo's own captions; for others PARTLY of their METEOR over the mean of that of own ones."""
+    usual = float(meteor[own > 0].mean())
+    return np.where(own > 0, 1.0, PARTLY * np.minimum(1.0, meteor / max(usual, 1e-12)))
 
 
 def _references(example: Example, pair: Pair) -> list[str]:

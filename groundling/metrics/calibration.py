@@ -32,7 +32,7 @@ BINS = 10
 SAME, BROADER = "same", "broader"
 KINDS = 4  # broader kinds that are tried, nearest first
 INPUTS = 5  # 1, logit p, log π, s, r; without r before format 3
-CAPTION_INPUTS = ("phrases", "lowest", "words", "similarity", "cosine", "mentioned")  # of a caption in an image
+CAPTION_INPUTS = ("phrases", "words", "similarity", "cosine", "mentioned")  # of a caption in an image
 REFERENCE_INPUTS = ("grounding", "meteor")
 LOWEST = 1e-6  # probability that a word has at least, and lacks to 1
 
@@ -110,7 +110,7 @@ def logit(p: Array) -> Array:
 def logistic(inputs: Array, truth: Array, ridge: float = 1.0, steps: int = 50) -> Array:
     """The w that minimises  −Σ_i log P(truth_i) + ridge/2 |w|²,  P(1) = σ(x_i · w): Newton's method.
 
-    inputs: (n, k), a column of ones among them; truth: (n,), 0 or 1.
+    inputs: (n, k), a column of ones among them; truth: (n,), 0, 1 or between: then the cross-entropy of both.
     """
     if len(inputs) == 0:
         raise ValueError("there is nothing to calibrate with")
@@ -287,7 +287,8 @@ class Linear:
 
     @staticmethod
     def fitted(inputs: Sequence[Mapping[str, float]], truth: Array, names: Sequence[str]) -> Linear:
-        """By logistic regression, logit P(truth) = bias + Σ_i w_i x_i, of inputs brought to mean 0 and deviation 1."""
+        """By logistic regression, logit P = bias + Σ_i w_i x_i, of inputs brought to mean 0 and deviation 1; truth is
+        from 0 to 1."""
         rows = np.array([[row[name] for name in names] for row in inputs])
         mean, deviation = rows.mean(0), rows.std(0) + 1e-9
         bias, *weights = logistic(np.column_stack([np.ones(len(rows)), (rows - mean) / deviation]), truth)

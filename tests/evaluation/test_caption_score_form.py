@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from groundling.evaluation.caption_score import NEAR, _pairs, inputs, score, with_references
+from groundling.evaluation.caption_score import NEAR, _marks, _pairs, inputs, score, with_references
 from groundling.evaluation.evidence import PhraseEvidence, parse
 from groundling.metrics.calibration import CAPTION_INPUTS, CaptionForm, Linear, WordEvidence
 from groundling.metrics.statistics import mean_statistics
@@ -39,7 +39,7 @@ def test_the_inputs_of_a_fitted_form_are_those_of_its_equations() -> None:
     prior = np.exp([-1.0, -1.0, -2.0])
     found = inputs([phrase(0.2, 0.9), phrase(0.4, 0.4)], [0.5], [True, False, True], np.array([0.8, 0.6, 0.0]), prior)
     assert list(found) == list(CAPTION_INPUTS)
-    assert found["phrases"] == pytest.approx(math.log(0.6)) and found["lowest"] == pytest.approx(math.log(0.4))
+    assert found["phrases"] == pytest.approx(math.log(0.6))
     assert found["words"] == pytest.approx(math.log(0.5)) and found["similarity"] == pytest.approx(0.3)
     assert found["cosine"] == pytest.approx(0.8 / math.sqrt(5))
     dog, cat = 0.8 - 1 / math.e, 0.6 - 1 / math.e
@@ -49,7 +49,7 @@ def test_the_inputs_of_a_fitted_form_are_those_of_its_equations() -> None:
 def test_without_phrases_words_stand_for_them_and_the_other_way_round() -> None:
     nothing, prior = np.zeros(1), np.array([0.5])
     alone = inputs([], [0.3, 0.6], [False], nothing, prior)
-    assert alone["phrases"] == alone["words"] and alone["lowest"] == pytest.approx(math.log(0.3))
+    assert alone["phrases"] == alone["words"]
     assert inputs([phrase(0.1, 0.2)], [], [False], nothing, prior)["words"] == pytest.approx(math.log(0.2))
 
 
@@ -77,3 +77,9 @@ def test_a_form_is_fitted_against_captions_of_photos_that_are_alike() -> None:
         own, *others = pairs
         assert own.own and own.of == i and not any(one.own or one.of == i for one in others)
         assert sum(kinds[one.of] == kinds[i] for one in others) >= 4
+
+
+def test_a_caption_of_another_photo_is_worth_half_of_what_it_has_in_common_at_most() -> None:
+    """Own captions have METEOR 0.3 and 0.5, 0.4 on average: 0.1 is a quarter of that, and 0.6 counts as the whole."""
+    marks = _marks(np.array([1.0, 0, 1, 0, 0]), np.array([0.3, 0.1, 0.5, 0.6, 0.0]))
+    assert marks.tolist() == pytest.approx([1, 0.125, 1, 0.5, 0])
