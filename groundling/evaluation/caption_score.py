@@ -3,18 +3,15 @@
     grounding       logit g = a + Σ_i w_i x_i
     grounding-ref   logit h = b + u logit g + v METEOR
 
-x: of the heads of the noun phrases the mean log evidence (`phrases`) and the mean similarity of the best region
-(`similarity`); of the nouns, verbs and adjectives that the region source knows as words of images the
-mean log evidence (`words`); and, of these, with p_w the probability of the word w in the image and π_w its mean over
-photos,
+x: the mean log evidence of the heads of the noun phrases (`phrases`), and of the nouns, verbs and adjectives that the
+region source knows as words of images (`words`); and, with p_w the probability of the word w in the image and π_w its
+mean over photos, how much of what must be said is said:
 
-    cosine      of the vectors  −p_w log π_w  and  −[w in the caption] log π_w
     mentioned   Σ_{w in the caption} q_w / Σ_w q_w,    q_w = −max(0, p_w − π_w) log π_w
 
-which fall where the caption does not say what must be said. The coefficients are fitted by logistic regression
-(`fitted`). For g the truth is 1 for a caption of the photo, and for one of another photo, which is like it, half of its
-METEOR against the photo's captions, over what these have against each other: more for a caption that is partly right.
-For h it is 1 and 0.
+The coefficients are fitted by logistic regression (`fitted`). For g the truth is 1 for a caption of the photo, and for
+one of another photo that is like it a fifth of its METEOR against the photo's captions, over what these have against
+each other: more for a caption that is partly right. For h it is 1 and 0.
 
 Where nobody fitted them, or the source knows no words, g is the geometric mean of two geometric means of evidence, of
 phrases and of words, and h = (g + 2 METEOR) / 3; where the grounder is not calibrated, g is the mean of max(0, s), s
@@ -95,19 +92,14 @@ def inputs(
 ) -> dict[str, float]:
     """The x of one caption. words: evidence of its words; bag, p, prior: (W,) of each word of the source, whether the
     caption has it, and how likely it is in the image and in any photo."""
-    told = np.asarray(bag, float)
-    surprise = -np.log(prior)
-    expected, more = p * surprise, np.maximum(0, p - prior) * surprise
-    said = told * surprise
+    more = np.maximum(0, p - prior) * -np.log(prior)
     phrases = [math.log(max(one.probability or 0.0, LEAST)) for one in evidence]
     seen = [math.log(max(value, LEAST)) for value in words]
     phrases, seen = phrases or seen, seen or phrases
     return {
         "phrases": sum(phrases) / len(phrases),
         "words": sum(seen) / len(seen),
-        "similarity": sum(one.similarity for one in evidence) / max(1, len(evidence)),
-        "cosine": float(said @ expected / max(1e-12, np.linalg.norm(said) * np.linalg.norm(expected))),
-        "mentioned": float(more @ told / max(1e-12, more.sum())),
+        "mentioned": float(more @ np.asarray(bag, float) / max(1e-12, more.sum())),
     }
 
 
@@ -255,7 +247,7 @@ def fitted(grounder: PhraseGrounder, examples: Sequence[Example], store: Store, 
 
 
 NEAR = 12  # of the nearest photos, from which others are drawn
-PARTLY = 0.5  # what a caption of another photo may be worth
+PARTLY = 0.2  # what a caption of another photo may be worth
 
 
 def _asked(

@@ -53,6 +53,8 @@ from groundling.types import Example, Score
 log = logging.getLogger(__name__)
 SEPARATION = "separation"  # the name of the score
 MISSED = 0.05  # share of the phrases that are there that an audit may call "not there": so `not_there` is chosen
+FEWEST_UNKNOWN = 100  # phrases whose noun the source does not know, from which on they are fitted on their own
+HEDGE = 0.9  # that logit P is multiplied by: photos of other places are less like those of the fit than the other half
 
 Words = tuple[str, ...]
 
@@ -136,7 +138,11 @@ def fitted(answers: Answers, words: tuple[str, ...]) -> EvidenceModel:
     """The evidence model of these answers; `words` are those of the region source, if it has some."""
     model = EvidenceModel(isotonic(answers.similarity, answers.truth))
     if answers.likely is not None:
-        model = replace(model, words=_fitted_words(answers, words))
+        known = _fitted_words(answers, words)
+        unknown = np.array([known.concept(noun) is None for noun in answers.nouns])
+        if unknown.sum() >= FEWEST_UNKNOWN:  # similarity alone is asked of these, and they are not as others are
+            model = EvidenceModel(isotonic(answers.similarity[unknown], answers.truth[unknown]))
+        model = replace(model, words=known)
     present = answers.evidence(model)[answers.truth > 0]
     return replace(model, not_there=float(np.quantile(present, MISSED)))
 
@@ -155,7 +161,7 @@ def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
     if not rows[SAME]:
         raise DataError("the captions have none of the words that the region source knows")
     rows[BROADER], truth[BROADER] = rows[BROADER] or rows[SAME], truth[BROADER] or truth[SAME]
-    weights = {how: tuple(logistic(np.array(rows[how]), np.array(truth[how])).tolist()) for how in rows}
+    weights = {how: tuple((HEDGE * logistic(np.array(rows[how]), np.array(truth[how]))).tolist()) for how in rows}
     return replace(start, weights=weights)
 
 

@@ -32,7 +32,7 @@ BINS = 10
 SAME, BROADER = "same", "broader"
 KINDS = 4  # broader kinds that are tried, nearest first
 INPUTS = 5  # 1, logit p, log π, s, r; without r before format 3
-CAPTION_INPUTS = ("phrases", "words", "similarity", "cosine", "mentioned")  # of a caption in an image
+CAPTION_INPUTS = ("phrases", "words", "mentioned")  # of a caption in an image
 REFERENCE_INPUTS = ("grounding", "meteor")
 LOWEST = 1e-6  # probability that a word has at least, and lacks to 1
 
