@@ -231,7 +231,7 @@ def fitted(grounder: PhraseGrounder, examples: Sequence[Example], store: Store, 
     model = grounder.calibration.words if grounder.calibration else None
     if model is None:
         return None
-    halves = [[one for one in examples if in_first_half(one.id) == first] for first in (True, False)]
+    halves = [[one for one in examples if in_first_half(one.id) == first][:MOST] for first in (True, False)]
     if min(map(len, halves)) < NEAR + 2:
         raise DataError(f"{len(examples)} photos are too few to fit a score of captions on one half: use more")
     (fit, fit_meteor, fit_own), (judge, judge_meteor, judge_own) = (
@@ -246,6 +246,7 @@ def fitted(grounder: PhraseGrounder, examples: Sequence[Example], store: Store, 
     return CaptionFit(CaptionForm(alone, joined), areas[0], areas[1], len(fit), len(judge))
 
 
+MOST = 300  # photos of each half
 NEAR = 12  # of the nearest photos, from which others are drawn
 PARTLY = 0.2  # what a caption of another photo may be worth
 

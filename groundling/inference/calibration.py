@@ -29,6 +29,7 @@ from groundling.inference.grounder import PhraseGrounder, best_similarity, load_
 from groundling.metrics.agreement import area_under_curve
 from groundling.metrics.calibration import (
     BROADER,
+    INPUTS,
     LOWEST,
     SAME,
     Bin,
@@ -54,7 +55,7 @@ log = logging.getLogger(__name__)
 SEPARATION = "separation"  # the name of the score
 MISSED = 0.05  # share of the phrases that are there that an audit may call "not there": so `not_there` is chosen
 FEWEST_UNKNOWN = 100  # phrases whose noun the source does not know, from which on they are fitted on their own
-HEDGE = 0.9  # that logit P is multiplied by: photos of other places are less like those of the fit than the other half
+HEDGE, DOUBT = 0.85, 0.2  # logit P of the fit becomes HEDGE · logit P − DOUBT: other photos are less like those of it
 
 Words = tuple[str, ...]
 
@@ -161,7 +162,10 @@ def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
     if not rows[SAME]:
         raise DataError("the captions have none of the words that the region source knows")
     rows[BROADER], truth[BROADER] = rows[BROADER] or rows[SAME], truth[BROADER] or truth[SAME]
-    weights = {how: tuple((HEDGE * logistic(np.array(rows[how]), np.array(truth[how]))).tolist()) for how in rows}
+    doubt = np.array([DOUBT] + [0.0] * (INPUTS - 1))
+    weights = {
+        how: tuple((HEDGE * logistic(np.array(rows[how]), np.array(truth[how])) - doubt).tolist()) for how in rows
+    }
     return replace(start, weights=weights)
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from groundling.errors import DataError
-from groundling.inference.calibration import HEDGE, Answers, fitted
+from groundling.inference.calibration import DOUBT, HEDGE, Answers, fitted
 from groundling.inference.evidence import CALIBRATION, read_calibration
 from groundling.metrics.calibration import (
     BROADER,
@@ -164,7 +164,7 @@ def test_a_linear_form_is_fitted_in_the_units_of_its_inputs() -> None:
 
 def test_the_fit_finds_that_the_word_tells_and_the_similarity_does_not() -> None:
     """Dogs are there as often as their probability says; similarity is noise. So b > 0, and a probability that is
-    right but for the hedge: logit P = 0.9 logit p, π being constant."""
+    right but for the hedge: logit P = 0.85 logit p − 0.2, π being constant."""
     draw = np.random.default_rng(0)
     p = draw.uniform(0.02, 0.98, 4000)
     words = np.concatenate([likely(x, 0.1) for x in p])
@@ -174,7 +174,7 @@ def test_the_fit_finds_that_the_word_tells_and_the_similarity_does_not() -> None
     assert model.words is not None
     assert model.words.weights[SAME][1] == pytest.approx(HEDGE, abs=0.1)
     assert model.words.weights[SAME][3] == pytest.approx(0, abs=0.1)
-    assert answers.evidence(model) == pytest.approx(1 / (1 + (1 / p - 1) ** HEDGE), abs=0.05)
+    assert answers.evidence(model) == pytest.approx(1 / (1 + math.exp(DOUBT) * (1 / p - 1) ** HEDGE), abs=0.05)
     below = answers.evidence(model)[truth > 0] < (model.not_there or 0)
     assert below.mean() == pytest.approx(0.05, abs=0.002)  # one in twenty of what is there
 
