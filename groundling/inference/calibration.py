@@ -169,10 +169,10 @@ def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
     return replace(start, weights=weights)
 
 
-def _used(nouns: Iterable[str], words: frozenset[str]) -> frozenset[str]:
-    """Those of the words that are nouns of captions, or singulars of them."""
-    forms = (form for noun in set(nouns) for form in (noun, wordnet().base(noun)))
-    return frozenset(form for form in forms if form is not None and form in words)
+def _used(nouns: Iterable[str], words: frozenset[str]) -> dict[str, str]:
+    """Those of the words that are nouns of captions, or singulars of them, each with its class."""
+    forms = {form for noun in set(nouns) for form in (noun, wordnet().base(noun)) if form in words}
+    return {form: kind_of(form) for form in sorted(form for form in forms if form)}
 
 
 # ---------------------------------------------------------------- what is asked

@@ -25,7 +25,6 @@ import numpy as np
 
 from groundling.errors import DataError
 from groundling.metrics.statistics import Array
-from groundling.text.noun_kinds import kind_of
 from groundling.text.wordnet import wordnet
 
 BINS = 10
@@ -160,12 +159,14 @@ class WordEvidence:
 
     prior: Mapping[str, float]  # word -> π
     weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d, e
-    nouns: frozenset[str] = frozenset()  # those of the words that captions use as nouns: only these are rivals
+    nouns: Mapping[str, str] = field(
+        default_factory=dict
+    )  # words that captions use as nouns -> class: only these rival
     _concepts: dict[str, Concept | None] = field(default_factory=dict, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         weights = {how: list(row) for how, row in self.weights.items()}
-        return {"prior": dict(self.prior), "weights": weights, "nouns": sorted(self.nouns)}
+        return {"prior": dict(self.prior), "weights": weights, "nouns": dict(self.nouns)}
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> WordEvidence:
@@ -173,7 +174,7 @@ class WordEvidence:
         try:
             prior = {str(word): float(p) for word, p in row["prior"].items()}
             weights = {how: tuple(float(x) for x in row["weights"][how]) for how in (SAME, BROADER)}
-            nouns = frozenset(str(word) for word in row.get("nouns", ()))
+            nouns = {str(word): str(kind) for word, kind in row.get("nouns", {}).items()}
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not word evidence: {type(error).__name__}: {error}") from error
         if not (prior and all(0 < p < 1 for p in prior.values())):
@@ -193,11 +194,10 @@ class WordEvidence:
         return np.array(list(self.prior.values()))
 
     @cached_property
-    def _kind(self) -> dict[int, tuple[str, int]]:
-        """Word -> class and synset, of the nouns that may be rivals."""
-        net, index = wordnet(), self._index
-        known = ((index[word], word, net.synset(word)) for word in self.nouns if word in index)
-        return {i: (kind_of(word), synset) for i, word, synset in known if synset is not None}
+    def _synsets(self) -> dict[int, int]:
+        """Word -> synset, of the nouns that may be rivals."""
+        known = ((self._index[word], wordnet().synset(word)) for word in self.nouns if word in self._index)
+        return {i: synset for i, synset in known if synset is not None}
 
     @cached_property
     def _below(self) -> dict[int, list[int]]:
@@ -216,15 +216,16 @@ class WordEvidence:
         return self._concepts[noun]
 
     def _rivals(self, noun: str, concept: Concept) -> tuple[int, ...]:
-        net = wordnet()
-        synset = net.synset(noun)
-        if synset is None:
+        words, synset = list(self.prior), wordnet().synset(noun)
+        kind = self.nouns.get(words[concept.words[0]])
+        if synset is None or kind is None:
             return ()
-        kind, above, below = kind_of(noun), set(net.kinds(synset)), set(self._below.get(synset, ()))
+        related = {*self._below.get(synset, ()), *concept.words}
+        above = set(wordnet().kinds(synset))
         return tuple(
             i
-            for i, (other, meaning) in self._kind.items()
-            if other == kind and meaning not in above and i not in below and i not in concept.words
+            for i, meaning in self._synsets.items()
+            if self.nouns[words[i]] == kind and meaning not in above and i not in related
         )
 
     def _find(self, noun: str) -> Concept | None:

@@ -61,12 +61,12 @@ def test_a_rival_that_stands_out_counts_against_a_noun() -> None:
     """A sheep of π = 0.1 is seen with p = 0.5: logit 0.5 − logit 0.1 = log 9. Of a dog, e = −1 makes that −log 9; the
     couch is no animal, and an animal has no rival, as both are kinds of it."""
     weights = dict.fromkeys((SAME, BROADER), (0.0, 0.0, 0.0, 0.0, -1.0))
-    words = WordEvidence(PRIOR, weights, frozenset({"dog", "sheep", "couch"}))
+    words = WordEvidence(PRIOR, weights, {"dog": "animals", "sheep": "animals", "couch": "furniture"})
     model, seen = EvidenceModel(LINE, words), np.repeat(likely(0.2, 0.5, 0.9, 0.1), 4, 0)
     dog, sheep, spaniel, animal = model(["dog", "sheep", "spaniel", "animal"], np.zeros(4), seen)
     assert dog == spaniel == pytest.approx(0.1)
     assert sheep == pytest.approx(0.5) and animal == pytest.approx(0.5)  # a dog of p = π stands out by 0
-    unused = EvidenceModel(LINE, WordEvidence(PRIOR, weights, frozenset({"dog"})))
+    unused = EvidenceModel(LINE, WordEvidence(PRIOR, weights, {"dog": "animals"}))
     assert unused(["dog"], np.zeros(1), seen[:1]) == [0.5]  # nobody uses "sheep" as a noun
 
 
@@ -103,7 +103,7 @@ def test_the_likeliest_of_several_kinds_counts() -> None:
 def test_it_is_kept_as_json_and_the_older_form_is_read(tmp_path: Path) -> None:
     model = EvidenceModel(LINE, WORDS, 0.2)
     form = CaptionForm(Linear(0.5, {"phrases": 1.0}), Linear(-1.0, {"grounding": 1.0, "meteor": 7.0}))
-    model = replace(model, words=replace(WORDS, nouns=frozenset({"dog"})), captions=form)
+    model = replace(model, words=replace(WORDS, nouns={"dog": "animals"}), captions=form)
     (tmp_path / CALIBRATION).write_text(json.dumps({"format": 3} | model.to_json()))
     assert read_calibration(tmp_path) == model
     older = {"prior": PRIOR, "weights": {how: row[:4] for how, row in WEIGHTS.items()}}  # no rivals
@@ -121,8 +121,8 @@ def test_it_is_kept_as_json_and_the_older_form_is_read(tmp_path: Path) -> None:
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0]}},
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0], BROADER: [0, 0, 0, 0]}},
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0, math.inf], BROADER: [0, 0, 0, 0]}},
-        {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0, 0], BROADER: [0, 0, 0, 0]}, "nouns": ["dog"]},
-        {"prior": {"dog": 0.5}, "weights": {SAME: [0] * 5, BROADER: [0] * 5}, "nouns": 3},
+        {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0, 0], BROADER: [0, 0, 0, 0]}, "nouns": {}},
+        {"prior": {"dog": 0.5}, "weights": {SAME: [0] * 5, BROADER: [0] * 5}, "nouns": ["dog"]},
         {"prior": ["dog"], "weights": {}},
         None,
     ],
