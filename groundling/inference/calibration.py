@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 SEPARATION = "separation"  # the name of the score
 MISSED = 0.05  # share of the phrases that are there that an audit may call "not there": so `not_there` is chosen
 FEWEST_UNKNOWN = 100  # phrases whose noun the source does not know, from which on they are fitted on their own
-HEDGE, DOUBT = 0.85, 0.2  # logit P of the fit becomes HEDGE · logit P − DOUBT: other photos are less like those of it
+HEDGE, DOUBT = 0.8, 0.2  # logit P of the fit becomes HEDGE · logit P − DOUBT: other photos are less like those of it
 
 Words = tuple[str, ...]
 

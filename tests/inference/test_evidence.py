@@ -164,7 +164,7 @@ def test_a_linear_form_is_fitted_in_the_units_of_its_inputs() -> None:
 
 def test_the_fit_finds_that_the_word_tells_and_the_similarity_does_not() -> None:
     """Dogs are there as often as their probability says; similarity is noise. So b > 0, and a probability that is
-    right but for the hedge: logit P = 0.85 logit p − 0.2, π being constant."""
+    right but for the hedge: logit P = 0.8 logit p − 0.2, π being constant."""
     draw = np.random.default_rng(0)
     p = draw.uniform(0.02, 0.98, 4000)
     words = np.concatenate([likely(x, 0.1) for x in p])
