@@ -23,7 +23,8 @@ Is each noun of anybody's captions really in its image, and is its box right? Ev
   grounded      it is likely in the image
   wrong place   the caption came with a box or a point, and that overlaps none of the likely places
   not there     it is unlikely in the image
-  cannot tell   the grounder never learned the word, nor a synonym or a broader kind of it (WordNet)
+  cannot tell   the grounder never learned the word, nor a synonym or a broader kind of it (WordNet), or learned it
+                from too few photos to say that it is not there
 
 CAPTIONS is `image<TAB>caption` lines, CSV, JSON lines or a COCO results list; with --format the grounded output of a
 model (`groundling convert --list`). Out come JSON lines, one per caption (docs/audit.md), a summary with 95 %

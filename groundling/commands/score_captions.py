@@ -23,9 +23,9 @@ signature; a prediction for an unknown image, or a second one for the same image
 
 SPICE alone needs Java, and files that no package carries: see docs/spice.md.
 
-grounding looks at the image and needs no references: how much of what a caption names the grounder finds there, 0 to 1.
-grounding-ref joins it with METEOR: (grounding + 2 METEOR) / 3. Both take the image from `file_name` of the references
-file, or from the id; several entries may share an image. They need --images, or --regions."""
+grounding looks at the image and needs no references, 0 to 1: how much of what a caption names the grounder finds there,
+and how much of what is there it names. grounding-ref joins it with METEOR. Both take the image from `file_name` of the
+references file, or from the id; several entries may share an image. They need --images, or --regions."""
 
 EPILOG = """\
 examples:
