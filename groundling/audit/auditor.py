@@ -83,7 +83,7 @@ class Auditor:
             )
         self.grounder, self.thresholds = grounder, thresholds
         words = grounder.calibration.words
-        self.known = Known(grounder.model.vocab, thresholds.learned, frozenset(words.prior if words else ()))
+        self.known = Known(grounder.model.vocab, thresholds.learned, words.prior if words else None)
 
     @staticmethod
     def of(grounder: PhraseGrounder, folder: str | Path = "") -> Auditor:
@@ -123,15 +123,21 @@ class Auditor:
             one.likely,
             asked=found.word if found.how != SAME else "",
             how=found.how,
-            reason=f"{found.word!r} is not there, and is only a {found.how} of it" if verdict == CANNOT_TELL else "",
+            reason=self._reason(found) if verdict == CANNOT_TELL else "",
             given=given,
             overlap=overlap,
         )
 
+    def _reason(self, found: Found) -> str:
+        """Why nobody can tell of a noun that was looked for."""
+        if found.how == BROADER:
+            return f"{found.word!r} is not there, and is only a {found.how} of it"
+        return f"{found.word!r} is not seen, but the grounder learned it from too few photos to be sure"
+
     def verdict(self, found: Found, probability: float, overlap: float | None) -> str:
         """On a noun, or what was looked for instead; `overlap` of the place that the caption gives, if it does."""
         if probability < self.thresholds.present:
-            return CANNOT_TELL if found.how == BROADER else NOT_THERE  # its meaning may be another
+            return CANNOT_TELL if found.how == BROADER or self.known.rare(found) else NOT_THERE
         return WRONG_PLACE if overlap is not None and overlap < self.thresholds.overlap else GROUNDED
 
 

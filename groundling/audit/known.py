@@ -6,7 +6,7 @@ for as a dog. What is broader than most things ("an object") is no answer: then 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,6 +16,7 @@ from groundling.types import Vocab
 
 KINDS = 6  # broader kinds that are tried, nearest first
 SAME, SYNONYM, BROADER = "", "synonym", "broader kind"
+RARE = 0.004  # share of photos that a word is in: of a rarer one nobody can tell that it is not there
 TOO_BROAD = frozenset(
     ("abstraction", "act", "action", "activity", "area", "artifact", "attribute", "being", "body", "content", "device")
     + ("entity", "event", "group", "instrumentality", "item", "location", "matter", "measure", "object", "organism")
@@ -36,8 +37,9 @@ class Known:
     """The words that a grounder learned: those that its region source knows; where that knows none, the most frequent
     ones of its vocabulary."""
 
-    def __init__(self, vocab: Vocab, learned: int, words: frozenset[str] = frozenset()) -> None:
-        self._words = words
+    def __init__(self, vocab: Vocab, learned: int, words: Mapping[str, float] | None = None) -> None:
+        """`words`: those of the region source, each with the share of photos that it is in."""
+        self._words = words or {}
         self._rank = {word: i for i, word in enumerate(vocab.words)}
         self._learned = learned + 4  # the first four are no words
         self._nouns: Sequence[bool] = vocab.nouns
@@ -47,6 +49,10 @@ class Known:
         if self._words:
             return word in self._words
         return self._rank.get(word, self._learned) < self._learned
+
+    def rare(self, found: Found) -> bool:
+        """Was the word that is looked for seen too seldom to say that it is not there?"""
+        return self._words.get(found.word, 1.0) < RARE
 
     def rank(self, word: str) -> int | None:
         """1 for the most frequent word; None for one that the vocabulary lacks."""

@@ -23,7 +23,7 @@ function explain(phrase) {
   if (phrase.probability !== null) parts.push(` · ${Math.round(100 * phrase.probability)} % likely to be in the image`);
   if (phrase.asked) parts.push(` · looked for as “${phrase.asked}”, a ${phrase.how}`);
   if (phrase.reason) parts.push(` · ${phrase.reason}`);
-  if (phrase.given) parts.push(` · overlap with the given place ${phrase.given.overlap.toFixed(2)}`);
+  if (phrase.given && phrase.verdict !== "not there") parts.push(` · overlap with the given place ${phrase.given.overlap.toFixed(2)}`);
   return parts;
 }
 
@@ -58,7 +58,7 @@ function card(row) {
   };
   light(null);
   const text = make("div", { class: "text" }, sentence(row, light), says);
-  if (row.fixed !== undefined && row.fixed !== row.caption) text.append(make("p", { class: "fixed" }, row.fixed));
+  if (row.fixed !== undefined && row.fixed !== row.caption) text.append(make("p", { class: "fixed" }, row.fixed || "(nothing is left of it)"));
   const problems = row.problems?.length ? ` · ${row.problems.length} parts could not be read` : "";
   text.append(make("div", { class: "meta" }, `${row.image} · row ${row.row}${problems}`));
   return make("article", { "data-row": row.row }, make("figure", {}, frame), text);

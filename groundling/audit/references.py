@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from groundling.formats.folder import Named
 from groundling.metrics.agreement import area_under_curve, average_precision
 from groundling.metrics.statistics import Array
 from groundling.text.absent_nouns import Noun, NounsOf
@@ -47,20 +47,17 @@ class Held:
 
 
 def hold(lines: Iterable[Mapping[str, Any]], examples: Iterable[Example]) -> Held:
-    """The lines of an audit beside the captions of the same images."""
-    nouns_of: dict[str, NounsOf] = {}
-    for example in examples:
-        nouns = NounsOf(example.captions)
-        nouns_of |= dict.fromkeys((*_names(example.media), example.id), nouns)
+    """The lines of an audit beside the captions of the same images; DataError where a line names an image that could be
+    one of two."""
+    nouns_of = Named((example.id, example.media, NounsOf(example.captions)) for example in examples)
     true: list[float] = []
     invented: list[float] = []
     lowest: list[float] = []
     wrong: list[float] = []
     unknown = 0
     for line in lines:
-        names = (str(line.get("image", "")), *_names(str(line.get("image", ""))))
-        references = next((nouns_of[name] for name in names if name in nouns_of), None)
-        if references is None or "error" in line:
+        references = None if "error" in line else nouns_of.find(str(line.get("image", "")))
+        if references is None:
             continue
         phrases = [one for one in line["phrases"] if one["lemma"] not in NO_THING]
         judged = [
@@ -75,11 +72,6 @@ def hold(lines: Iterable[Mapping[str, Any]], examples: Iterable[Example]) -> Hel
             lowest.append(min(p for p, _ in judged))
             wrong.append(float(not all(right for _, right in judged)))
     return Held(np.array(true), np.array(invented), np.array(lowest), np.array(wrong), unknown)
-
-
-def _names(media: str) -> tuple[str, str]:
-    """What an image file may be called."""
-    return Path(media).name, Path(media).stem
 
 
 def _borne_out(phrase: Mapping[str, Any], references: NounsOf) -> bool:

@@ -29,7 +29,8 @@ Check captions of any origin: is each noun in its image, and is its box right? E
   grounded      it is likely in the image
   wrong place   the caption has a box or a point for it, which overlaps none of its likely boxes
   not there     it is unlikely in the image
-  cannot tell   the grounder never learned the word, nor a synonym or a broader kind of it (WordNet)
+  cannot tell   the grounder never learned the word, nor a synonym or a broader kind of it (WordNet), or learned it
+                from too few photos to say that it is not there
 
 CAPTIONS is `image<TAB>caption` lines, CSV, JSON lines or a COCO results list; with --format the grounded output of a
 model (`groundling convert --list`). Out come JSON lines, one per caption (docs/audit.md), a summary with 95 %
@@ -207,16 +208,16 @@ def _data(args: argparse.Namespace) -> Dataset | None:
 def _finder(args: argparse.Namespace, data: Dataset | None) -> Callable[[str], Path] | None:
     """What finds the file of an image: in the folder, else in the data set."""
     from groundling.errors import DataError
-    from groundling.formats.folder import ImageFolder
+    from groundling.formats.folder import ImageFolder, Named
 
     if args.images:
         return ImageFolder(args.images).find
     if data is None or not any(example.media for example in data):
         return None
-    media = {key: e.media for e in data for key in (Path(e.media).name, Path(e.media).stem, e.id) if e.media}
+    media = Named((example.id, example.media, example.media) for example in data if example.media)
 
     def find(name: str) -> Path:
-        known = next((media[key] for key in (name, Path(name).name, Path(name).stem) if key in media), None)
+        known = media.find(name)
         if known is None:
             raise DataError(f"{args.data}: no image called {name!r}")
         return Path(known)

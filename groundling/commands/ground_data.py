@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -15,6 +16,7 @@ from groundling.commands.workers import engine_of
 
 if TYPE_CHECKING:
     from groundling.data.dataset import Dataset
+    from groundling.evaluation.caption_score import CaptionFit
     from groundling.inference.calibration import Calibration
     from groundling.metrics.phrases import Localisation, Query
     from groundling.types import Example
@@ -26,6 +28,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling import inference
     from groundling.data.dataset import load
     from groundling.errors import DataError, GroundlingError
+    from groundling.evaluation import caption_score
     from groundling.evaluation.phrases import located, queries
     from groundling.inference.calibration import calibrate, keep_calibration
     from groundling.inference.evidence import CALIBRATION
@@ -45,9 +48,14 @@ def run(args: argparse.Namespace) -> None:
     if not judged and not args.calibrate:
         raise DataError(f"the split {args.split!r} of {args.data} has no boxes of phrases")
     calibration = calibrate(model, examples, store) if args.calibrate else None
+    captions = None
     if calibration:
+        model.calibration = calibration.model
+        captions = caption_score.fitted(model, list(examples), store)
+        if captions:
+            calibration = replace(calibration, model=replace(calibration.model, captions=captions.form))
         keep_calibration(Path(args.model) / CALIBRATION, calibration.to_bytes())
-    _tell(judged, calibration, args)
+    _tell(judged, calibration, captions, args)
 
 
 def _worker(args: argparse.Namespace) -> Callable[[Sequence[Example]], list[list[Query]]]:
@@ -65,13 +73,22 @@ def _boxes(examples: Dataset) -> bool:
     return any(phrase.boxes for example in examples for phrase in example.gold)
 
 
-def _tell(judged: dict[str, Localisation], calibration: Calibration | None, args: argparse.Namespace) -> None:
+def _tell(
+    judged: dict[str, Localisation],
+    calibration: Calibration | None,
+    captions: CaptionFit | None,
+    args: argparse.Namespace,
+) -> None:
     if args.json:
         row: dict[str, Any] = {}
         for truth, one in judged.items():
             intervals = resampled(list(one.statistics().values()), args.bootstrap)
             row[truth] = {"scores": one.to_dict(), "by_kind": one.by_kind(), **ends(intervals)}
-        print(json.dumps(row | ({"calibration": calibration.to_json()} if calibration else {})))
+        row |= {"calibration": calibration.to_json()} if calibration else {}
+        row |= (
+            {"captions": {"auc": captions.auc, "auc_with_references": captions.auc_with_references}} if captions else {}
+        )
+        print(json.dumps(row))
         return
     for one in judged.values():
         statistics = list(one.statistics().values())
@@ -81,6 +98,11 @@ def _tell(judged: dict[str, Localisation], calibration: Calibration | None, args
         _print_kinds(judged)
     if calibration:
         _print_calibration(calibration)
+    if captions:
+        print(
+            f"captions: one of a photo above one of another, near photo: {captions.auc:.4f} (area under the curve), "
+            f"with references {captions.auc_with_references:.4f}, on {captions.judged_on} captions"
+        )
 
 
 def _print_kinds(judged: dict[str, Localisation]) -> None:

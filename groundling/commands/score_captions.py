@@ -23,9 +23,10 @@ signature; a prediction for an unknown image, or a second one for the same image
 
 SPICE alone needs Java, and files that no package carries: see docs/spice.md.
 
-grounding compares the caption with the image and needs no references: the evidence of its nouns, from 0 to 1.
-grounding-ref joins it with METEOR: (grounding + 2 METEOR) / 3. Both take the image from `file_name` of the references
-file, or from the id; several entries may share an image. They need --images, or --regions."""
+grounding compares the caption with the image and needs no references. It is from 0 to 1: how much of what the caption
+names the grounder finds in the image, and how much of what is there the caption names. grounding-ref joins it with
+METEOR. Both take the image from `file_name` of the references file, or from the id; several entries may share an image.
+They need --images, or --regions."""
 
 EPILOG = """\
 examples:

@@ -1,37 +1,60 @@
 """How much of a caption is in its image: a score without references, and one with them.
 
-    grounding       g = √(G_phrases · G_words), geometric means of evidence: of the heads of the noun phrases, and of
-                    the nouns, verbs and adjectives that the region source knows as words of images
-    grounding-ref   (g + 2 METEOR) / 3
+    grounding       logit g = a + Σ_i w_i x_i
+    grounding-ref   logit h = b + u logit g + v METEOR
 
-Where the source knows no words, g is the geometric mean over phrases alone; where the grounder is not calibrated, the
-mean of max(0, s), s being the similarity of the best region. A caption without any of them has g = 0. The form of g was
-chosen on the validation split of Flickr8k, by how well it tells the captions of a photo from captions of other photos
-that share most nouns with them, and from the same captions with one noun replaced by another of its kind.
+x: the mean log evidence of the heads of the noun phrases (`phrases`), and of the nouns, verbs and adjectives that the
+region source knows as words of images (`words`); and, with p_w the probability of the word w in the image and π_w its
+mean over photos, how much of what must be said is said:
+
+    mentioned   Σ_{w in the caption} q_w / Σ_w q_w,    q_w = −max(0, p_w − π_w) log π_w
+
+The coefficients are fitted by logistic regression (`fitted`). For g the truth is 1 for a caption of the photo, and for
+one of another photo that is like it a fifth of its METEOR against the photo's captions, over what these have against
+each other: more for a caption that is partly right. For h it is 1 and 0.
+
+Where nobody fitted them, or the source knows no words, g is the geometric mean of two geometric means of evidence, of
+phrases and of words, and h = (g + 2 METEOR) / 3; where the grounder is not calibrated, g is the mean of max(0, s), s
+being the similarity of the best region. A caption without any noun, verb or adjective has g = 0.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import numpy as np
 
+from groundling.errors import DataError
 from groundling.evaluation.evidence import PhraseEvidence, caption_evidence, parse, regions_of
 from groundling.formats.folder import ImageFolder
+from groundling.inference.calibration import in_first_half
 from groundling.inference.grounder import PhraseGrounder
+from groundling.metrics.agreement import area_under_curve
+from groundling.metrics.calibration import (
+    CAPTION_INPUTS,
+    REFERENCE_INPUTS,
+    CaptionForm,
+    Linear,
+    WordEvidence,
+    logit,
+    sigmoid,
+)
 from groundling.metrics.captions import score_captions
-from groundling.metrics.statistics import Statistics, mean_statistics, signature
+from groundling.metrics.statistics import Array, Statistics, mean_statistics, signature
 from groundling.progress import track
 from groundling.regions.store import Store
-from groundling.tensors import Regions
-from groundling.types import Caption
+from groundling.tensors import Regions, word_probabilities
+from groundling.types import Caption, Example
 
 GROUNDING, WITH_REFERENCES = "grounding", "grounding-ref"
-FORM = "evidence-of-phrases-and-words"  # in the signature
+FORM, FITTED = "evidence-of-phrases-and-words", "fitted"  # in the signature
 LEAST = 1e-3  # evidence that counts at least: one noun that is surely not there does not make a caption worthless
-METEOR_WEIGHT = 2.0  # of METEOR beside grounding
+METEOR_WEIGHT = 2.0  # of METEOR beside grounding, where nobody fitted it
+SEEN = ("NN", "VB", "JJ")  # tags of words that may be seen
 
 
 def score(evidence: Sequence[PhraseEvidence], words: Sequence[float] = ()) -> float:
@@ -52,12 +75,59 @@ def word_evidence(grounder: PhraseGrounder, regions: Regions, caption: Caption) 
     words = grounder.calibration.words if grounder.calibration else None
     if words is None or regions.whole is None:
         return []
-    tagged = zip(caption.lemmas, caption.tags, strict=True)
-    seen = [lemma for lemma, tag in tagged if tag.startswith(("NN", "VB", "JJ")) and lemma in words.prior]
+    seen = _seen_words(caption, words)
     if not seen:
         return []
     similarity = grounder.rank(regions, [[word] for word in seen]).similarity
     return [p for p in grounder.evidence(seen, similarity, regions.whole) if p is not None]
+
+
+def _seen_words(caption: Caption, words: WordEvidence) -> list[str]:
+    tagged = zip(caption.lemmas, caption.tags, strict=True)
+    return [lemma for lemma, tag in tagged if tag.startswith(SEEN) and lemma in words.prior]
+
+
+def inputs(
+    evidence: Sequence[PhraseEvidence], words: Sequence[float], bag: Sequence[bool] | Array, p: Array, prior: Array
+) -> dict[str, float]:
+    """The x of one caption. words: evidence of its words; bag, p, prior: (W,) of each word of the source, whether the
+    caption has it, and how likely it is in the image and in any photo."""
+    more = np.maximum(0, p - prior) * -np.log(prior)
+    phrases = [math.log(max(one.probability or 0.0, LEAST)) for one in evidence]
+    seen = [math.log(max(value, LEAST)) for value in words]
+    phrases, seen = phrases or seen, seen or phrases
+    return {
+        "phrases": sum(phrases) / len(phrases),
+        "words": sum(seen) / len(seen),
+        "mentioned": float(more @ np.asarray(bag, float) / max(1e-12, more.sum())),
+    }
+
+
+def _inputs_of(grounder: PhraseGrounder, regions: Regions, caption: Caption) -> dict[str, float] | None:
+    """The x of a parsed caption; None where it has nothing that could be seen."""
+    model = grounder.calibration.words if grounder.calibration else None
+    assert model is not None and regions.whole is not None
+    evidence, words = caption_evidence(grounder, regions, caption), word_evidence(grounder, regions, caption)
+    if not (evidence or words):
+        return None
+    told = set(_seen_words(caption, model))
+    p = word_probabilities(regions.whole, len(model.prior))[0].cpu().numpy()
+    return inputs(evidence, words, [word in told for word in model.prior], p, np.array([*model.prior.values()]))
+
+
+def _value(grounder: PhraseGrounder, regions: Regions, caption: Caption) -> float:
+    """g of one caption."""
+    fitted = _form(grounder)
+    if fitted is None or regions.whole is None:
+        return score(caption_evidence(grounder, regions, caption), word_evidence(grounder, regions, caption))
+    found = _inputs_of(grounder, regions, caption)
+    return 0.0 if found is None else float(sigmoid(np.array(fitted.alone(found))))
+
+
+def _form(grounder: PhraseGrounder) -> CaptionForm | None:
+    """The fitted form; None where there is none, or the source knows no words."""
+    model = grounder.calibration
+    return model.captions if model is not None and model.words is not None else None
 
 
 def grounding_scores(
@@ -76,22 +146,29 @@ def grounding_scores(
     by_image = sorted(captions, key=lambda id: image_of[id])
     for id in track(by_image, "captions", total=len(captions), quiet=quiet):
         regions = find_regions(image_of[id])
-        phrases = caption_evidence(grounder, regions, parsed[id])
-        values[id] = score(phrases, word_evidence(grounder, regions, parsed[id]))
-    about = signature(GROUNDING, form=FORM, grounder=grounder.model.digest, n=len(captions))
+        values[id] = _value(grounder, regions, parsed[id])
+    form = FITTED if _form(grounder) else FORM
+    about = signature(GROUNDING, form=form, grounder=grounder.model.digest, n=len(captions))
     return mean_statistics(GROUNDING, about, tuple(captions), np.array([values[id] for id in captions]))
 
 
 def with_references(
-    grounding: Statistics, captions: Mapping[str, str], references: Mapping[str, Sequence[str]]
+    grounding: Statistics,
+    captions: Mapping[str, str],
+    references: Mapping[str, Sequence[str]],
+    form: CaptionForm | None = None,
 ) -> Statistics:
     """The same captions, judged by their references as well."""
     [meteor] = score_captions(captions, references, ["meteor"])
     by_id = dict(zip(meteor.ids, meteor.per_item().tolist(), strict=True))
-    meteor_values = np.array([by_id[id] for id in grounding.ids])
-    values = (grounding.per_item() + METEOR_WEIGHT * meteor_values) / (1 + METEOR_WEIGHT)
-    about = grounding.signature.replace(GROUNDING, WITH_REFERENCES, 1).replace(FORM, "(g+2meteor)/3")
-    return mean_statistics(WITH_REFERENCES, about, grounding.ids, values)
+    g, m = grounding.per_item(), np.array([by_id[id] for id in grounding.ids])
+    if form is None:
+        values = (g + METEOR_WEIGHT * m) / (1 + METEOR_WEIGHT)
+        about = grounding.signature.replace(FORM, "(g+2meteor)/3")
+    else:
+        joined = [form.with_references({"grounding": x, "meteor": y}) for x, y in zip(logit(g), m, strict=True)]
+        values, about = sigmoid(np.array(joined)), grounding.signature
+    return mean_statistics(WITH_REFERENCES, about.replace(GROUNDING, WITH_REFERENCES, 1), grounding.ids, values)
 
 
 def scored(
@@ -112,8 +189,131 @@ def scored(
         return {}
     find = ImageFolder(images).find if images else None
     store = Store.open(regions) if regions else None
-    statistics = grounding_scores(load_grounder(model), captions, image_of, find, store, quiet=quiet)
+    grounder = load_grounder(model)
+    statistics = grounding_scores(grounder, captions, image_of, find, store, quiet=quiet)
     out = {GROUNDING: statistics}
     if WITH_REFERENCES in names:
-        out[WITH_REFERENCES] = with_references(statistics, captions, references)
+        out[WITH_REFERENCES] = with_references(statistics, captions, references, _form(grounder))
     return {name: out[name] for name in names if name in out}
+
+
+# ---------------------------------------------------------------- fitting
+
+
+@dataclass(frozen=True)
+class CaptionFit:
+    """A form, and how often it puts a caption of a photo above one of another photo, on photos that it was not fitted
+    on: without and with references."""
+
+    form: CaptionForm
+    auc: float
+    auc_with_references: float
+    fitted_on: int  # captions
+    judged_on: int
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A photo and a caption, by their numbers; own: the caption is one of the photo's."""
+
+    photo: int
+    of: int  # the photo that the caption is of
+    caption: int  # its number there
+    own: bool
+
+
+def fitted(grounder: PhraseGrounder, examples: Sequence[Example], store: Store, seed: int = 0) -> CaptionFit | None:
+    """The form, fitted on the captions of one half of the photos and judged on the other (`in_first_half`).
+
+    Against a caption of each photo stand two captions of photos whose captions are alike, two of photos that look
+    alike, and one of any. None where the region source knows no words of images.
+    """
+    model = grounder.calibration.words if grounder.calibration else None
+    if model is None:
+        return None
+    halves = [[one for one in examples if in_first_half(one.id) == first][:MOST] for first in (True, False)]
+    if min(map(len, halves)) < NEAR + 2:
+        raise DataError(f"{len(examples)} photos are too few to fit a score of captions on one half: use more")
+    (fit, fit_meteor, fit_own), (judge, judge_meteor, judge_own) = (
+        _asked(grounder, half, store, Random(seed)) for half in halves
+    )
+    alone = Linear.fitted(fit, _marks(fit_own, fit_meteor), CAPTION_INPUTS)
+    joined = Linear.fitted(_joined(alone, fit, fit_meteor), fit_own, REFERENCE_INPUTS)
+    values = np.array([alone(row) for row in judge])
+    both = np.array([joined(row) for row in _joined(alone, judge, judge_meteor)])
+    own = judge_own > 0
+    areas = [area_under_curve(some[own], some[~own]) for some in (values, both)]
+    return CaptionFit(CaptionForm(alone, joined), areas[0], areas[1], len(fit), len(judge))
+
+
+MOST = 300  # photos of each half
+NEAR = 12  # of the nearest photos, from which others are drawn
+PARTLY = 0.2  # what a caption of another photo may be worth
+
+
+def _asked(
+    grounder: PhraseGrounder, examples: Sequence[Example], store: Store, draw: Random
+) -> tuple[list[dict[str, float]], Array, Array]:
+    """x, METEOR and truth of pairs of photos and captions."""
+    assert grounder.calibration is not None and grounder.calibration.words is not None
+    words = grounder.calibration.words
+    rows: list[dict[str, float]] = []
+    kept: list[Pair] = []
+    for at, pairs in enumerate(_pairs(examples, _likely(examples, store, len(words.prior)), words, draw)):
+        regions = store[examples[at].id]
+        for pair in pairs:
+            row = _inputs_of(grounder, regions, examples[pair.of].captions[pair.caption])
+            if row is not None:
+                rows.append(row)
+                kept.append(pair)
+    captions = {str(i): examples[one.of].captions[one.caption].text for i, one in enumerate(kept)}
+    references = {str(i): _references(examples[one.photo], one) for i, one in enumerate(kept)}
+    [meteor] = score_captions(captions, references, ["meteor"])
+    return rows, np.asarray(meteor.per_item()), np.array([float(one.own) for one in kept])
+
+
+def _marks(own: Array, meteor: Array) -> Array:
+    """1 for a photo's own captions; for others PARTLY of their METEOR over the mean of that of own ones."""
+    usual = float(meteor[own > 0].mean())
+    return np.where(own > 0, 1.0, PARTLY * np.minimum(1.0, meteor / max(usual, 1e-12)))
+
+
+def _references(example: Example, pair: Pair) -> list[str]:
+    """The captions of a photo but the one that is judged."""
+    return [one.text for i, one in enumerate(example.captions) if not (pair.own and i == pair.caption)]
+
+
+def _likely(examples: Sequence[Example], store: Store, count: int) -> Array:
+    """(B, W): how likely each word is in each photo."""
+    vectors = (store[one.id].whole for one in examples)
+    return np.concatenate([word_probabilities(vector, count).numpy() for vector in vectors if vector is not None])
+
+
+def _pairs(examples: Sequence[Example], p: Array, words: WordEvidence, draw: Random) -> list[list[Pair]]:
+    """Of each photo one of its captions, and five of others."""
+    surprise = -np.log(np.array([*words.prior.values()]))
+    at = {word: i for i, word in enumerate(words.prior)}
+    said = np.zeros_like(p)
+    for i, one in enumerate(examples):
+        for caption in one.captions:
+            said[i, [at[word] for word in _seen_words(caption, words)]] = 1
+    looks_alike, says_alike = _nearest(p * surprise), _nearest(said * surprise)
+    several = [i for i, one in enumerate(examples) if len(one.captions) > 1]  # one is judged by the others
+    pairs: list[list[Pair]] = [[] for _ in examples]
+    for i in several:
+        others = [*draw.sample(says_alike[i], 2), *draw.sample(looks_alike[i], 2), draw.randrange(len(examples))]
+        for j in (i, *(j for j in others if j != i)):
+            pairs[i].append(Pair(i, j, draw.randrange(len(examples[j].captions)), j == i))
+    return pairs
+
+
+def _nearest(vectors: Array) -> list[list[int]]:
+    """Of each row the NEAR others with the greatest cosine."""
+    unit = vectors / np.maximum(1e-12, np.linalg.norm(vectors, axis=1, keepdims=True))
+    likeness = unit @ unit.T
+    np.fill_diagonal(likeness, -np.inf)
+    return [row.tolist() for row in np.argsort(-likeness, axis=1)[:, :NEAR]]
+
+
+def _joined(alone: Linear, rows: Sequence[Mapping[str, float]], meteor: Array) -> list[dict[str, float]]:
+    return [{"grounding": alone(row), "meteor": float(m)} for row, m in zip(rows, meteor, strict=True)]

@@ -4,12 +4,44 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import Generic, TypeVar
 
 from groundling.errors import DataError
 
 DIGITS = re.compile(r"(\d+)$", re.ASCII)
+T = TypeVar("T")
+
+
+class Named(Generic[T]):
+    """What belongs to images, each known by its id and its whole path, by its file's name and by that name without its
+    ending. A file's name that two images share finds neither: DataError."""
+
+    def __init__(self, items: Iterable[tuple[str, str, T]]) -> None:
+        """id, path ("" where there is none), and what belongs to the image."""
+        self._exact: dict[str, T] = {}
+        self._short: dict[str, tuple[str, T] | None] = {}  # file's name -> path and value; None where two have it
+        for id, path, value in items:
+            self._exact |= {path: value, id: value} if path else {id: value}
+            for name in {Path(path).name, Path(path).stem} if path else ():
+                known = self._short.get(name, (path, value))
+                self._short[name] = (path, value) if known is not None and known[0] == path else None
+
+    def find(self, name: str) -> T | None:
+        """None for an image that is not among them."""
+        if name in self._exact:
+            return self._exact[name]
+        for key in (Path(name).name, Path(name).stem):
+            if key in self._exact:
+                return self._exact[key]
+            if key in self._short:
+                found = self._short[key]
+                if found is None:
+                    raise DataError(f"several images are called {key!r}: name each by its id or its whole path")
+                return found[1]
+        return None
 
 
 class ImageFolder:

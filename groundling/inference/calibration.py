@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -29,6 +29,7 @@ from groundling.inference.grounder import PhraseGrounder, best_similarity, load_
 from groundling.metrics.agreement import area_under_curve
 from groundling.metrics.calibration import (
     BROADER,
+    INPUTS,
     LOWEST,
     SAME,
     Bin,
@@ -53,6 +54,8 @@ from groundling.types import Example, Score
 log = logging.getLogger(__name__)
 SEPARATION = "separation"  # the name of the score
 MISSED = 0.05  # share of the phrases that are there that an audit may call "not there": so `not_there` is chosen
+FEWEST_UNKNOWN = 100  # phrases whose noun the source does not know, from which on they are fitted on their own
+HEDGE, DOUBT = 0.8, 0.2  # logit P of the fit becomes HEDGE · logit P − DOUBT: other photos are less like those of it
 
 Words = tuple[str, ...]
 
@@ -136,7 +139,11 @@ def fitted(answers: Answers, words: tuple[str, ...]) -> EvidenceModel:
     """The evidence model of these answers; `words` are those of the region source, if it has some."""
     model = EvidenceModel(isotonic(answers.similarity, answers.truth))
     if answers.likely is not None:
-        model = replace(model, words=_fitted_words(answers, words))
+        known = _fitted_words(answers, words)
+        unknown = np.array([known.concept(noun) is None for noun in answers.nouns])
+        if unknown.sum() >= FEWEST_UNKNOWN:  # similarity alone is asked of these, and they are not as others are
+            model = EvidenceModel(isotonic(answers.similarity[unknown], answers.truth[unknown]))
+        model = replace(model, words=known)
     present = answers.evidence(model)[answers.truth > 0]
     return replace(model, not_there=float(np.quantile(present, MISSED)))
 
@@ -145,7 +152,7 @@ def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
     likely = answers.likely
     assert likely is not None
     prior = likely[answers.first].mean(0).round(6).clip(LOWEST, 1 - LOWEST)
-    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {})
+    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {}, _used(answers.nouns, frozenset(words)))
     rows: dict[str, list[tuple[float, ...]]] = {SAME: [], BROADER: []}
     truth: dict[str, list[float]] = {SAME: [], BROADER: []}
     for noun, s, true, image in zip(answers.nouns, answers.similarity, answers.truth, answers.image, strict=True):
@@ -155,8 +162,17 @@ def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
     if not rows[SAME]:
         raise DataError("the captions have none of the words that the region source knows")
     rows[BROADER], truth[BROADER] = rows[BROADER] or rows[SAME], truth[BROADER] or truth[SAME]
-    weights = {how: tuple(logistic(np.array(rows[how]), np.array(truth[how])).tolist()) for how in rows}
+    doubt = np.array([DOUBT] + [0.0] * (INPUTS - 1))
+    weights = {
+        how: tuple((HEDGE * logistic(np.array(rows[how]), np.array(truth[how])) - doubt).tolist()) for how in rows
+    }
     return replace(start, weights=weights)
+
+
+def _used(nouns: Iterable[str], words: frozenset[str]) -> dict[str, str]:
+    """Those of the words that are nouns of captions, or singulars of them, each with its class."""
+    forms = {form for noun in set(nouns) for form in (noun, wordnet().base(noun)) if form in words}
+    return {form: kind_of(form) for form in sorted(form for form in forms if form)}
 
 
 # ---------------------------------------------------------------- what is asked

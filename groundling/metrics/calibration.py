@@ -3,18 +3,21 @@ it does.
 
 Evidence is the probability that a noun phrase is in an image at all. A region source that was taught by captions gives
 p_w, how likely each of its words w is a word of the image. With s, the similarity of the grounder's best region to the
-phrase, and π_w, the mean of p_w over the photos of the fit,
+phrase, π_w, the mean of p_w over the photos of the fit, and r, how much the strongest rival stands out,
 
-    logit P = a + b logit p_w + c log π_w + d s        w: the noun, a synonym, or its likeliest narrower kind ("same"),
-                                                        else its nearest broader kind ("broader"): coefficients of both
+    logit P = a + b logit p_w + c log π_w + d s + e r        r = max_v (logit p_v − logit π_v)
+
+w: the noun, a synonym, or its likeliest narrower kind ("same"), else its nearest broader kind ("broader"): coefficients
+of both. v: the other nouns of its class (`noun_kinds`) that are neither a kind of it nor what it is a kind of: where a
+dog is surely seen, a cat needs more to be believed. r = 0 where there is none.
 
 Where the source knows no such word, or no words at all, P is a rising function of s alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +30,9 @@ from groundling.text.wordnet import wordnet
 BINS = 10
 SAME, BROADER = "same", "broader"
 KINDS = 4  # broader kinds that are tried, nearest first
-INPUTS = 4  # 1, logit p, log π, s
+INPUTS = 5  # 1, logit p, log π, s, r; without r before format 3
+CAPTION_INPUTS = ("phrases", "words", "mentioned")  # of a caption in an image
+REFERENCE_INPUTS = ("grounding", "meteor")
 LOWEST = 1e-6  # probability that a word has at least, and lacks to 1
 
 
@@ -95,10 +100,16 @@ def sigmoid(x: Array) -> Array:
     return np.asarray(np.where(np.asarray(x) >= 0, 1, e) / (1 + e))
 
 
+def logit(p: Array) -> Array:
+    """log p / (1 − p), of probabilities that are brought to LOWEST and 1 − LOWEST at most."""
+    kept = np.clip(p, LOWEST, 1 - LOWEST)
+    return np.asarray(np.log(kept / (1 - kept)))
+
+
 def logistic(inputs: Array, truth: Array, ridge: float = 1.0, steps: int = 50) -> Array:
     """The w that minimises  −Σ_i log P(truth_i) + ridge/2 |w|²,  P(1) = σ(x_i · w): Newton's method.
 
-    inputs: (n, k), a column of ones among them; truth: (n,), 0 or 1.
+    inputs: (n, k), a column of ones among them; truth: (n,), 0, 1 or between: then the cross-entropy of both.
     """
     if len(inputs) == 0:
         raise ValueError("there is nothing to calibrate with")
@@ -135,10 +146,11 @@ def expected_calibration_error(curve: list[Bin]) -> float:
 
 @dataclass(frozen=True)
 class Concept:
-    """The words that stand for a noun, as places among the words of a source, and how."""
+    """The words that stand for a noun, as places among the words of a source, and how; and its rivals."""
 
     words: tuple[int, ...]
     how: str  # SAME or BROADER
+    rivals: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,11 +158,15 @@ class WordEvidence:
     """Coefficients of the equation above, and π of every word of the source."""
 
     prior: Mapping[str, float]  # word -> π
-    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d
+    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d, e
+    nouns: Mapping[str, str] = field(
+        default_factory=dict
+    )  # words that captions use as nouns -> class: only these rival
     _concepts: dict[str, Concept | None] = field(default_factory=dict, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        return {"prior": dict(self.prior), "weights": {how: list(row) for how, row in self.weights.items()}}
+        weights = {how: list(row) for how, row in self.weights.items()}
+        return {"prior": dict(self.prior), "weights": weights, "nouns": dict(self.nouns)}
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> WordEvidence:
@@ -158,21 +174,30 @@ class WordEvidence:
         try:
             prior = {str(word): float(p) for word, p in row["prior"].items()}
             weights = {how: tuple(float(x) for x in row["weights"][how]) for how in (SAME, BROADER)}
+            nouns = {str(word): str(kind) for word, kind in row.get("nouns", {}).items()}
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not word evidence: {type(error).__name__}: {error}") from error
         if not (prior and all(0 < p < 1 for p in prior.values())):
             raise DataError("not word evidence: each prior is between 0 and 1, and there is at least one")
+        if "nouns" not in row:  # before format 3
+            weights = {how: (*one, 0.0) for how, one in weights.items()}
         if any(len(one) != INPUTS or not np.isfinite(one).all() for one in weights.values()):
             raise DataError(f"not word evidence: weights are {INPUTS} finite numbers for each of {SAME}, {BROADER}")
-        return WordEvidence(prior, weights)
+        return WordEvidence(prior, weights, nouns)
 
     @cached_property
     def _index(self) -> dict[str, int]:
         return {word: i for i, word in enumerate(self.prior)}
 
     @cached_property
-    def _log_prior(self) -> Array:
-        return np.asarray(np.log(list(self.prior.values())))
+    def _prior(self) -> Array:
+        return np.array(list(self.prior.values()))
+
+    @cached_property
+    def _synsets(self) -> dict[int, int]:
+        """Word -> synset, of the nouns that may be rivals."""
+        known = ((self._index[word], wordnet().synset(word)) for word in self.nouns if word in self._index)
+        return {i: synset for i, synset in known if synset is not None}
 
     @cached_property
     def _below(self) -> dict[int, list[int]]:
@@ -186,8 +211,22 @@ class WordEvidence:
     def concept(self, noun: str) -> Concept | None:
         """Which words of the source stand for a noun; None where it knows neither it nor a kind near it."""
         if noun not in self._concepts:
-            self._concepts[noun] = self._find(noun.lower())
+            found = self._find(noun.lower())
+            self._concepts[noun] = found and replace(found, rivals=self._rivals(noun.lower(), found))
         return self._concepts[noun]
+
+    def _rivals(self, noun: str, concept: Concept) -> tuple[int, ...]:
+        words, synset = list(self.prior), wordnet().synset(noun)
+        kind = self.nouns.get(words[concept.words[0]])
+        if synset is None or kind is None:
+            return ()
+        related = {*self._below.get(synset, ()), *concept.words}
+        above = set(wordnet().kinds(synset))
+        return tuple(
+            i
+            for i, meaning in self._synsets.items()
+            if self.nouns[words[i]] == kind and meaning not in above and i not in related
+        )
 
     def _find(self, noun: str) -> Concept | None:
         forms = (noun, noun.removesuffix("s"), noun.removesuffix("es"))  # as taggers cut them
@@ -212,13 +251,68 @@ class WordEvidence:
         return tuple(self._index[w] for w in net.lemmas(synset) if w in self._index and net.synset(w) == synset)
 
     def inputs(self, concept: Concept, similarity: float, p: Array) -> tuple[float, ...]:
-        """1, logit p, log π and s of a noun in an image whose words have the probabilities p."""
+        """1, logit p, log π, s and r of a noun in an image whose words have the probabilities p."""
         best = max(concept.words, key=lambda word: p[word])
-        likely = min(max(float(p[best]), LOWEST), 1 - LOWEST)
-        return 1.0, float(np.log(likely / (1 - likely))), float(self._log_prior[best]), similarity
+        others = list(concept.rivals)
+        r = float((logit(p[others]) - logit(self._prior[others])).max()) if others else 0.0
+        return 1.0, float(logit(p[best])), float(np.log(self._prior[best])), similarity, r
 
     def __call__(self, concept: Concept, similarity: float, p: Array) -> float:
         return float(sigmoid(np.dot(self.inputs(concept, similarity, p), self.weights[concept.how])))
+
+
+@dataclass(frozen=True)
+class Linear:
+    """x -> bias + Σ_i w_i x_i, the inputs known by their names."""
+
+    bias: float
+    weights: Mapping[str, float]
+
+    def __call__(self, inputs: Mapping[str, float]) -> float:
+        return self.bias + sum(weight * inputs[name] for name, weight in self.weights.items())
+
+    def to_json(self) -> dict[str, float]:
+        return {"bias": self.bias, **self.weights}
+
+    @staticmethod
+    def from_json(row: Mapping[str, Any], names: Collection[str]) -> Linear:
+        """The inverse of `to_json`; DataError for anything else, also for an input that is not among `names`."""
+        try:
+            values = {str(name): float(value) for name, value in row.items()}
+            found = Linear(values.pop("bias"), values)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise DataError(f"not a score of captions: {type(error).__name__}: {error}") from error
+        if not (values.keys() <= set(names) and np.isfinite([found.bias, *values.values()]).all()):
+            raise DataError(f"not a score of captions: finite numbers of {', '.join(sorted(names))} are expected")
+        return found
+
+    @staticmethod
+    def fitted(inputs: Sequence[Mapping[str, float]], truth: Array, names: Sequence[str]) -> Linear:
+        """By logistic regression, logit P = bias + Σ_i w_i x_i, of inputs brought to mean 0 and deviation 1; truth is
+        from 0 to 1."""
+        rows = np.array([[row[name] for name in names] for row in inputs])
+        mean, deviation = rows.mean(0), rows.std(0) + 1e-9
+        bias, *weights = logistic(np.column_stack([np.ones(len(rows)), (rows - mean) / deviation]), truth)
+        scaled = np.array(weights) / deviation
+        return Linear(float(bias - scaled @ mean), dict(zip(names, scaled.tolist(), strict=True)))
+
+
+@dataclass(frozen=True)
+class CaptionForm:
+    """How a number is made for a whole caption: see `evaluation.caption_score`."""
+
+    alone: Linear
+    with_references: Linear
+
+    def to_json(self) -> dict[str, Any]:
+        return {"alone": self.alone.to_json(), "with_references": self.with_references.to_json()}
+
+    @staticmethod
+    def from_json(row: Mapping[str, Any]) -> CaptionForm:
+        """The inverse of `to_json`."""
+        return CaptionForm(
+            Linear.from_json(row["alone"], CAPTION_INPUTS), Linear.from_json(row["with_references"], REFERENCE_INPUTS)
+        )
 
 
 @dataclass(frozen=True)
@@ -228,6 +322,7 @@ class EvidenceModel:
     similarity: Isotonic  # where no word is known
     words: WordEvidence | None = None
     not_there: float | None = None  # evidence below which an audit says "not there"; None: nobody fitted it
+    captions: CaptionForm | None = None  # None: nobody fitted it
 
     def __call__(self, nouns: Sequence[str], similarity: Array, likely: Array | None = None) -> list[float]:
         """The evidence of P phrases, whose heads are `nouns`; `likely` (P, W) are probabilities of words in their
@@ -248,6 +343,7 @@ class EvidenceModel:
     def to_json(self) -> dict[str, Any]:
         row: dict[str, Any] = {"calibration": self.similarity.to_json()}
         row |= {"words": self.words.to_json()} if self.words else {}
+        row |= {"captions": self.captions.to_json()} if self.captions else {}
         return row | ({} if self.not_there is None else {"not_there": self.not_there})
 
     @staticmethod
@@ -257,4 +353,5 @@ class EvidenceModel:
         not_there = float(row["not_there"]) if "not_there" in row else None
         if not_there is not None and not 0 <= not_there <= 1:
             raise DataError(f"not_there is a probability, not {not_there}")
-        return EvidenceModel(Isotonic.from_json(row["calibration"]), words, not_there)
+        captions = CaptionForm.from_json(row["captions"]) if "captions" in row else None
+        return EvidenceModel(Isotonic.from_json(row["calibration"]), words, not_there, captions)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from groundling.audit.references import hold
+from groundling.errors import DataError
 from groundling.text.annotate import annotate
 from groundling.text.words import caption
 from groundling.types import Example
@@ -33,3 +34,13 @@ def test_a_kind_of_what_a_reference_has_is_true_and_another_thing_is_invented() 
 
 def test_captions_of_other_images_and_rows_with_errors_are_passed_over() -> None:
     assert hold([line("8", ("dog", 0.9)), {"row": 2, "image": "7", "error": "none"}], [EXAMPLE]).numbers()["nouns"] == 0
+
+
+def test_of_two_images_with_one_file_name_each_has_its_own_references_or_neither() -> None:
+    """7.jpg of another folder shows a cat: by id and by path each is found, by the file's name nobody can say."""
+    other = Example("b7", "more/7.jpg", (0, 0), captions=tuple(annotate([caption("a cat on a mat")])))
+    both = [EXAMPLE, other]
+    for image, true in (("7", 1), ("b7", 0), ("photos/7.jpg", 1), ("more/7.jpg", 0)):
+        assert len(hold([line(image, ("dog", 0.9))], both).true) == true, image
+    with pytest.raises(DataError, match=r"several images are called '7.jpg': name each by its id"):
+        hold([line("elsewhere/7.jpg", ("dog", 0.9))], both)

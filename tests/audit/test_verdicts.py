@@ -76,10 +76,12 @@ def test_an_unknown_word_is_looked_for_as_a_synonym_or_a_broader_kind(
 
 
 def test_words_of_the_region_source_are_learned_and_no_others() -> None:
-    known = Known(VOCAB, learned=1, words=frozenset({"couch", "person"}))
+    known = Known(VOCAB, learned=1, words={"couch": 0.1, "person": 0.001})
     assert known.find("couch", "couch") == Found("couch", SAME)
     assert known.find("dog", "dog") is None  # frequent in captions, and its source cannot see it
     assert known.find("plumber", "plumber") == Found("person", BROADER)
+    assert known.rare(Found("person", SAME)) and not known.rare(Found("couch", SAME))
+    assert not Known(VOCAB, learned=6).rare(Found("dog", SAME))  # nobody knows in how many photos it is
 
 
 def test_a_colour_is_no_broader_kind_and_ranks_count_from_one() -> None:

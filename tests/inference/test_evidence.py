@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,25 @@ import pytest
 import torch
 
 from groundling.errors import DataError
-from groundling.inference.calibration import Answers, fitted
+from groundling.inference.calibration import DOUBT, HEDGE, Answers, fitted
 from groundling.inference.evidence import CALIBRATION, read_calibration
-from groundling.metrics.calibration import BROADER, SAME, Concept, EvidenceModel, Isotonic, WordEvidence
+from groundling.metrics.calibration import (
+    BROADER,
+    SAME,
+    CaptionForm,
+    Concept,
+    EvidenceModel,
+    Isotonic,
+    Linear,
+    WordEvidence,
+)
 from groundling.regions.fingerprints import words_of
 from groundling.tensors import WORD_DEVIATION, WORD_MEAN, word_probabilities
 from groundling.types import Fingerprint
 
 PRIOR = {"dog": 0.2, "sheep": 0.1, "couch": 0.5, "pant": 0.3}
-WORDS = WordEvidence(PRIOR, {SAME: (1.0, 2.0, -1.0, 3.0), BROADER: (0.0, 1.0, 0.0, 0.0)})
+WEIGHTS = {SAME: (1.0, 2.0, -1.0, 3.0, 0.0), BROADER: (0.0, 1.0, 0.0, 0.0, 0.0)}
+WORDS = WordEvidence(PRIOR, WEIGHTS)
 LINE = Isotonic((0.0, 1.0), (0.0, 1.0))
 
 
@@ -44,6 +55,19 @@ def test_the_evidence_of_a_known_word_is_the_equation() -> None:
     model = EvidenceModel(LINE, WORDS)
     [found] = model(["dogs"], np.array([0.4]), likely(0.5, 0.1, 0.1, 0.1))
     assert found == pytest.approx(1 / (1 + math.exp(-2.2) / 5))
+
+
+def test_a_rival_that_stands_out_counts_against_a_noun() -> None:
+    """A sheep of π = 0.1 is seen with p = 0.5: logit 0.5 − logit 0.1 = log 9. Of a dog, e = −1 makes that −log 9; the
+    couch is no animal, and an animal has no rival, as both are kinds of it."""
+    weights = dict.fromkeys((SAME, BROADER), (0.0, 0.0, 0.0, 0.0, -1.0))
+    words = WordEvidence(PRIOR, weights, {"dog": "animals", "sheep": "animals", "couch": "furniture"})
+    model, seen = EvidenceModel(LINE, words), np.repeat(likely(0.2, 0.5, 0.9, 0.1), 4, 0)
+    dog, sheep, spaniel, animal = model(["dog", "sheep", "spaniel", "animal"], np.zeros(4), seen)
+    assert dog == spaniel == pytest.approx(0.1)
+    assert sheep == pytest.approx(0.5) and animal == pytest.approx(0.5)  # a dog of p = π stands out by 0
+    unused = EvidenceModel(LINE, WordEvidence(PRIOR, weights, {"dog": "animals"}))
+    assert unused(["dog"], np.zeros(1), seen[:1]) == [0.5]  # nobody uses "sheep" as a noun
 
 
 def test_without_words_of_the_image_or_of_the_noun_similarity_alone_decides() -> None:
@@ -78,8 +102,13 @@ def test_the_likeliest_of_several_kinds_counts() -> None:
 
 def test_it_is_kept_as_json_and_the_older_form_is_read(tmp_path: Path) -> None:
     model = EvidenceModel(LINE, WORDS, 0.2)
-    (tmp_path / CALIBRATION).write_text(json.dumps({"format": 2} | model.to_json()))
+    form = CaptionForm(Linear(0.5, {"phrases": 1.0}), Linear(-1.0, {"grounding": 1.0, "meteor": 7.0}))
+    model = replace(model, words=replace(WORDS, nouns={"dog": "animals"}), captions=form)
+    (tmp_path / CALIBRATION).write_text(json.dumps({"format": 3} | model.to_json()))
     assert read_calibration(tmp_path) == model
+    older = {"prior": PRIOR, "weights": {how: row[:4] for how, row in WEIGHTS.items()}}  # no rivals
+    (tmp_path / CALIBRATION).write_text(json.dumps({"format": 2, "calibration": LINE.to_json(), "words": older}))
+    assert read_calibration(tmp_path) == EvidenceModel(LINE, WORDS)
     (tmp_path / CALIBRATION).write_text(json.dumps({"format": 1, "calibration": LINE.to_json()}))
     assert read_calibration(tmp_path) == EvidenceModel(LINE)
 
@@ -92,6 +121,8 @@ def test_it_is_kept_as_json_and_the_older_form_is_read(tmp_path: Path) -> None:
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0]}},
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0], BROADER: [0, 0, 0, 0]}},
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0, math.inf], BROADER: [0, 0, 0, 0]}},
+        {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0, 0], BROADER: [0, 0, 0, 0]}, "nouns": {}},
+        {"prior": {"dog": 0.5}, "weights": {SAME: [0] * 5, BROADER: [0] * 5}, "nouns": ["dog"]},
         {"prior": ["dog"], "weights": {}},
         None,
     ],
@@ -103,9 +134,37 @@ def test_other_words_are_refused(words: Any, tmp_path: Path) -> None:
         read_calibration(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "captions",
+    [
+        None,
+        {"alone": {"bias": 0}},
+        {"alone": {"bias": 0, "magic": 1}, "with_references": {"bias": 0}},
+        {"alone": {"bias": math.inf}, "with_references": {"bias": 0}},
+        {"alone": {"phrases": 1}, "with_references": {"bias": 0}},
+        {"alone": [1], "with_references": {"bias": 0}},
+    ],
+)
+def test_another_score_of_captions_is_refused(captions: Any, tmp_path: Path) -> None:
+    row = {"format": 3, "calibration": LINE.to_json(), "captions": captions}
+    (tmp_path / CALIBRATION).write_text(json.dumps(row))
+    with pytest.raises(DataError, match="is damaged; fit it again"):
+        read_calibration(tmp_path)
+
+
+def test_a_linear_form_is_fitted_in_the_units_of_its_inputs() -> None:
+    """logit P = 1 + 2 x / 100: the fit finds 0.02, though x is of the size of hundreds."""
+    draw = np.random.default_rng(0)
+    x = draw.normal(300, 100, 20000)
+    truth = (draw.uniform(size=20000) < 1 / (1 + np.exp(5 - 0.02 * x))).astype(float)
+    form = Linear.fitted([{"x": one} for one in x], truth, ["x"])
+    assert form.weights["x"] == pytest.approx(0.02, rel=0.05) and form.bias == pytest.approx(-5, rel=0.05)
+    assert form({"x": 250.0}) == pytest.approx(form.bias + 250 * form.weights["x"])
+
+
 def test_the_fit_finds_that_the_word_tells_and_the_similarity_does_not() -> None:
     """Dogs are there as often as their probability says; similarity is noise. So b > 0, and a probability that is
-    right: logit P = logit p, π being constant."""
+    right but for the hedge: logit P = 0.8 logit p − 0.2, π being constant."""
     draw = np.random.default_rng(0)
     p = draw.uniform(0.02, 0.98, 4000)
     words = np.concatenate([likely(x, 0.1) for x in p])
@@ -113,8 +172,20 @@ def test_the_fit_finds_that_the_word_tells_and_the_similarity_does_not() -> None
     answers = Answers(("dog",) * 4000, draw.normal(size=4000), truth, np.arange(4000), words, np.ones(4000, bool))
     model = fitted(answers, ("dog", "sheep"))
     assert model.words is not None
-    assert model.words.weights[SAME][1] == pytest.approx(1, abs=0.1)
+    assert model.words.weights[SAME][1] == pytest.approx(HEDGE, abs=0.1)
     assert model.words.weights[SAME][3] == pytest.approx(0, abs=0.1)
-    assert answers.evidence(model) == pytest.approx(p, abs=0.05)
+    assert answers.evidence(model) == pytest.approx(1 / (1 + math.exp(DOUBT) * (1 / p - 1) ** HEDGE), abs=0.05)
     below = answers.evidence(model)[truth > 0] < (model.not_there or 0)
     assert below.mean() == pytest.approx(0.05, abs=0.002)  # one in twenty of what is there
+
+
+def test_nouns_that_the_source_does_not_know_are_fitted_on_their_own() -> None:
+    """Dogs are there where their probability is high, and their similarity is then low; theorems where it is high."""
+    draw = np.random.default_rng(0)
+    truth = np.tile([1.0, 0.0], 400)
+    nouns = ("dog",) * 400 + ("theorem",) * 400
+    similarity = np.where(np.arange(800) < 400, -truth, truth) + draw.normal(0, 0.1, 800)
+    words = np.concatenate([likely(0.9 if true else 0.1, 0.1) for true in truth])
+    model = fitted(Answers(nouns, similarity, truth, np.arange(800), words, np.ones(800, bool)), ("dog", "sheep"))
+    there, absent = model(["theorem"] * 2, np.array([1.0, 0.0]), words[:2])
+    assert there > 0.9 and absent < 0.1
