@@ -40,9 +40,8 @@ def advice(dataset: Dataset) -> dict[str, int | str]:
         facts["same picture again"] = twice
     if pairs := list(_alike(dataset)):
         first = ", ".join(f"{example.id} in {example.split}" for example in pairs[0])
-        facts["look alike in two splits"] = (
-            f"{len(pairs)} pairs of pictures ({first}): keep one, or scores are too good"
-        )
+        count = "a pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
+        facts["look alike in two splits"] = f"{count} of pictures ({first}): keep one, or scores are too good"
     train = sum(example.split == "train" for example in dataset)
     if 0 < train < FEW_PHOTOS:
         facts["training"] = f"{train} photos are few: `groundling adapt` goes on with trained weights"
@@ -53,7 +52,7 @@ def advice(dataset: Dataset) -> dict[str, int | str]:
 def _needs(photos: int) -> str:
     """Time and disk that adapting to so many photos takes."""
     minutes, room = max(1, round(photos * ADAPTING / 60)), max(1, round(photos * REGIONS))
-    return f"about {minutes} minutes of one core, and {room} MB for regions"
+    return f"about {minutes} minute{'s' * (minutes > 1)} of one core, and {room} MB for regions"
 
 
 def _alike(dataset: Dataset) -> Iterator[tuple[Example, Example]]:

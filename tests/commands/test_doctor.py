@@ -197,4 +197,4 @@ def test_a_photo_saved_again_in_another_split_is_told_and_other_photos_are_not(
     code, said = answer(capsys, tmp_path)
     assert code == 0
     told = said["data"]["facts"]["look alike in two splits"]
-    assert told == "1 pairs of pictures (one in train, again in val): keep one, or scores are too good"
+    assert told == "a pair of pictures (one in train, again in val): keep one, or scores are too good"

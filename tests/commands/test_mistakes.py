@@ -99,7 +99,7 @@ def test_a_picture_in_two_splits_is_a_problem_and_few_photos_are_told_to_adapt(
     data = json.loads(capsys.readouterr().out)["data"]
     assert any("the same picture is in 2 splits" in one for one in data["problems"])
     assert "groundling adapt" in data["facts"]["training"]
-    assert data["facts"]["adapting"] == "about 1 minutes of one core, and 1 MB for regions"
+    assert data["facts"]["adapting"] == "about 1 minute of one core, and 1 MB for regions"
 
 
 def test_what_is_like_nothing_is_not_guessed() -> None:
