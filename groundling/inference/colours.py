@@ -78,7 +78,7 @@ def colour_names(picture: Image.Image) -> NDArray[np.int8]:
         ("black", (value < 0.22) | ((value < 0.32) & (saturation < 0.35))),
         ("white", grey & (value > 0.72)),
         ("gray", grey),
-        ("tan", (hue >= 10) & (hue < 48) & (saturation < 0.55) & (value >= 0.6)),
+        ("tan", (hue >= 10) & (hue < 45) & (saturation < 0.55) & (value >= 0.6)),
         ("brown", warm & (saturation < 0.7) & (value < 0.6)),
         ("red", (hue < 14) | (hue >= 340)),
         ("orange", hue < 42),
