@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Find the phrases of a sentence in an image, each with its box. Without --model, the grounder of the package is used.
 
-The phrases are the noun phrases of SENTENCE, or those named with --phrase. `score` says how sure the model is of the
-box. `evidence` is the probability that the phrase is in the image at all, if the model was calibrated: a phrase below
-0.5 is "not found", one whose noun the model never saw is "unknown". It was fitted on phrases of which one in two was in
-the image; the others had another noun of the same kind. Boxes are in pixels of the picture as viewers show it; if EXIF
-turns it, `stored_box` in JSON has the box in the pixels as the file stores them.
+The phrases are the noun phrases of SENTENCE, or those named with --phrase. Of several things of one kind, colours help
+to choose: those of the phrase, and of what it wears or holds ("a man in a red shirt"). `score` says how sure the model
+is of the box. `evidence` is the probability that the phrase is in the image at all, if the model was calibrated: a
+phrase below 0.5 is "not found", one whose noun the model never saw is "unknown". It was fitted on phrases of which one
+in two was in the image; the others had another noun of the same kind. Boxes are in pixels of the picture as viewers
+show it; if EXIF turns it, `stored_box` in JSON has the box in the pixels as the file stores them.
 
 With --data, all annotated phrases of a data set are grounded and judged, for a true box of several (`any`) and for the
 box around them all (`union`): accuracy (recall@1), recall@5 and 10, pointing game, the upper bound that the proposals
@@ -69,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--argmax",
         action="store_true",
-        help="choose the region that fits best, as the paper does, not the one that most likely covers the thing",
+        help="choose the region that fits best, as the paper does, not the one that most likely covers the thing, and "
+        "by words alone, not by colours",
     )
     group.add_argument("--calibrate", action="store_true", help="fit the probability of being there, and keep it")
     add_iou(group, "overlap from which a box is right (default 0.5)")  # type: ignore[arg-type]

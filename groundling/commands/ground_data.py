@@ -83,7 +83,7 @@ def _print_calibration(calibration: Calibration) -> None:
         f"on {calibration.judged_on} phrases, "
         f"right {calibration.accuracy:.4f}; fitted on {calibration.fitted_on} phrases of other images"
     )
-    table = Table("said", box=None, pad_edge=False)
+    table = Table("evidence", box=None, pad_edge=False)
     for name in ("mean", "true", "phrases"):
         table.add_column(name, justify="right")
     for one in calibration.curve:
