@@ -24,6 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from typing import Any
@@ -119,17 +120,23 @@ def groundling(*commands: Sequence[object]) -> Result:
     return {"seconds": seconds, "cpu": round(cpu, 1), "largest process, MB": memory, "printed": printed}
 
 
+@cache
+def validation(data: Path) -> Any:
+    from groundling.data.dataset import load
+
+    return load(data, "val")
+
+
 def judged(data: Path, regions: Path, way: str, out: Path) -> Result:
     """Captions of the validation split; phrases found, of how many, of each of its images."""
 
     def work() -> Result:
         from groundling import inference
-        from groundling.data.dataset import load
         from groundling.evaluation.phrases import localised
         from groundling.regions.store import Store
 
         captioner, grounder = (str(out / name) if name else "" for name in MODELS[way])
-        store, examples = Store.open(regions), load(data, "val")
+        store, examples = Store.open(regions), validation(data)
         captions = inference.load(captioner).caption([example.id for example in examples], regions=store)
         texts = {caption.id: caption.text for caption in captions}
         found = localised(inference.load_grounder(grounder), examples, store)
@@ -145,10 +152,9 @@ def judged(data: Path, regions: Path, way: str, out: Path) -> Result:
 
 def show(data: Path, out: Path) -> None:
     """The curve as a table of Markdown."""
-    from groundling.data.dataset import load
     from groundling.metrics.significance import compare
 
-    references = {x.id: [caption.text for caption in x.captions] for x in load(data, "val", annotated=False)}
+    references = {x.id: [caption.text for caption in x.captions] for x in validation(data)}
     baseline = statistics_of(json.loads((out / "before" / "judged.json").read_text()), references)
     values = " | ".join(f"{one.score().value:.4f}" for one in baseline)
     print("| photos | way | CIDEr-D | p | phrases, any | p | phrases, union | p | CPU-seconds |")

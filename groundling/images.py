@@ -116,7 +116,8 @@ def _stored(box: Box, turn: int, size: tuple[int, int]) -> Box:
 def absent(path: Path | str) -> str:
     """What to do about a file that is not there."""
     if str(path).startswith(("http:/", "https:/", "ftp:/")):
-        return f"{path} is an address, and nothing is fetched: download the picture and name its file"
+        address = re.sub(":/+", "://", str(path), count=1)  # a Path has lost one of the slashes
+        return f"{address} is an address, and nothing is fetched: download the picture and name its file"
     return f"{path} does not exist: check the path"
 
 

@@ -40,7 +40,7 @@ MISTAKES = [
     ("caption photo.png --beam 0", "the beam must be 1 or more"),
     ("caption photo.png --temperature 0.5", "--temperature needs --sample"),
     ("caption missing.png", "missing.png does not exist: check the path"),
-    ("caption https://example.org/a.jpg", "nothing is fetched: download the picture"),
+    ("caption https://example.org/a.jpg", "https://example.org/a.jpg is an address, and nothing is fetched: download"),
     ("caption photo.png --device gpu", "say cuda (NVIDIA), mps (Apple) or cpu"),
     ("caption photo.png --model nowhere", "no model in nowhere"),
     ("caption photo.png --model nothing", "train one with `groundling train`"),
