@@ -116,7 +116,8 @@ def groundling(*commands: Sequence[object]) -> Result:
         printed += subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     after = getrusage(RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    seconds, memory = round(time.perf_counter() - wall, 1), after.ru_maxrss // 1024
+    seconds = round(time.perf_counter() - wall, 1)
+    memory = after.ru_maxrss // (1 << 20 if sys.platform == "darwin" else 1 << 10)
     return {"seconds": seconds, "cpu": round(cpu, 1), "largest process, MB": memory, "printed": printed}
 
 

@@ -94,7 +94,7 @@ class Regions:
 
 def word_probabilities(whole: Tensor, count: int) -> Tensor:
     """(P, G) -> (P, count): the probabilities p of words, where image vectors end with log(−log(1 − p)), scaled."""
-    return -torch.expm1(-torch.exp(whole[:, whole.shape[1] - count :].double() * WORD_DEVIATION + WORD_MEAN))
+    return -torch.expm1(-torch.exp(whole[:, whole.shape[1] - count :].cpu().double() * WORD_DEVIATION + WORD_MEAN))
 
 
 @dataclass(frozen=True)

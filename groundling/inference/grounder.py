@@ -270,7 +270,7 @@ class PhraseGrounder:
         if whole is not None and 0 < count <= whole.shape[1]:
             likely = word_probabilities(whole, count).expand(len(similarity), -1).cpu().numpy()
         heads = [noun.split()[-1] for noun in nouns]
-        return [*self.calibration(heads, best_similarity(similarity).double().cpu().numpy(), likely)]
+        return [*self.calibration(heads, best_similarity(similarity).cpu().double().numpy(), likely)]
 
     def add_evidence(self, captions: Sequence[GroundedCaption], features: RegionFeatures) -> list[GroundedCaption]:
         """The same captions of B images, each link with its evidence: how likely its noun, alone, is there."""
