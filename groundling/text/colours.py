@@ -11,9 +11,13 @@ from groundling.types import Span
 
 COLOURS = ("black", "white", "gray", "brown", "tan", "red", "orange", "yellow", "green", "blue", "purple", "pink")
 WORDS = {  # a word -> the colours that a thing may have of which people say it
-    **{colour: (colour,) for colour in ("black", "white", "gray", "green", "blue")},
-    "grey": ("gray",),
+    "black": ("black",),
     "dark": ("black",),
+    "white": ("white",),
+    "gray": ("gray",),
+    "grey": ("gray",),
+    "green": ("green",),
+    "blue": ("blue",),
     "brown": ("brown", "tan", "orange"),
     "tan": ("tan", "brown"),
     "beige": ("tan",),
