@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
 HEIC = {".heic", ".heif"}  # photos of phones; read where pillow-heif is installed, else named with the cure
+BRANDS = {b"heic", b"heix", b"heim", b"heis", b"mif1"}  # what such a file begins with, whatever its name says
 SUFFIXES = HEIC | {
     ".jpg",
     ".jpeg",
@@ -115,7 +116,8 @@ def _stored(box: Box, turn: int, size: tuple[int, int]) -> Box:
 def absent(path: Path | str) -> str:
     """What to do about a file that is not there."""
     if str(path).startswith(("http:/", "https:/", "ftp:/")):
-        return f"{path} is an address, and nothing is fetched: download the picture and name its file"
+        address = re.sub(":/+", "://", str(path), count=1)  # a Path has lost one of the slashes
+        return f"{address} is an address, and nothing is fetched: download the picture and name its file"
     return f"{path} does not exist: check the path"
 
 
@@ -128,8 +130,9 @@ def _header(path: Path) -> Iterator[Image.Image]:
         raise DataError(f"{path}: not a file; give the path of an image")
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty; fetch it again")
-    formats = _readable(_is_heif(path))
-    if path.suffix.lower() in HEIC and "HEIF" not in formats:
+    brand, named = _brand(path), path.suffix.lower() in HEIC
+    formats = _readable(bool(brand) or named)
+    if (named or brand in BRANDS) and "HEIF" not in formats:
         raise DataError(f"{path}: HEIC photos need pillow-heif: pip install 'groundling[heic]', or convert it to JPEG")
     try:
         with warnings.catch_warnings():
@@ -150,11 +153,12 @@ def _header(path: Path) -> Iterator[Image.Image]:
         ) from error
 
 
-def _is_heif(path: Path) -> bool:
-    """A file of the family that HEIC and AVIF belong to?"""
+def _brand(path: Path) -> bytes:
+    """Of a file of the family that HEIC and AVIF belong to, the four letters that tell them apart; of others b""."""
     with suppress(OSError), path.open("rb") as file:  # what cannot be read is told when it is opened
-        return file.read(12)[4:8] == b"ftyp" or path.suffix.lower() in HEIC
-    return False
+        start = file.read(12)
+        return start[8:] if start[4:8] == b"ftyp" else b""
+    return b""
 
 
 @cache

@@ -38,6 +38,7 @@ class Regions:
     scores: Tensor  # (B, R, L) float, their probabilities
     whole: Tensor | None = None  # (B, G) feature of the whole image, where the source gives one
     grid: Tensor | None = None  # (B, C, G) feature map, flattened, where the source gives one
+    colours: Tensor | None = None  # (B, R, C) shares of colours, where a grounder has looked at the pixels; B = 1
 
     def __post_init__(self) -> None:
         if self.boxes.ndim != 3 or self.boxes.shape[-1] != 4:
@@ -82,7 +83,7 @@ class Regions:
 
     def first(self, limit: int) -> Regions:
         """Only the first so many regions of each image: sources put the most telling ones first."""
-        names = ("feats", "boxes", "valid", "frame", "labels", "scores")
+        names = ["feats", "boxes", "valid", "frame", "labels", "scores", *([] if self.colours is None else ["colours"])]
         return replace(self, **{name: getattr(self, name)[:, :limit] for name in names})
 
     def to(self, device: torch.device | str) -> Regions:
@@ -91,7 +92,7 @@ class Regions:
 
 def word_probabilities(whole: Tensor, count: int) -> Tensor:
     """(P, G) -> (P, count): the probabilities p of words, where image vectors end with log(−log(1 − p)), scaled."""
-    return -torch.expm1(-torch.exp(whole[:, whole.shape[1] - count :].double() * WORD_DEVIATION + WORD_MEAN))
+    return -torch.expm1(-torch.exp(whole[:, whole.shape[1] - count :].cpu().double() * WORD_DEVIATION + WORD_MEAN))
 
 
 @dataclass(frozen=True)

@@ -54,10 +54,16 @@ def test_a_heic_photo_is_read_where_pillow_heif_is_installed(tmp_path: Path) -> 
 
 
 def test_without_it_the_photo_is_named_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its name says: phones and messengers name HEIC files .jpg. A film is no photo, and needs nothing."""
     monkeypatch.setattr(images, "_readable", lambda heif: ("JPEG", "PNG"))
     (tmp_path / "a.heic").write_bytes(b"bytes of a phone")
-    with pytest.raises(DataError, match=r"a\.heic: HEIC photos need pillow-heif: pip install 'groundling\[heic\]'"):
-        open_image(tmp_path / "a.heic")
+    (tmp_path / "b.jpg").write_bytes(b"\0\0\0\x18ftypheic and so on")
+    (tmp_path / "film.jpg").write_bytes(b"\0\0\0\x18ftypisom and so on")
+    for name in ("a.heic", "b.jpg"):
+        with pytest.raises(DataError, match=rf"{name}: HEIC photos need pillow-heif: pip install 'groundling\[heic\]'"):
+            open_image(tmp_path / name)
+    with pytest.raises(DataError, match=r"film\.jpg: not an image in a known format"):
+        open_image(tmp_path / "film.jpg")
 
 
 def caption(*boxes: Box) -> GroundedCaption:

@@ -8,10 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from groundling.data.dataset import Dataset
     from groundling.types import Example
 
 MANY = 50_000  # pictures above which equal ones are not looked for
+MANY_SEEN = 5000  # and those that look alike, for which each is decoded: 3 ms for a small one, 30 ms for one of a phone
+GRID = 16  # rows and columns of the differences that tell how a picture looks
+ALIKE = 24  # of GRID² differences, so many others at most in a copy that was saved again; two photos have 63 or more
+PLAIN = 32  # fewer rises or falls of brightness than this: an empty picture looks like any other
 FEW_PHOTOS = 3000  # below, adapting is advised; a choice, not measured
 ADAPTING = 0.5  # seconds of one core for a photo, its regions included; measured on 400 photos
 REGIONS = 0.109  # MB of the regions of a photo
@@ -31,6 +38,10 @@ def advice(dataset: Dataset) -> dict[str, int | str]:
     facts: dict[str, int | str] = {}
     if twice := sum(len(group) - 1 for group in _equal(dataset)):
         facts["same picture again"] = twice
+    if pairs := list(_alike(dataset)):
+        first = ", ".join(f"{example.id} in {example.split}" for example in pairs[0])
+        count = "a pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
+        facts["look alike in two splits"] = f"{count} of pictures ({first}): keep one, or scores are too good"
     train = sum(example.split == "train" for example in dataset)
     if 0 < train < FEW_PHOTOS:
         facts["training"] = f"{train} photos are few: `groundling adapt` goes on with trained weights"
@@ -41,7 +52,50 @@ def advice(dataset: Dataset) -> dict[str, int | str]:
 def _needs(photos: int) -> str:
     """Time and disk that adapting to so many photos takes."""
     minutes, room = max(1, round(photos * ADAPTING / 60)), max(1, round(photos * REGIONS))
-    return f"about {minutes} minutes of one core, and {room} MB for regions"
+    return f"about {minutes} minute{'s' * (minutes > 1)} of one core, and {room} MB for regions"
+
+
+def _alike(dataset: Dataset) -> Iterator[tuple[Example, Example]]:
+    """Pictures of one's own that look the same in two splits: saved again, smaller, or taken a moment later."""
+    import numpy as np
+
+    from groundling.data.folder import FORMAT
+    from groundling.errors import DataError
+    from groundling.images import SUFFIXES
+    from groundling.progress import track
+
+    shown = [example for example in dataset if Path(example.media).suffix.lower() in SUFFIXES]
+    if dataset.format != FORMAT or len(shown) > MANY_SEEN or len(dataset.splits) < 2:
+        return
+    seen: dict[str, list[tuple[Example, NDArray[np.bool_]]]] = {}
+    for example in track(shown, "how pictures look", quiet=len(shown) < 500):
+        try:
+            rises = how_it_looks(example.media)
+        except DataError:
+            continue  # told elsewhere
+        if PLAIN <= rises.sum() <= rises.size - PLAIN:
+            seen.setdefault(example.split, []).append((example, rises))
+    equal = {example.id: number for number, group in enumerate(_equal(dataset)) for example in group}
+    names = sorted(seen)
+    for one, other in ((a, b) for i, a in enumerate(names) for b in names[i + 1 :]):
+        first, second = (np.array([rises for _, rises in seen[name]], np.float32) for name in (one, other))
+        apart = first @ (1 - second).T + (1 - first) @ second.T
+        for i, j in np.argwhere(apart <= ALIKE):
+            pair = seen[one][i][0], seen[other][j][0]
+            if len({equal.get(example.id, example.id) for example in pair}) == 2:
+                yield pair
+
+
+def how_it_looks(path: Path | str) -> NDArray[np.bool_]:
+    """(GRID²,): where the picture, made tiny and grey, becomes brighter from left to right; the same at any size."""
+    import numpy as np
+    from PIL import Image
+
+    from groundling.images import open_image
+
+    tiny = open_image(path).convert("L").resize((GRID + 1, GRID), Image.Resampling.BOX)
+    levels = np.asarray(tiny, np.int16)
+    return np.asarray(levels[:, 1:] > levels[:, :-1]).ravel()
 
 
 def _equal(dataset: Dataset) -> list[list[Example]]:

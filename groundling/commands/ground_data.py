@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling.data.dataset import load
     from groundling.errors import DataError, GroundlingError
     from groundling.evaluation import caption_score
-    from groundling.evaluation.phrases import located, queries
+    from groundling.evaluation.phrases import has_pixels, located, queries
     from groundling.inference.calibration import calibrate, keep_calibration
     from groundling.inference.evidence import CALIBRATION
     from groundling.regions.store import Store
@@ -44,7 +44,8 @@ def run(args: argparse.Namespace) -> None:
         queries(model, examples, store, argmax=args.argmax) if engine.alone
         else chain.from_iterable(engine.map(partial(_worker, args), some, lambda some: f"image {some[0].id!r}"))
     )  # fmt: skip
-    judged = located(found, len(examples), args.iou, quiet=False, argmax=args.argmax) if _boxes(examples) else {}
+    choice = {"argmax": args.argmax, "colours": any(map(has_pixels, examples))}
+    judged = located(found, len(examples), args.iou, quiet=False, **choice) if _boxes(examples) else {}
     if not judged and not args.calibrate:
         raise DataError(f"the split {args.split!r} of {args.data} has no boxes of phrases")
     calibration = calibrate(model, examples, store) if args.calibrate else None

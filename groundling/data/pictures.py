@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from pathlib import Path, PurePosixPath
 
 from groundling.errors import DataError
@@ -67,7 +68,7 @@ class Pictures:
             return None
 
     def _only(self, known: dict[str, list[Path]], name: str) -> Path:
-        paths = known.get(name, [])
+        paths = known.get(_composed(name), [])
         if len(paths) == 1:
             return paths[0]
         if paths:
@@ -81,9 +82,14 @@ class Pictures:
             raise DataError(f"{folder}: cannot be read ({error.strerror or error})") from error
         for entry in entries:
             if entry.suffix.lower() in SUFFIXES:
-                self._by_name.setdefault(entry.name, []).append(entry)
-                self._by_stem.setdefault(entry.stem, []).append(entry)
+                self._by_name.setdefault(_composed(entry.name), []).append(entry)
+                self._by_stem.setdefault(_composed(entry.stem), []).append(entry)
             elif entry.suffix.lower() in VIDEOS:
-                self._by_name.setdefault(entry.name, []).append(entry)
+                self._by_name.setdefault(_composed(entry.name), []).append(entry)
             elif depth and (depth < DEPTH or FOLDERS.fullmatch(entry.name)) and entry.is_dir():
                 self._index(entry, depth - 1)
+
+
+def _composed(name: str) -> str:
+    """The name with each accented letter as one character: macOS takes them apart in names of files, tables do not."""
+    return unicodedata.normalize("NFC", name)

@@ -119,9 +119,9 @@ def _boxes(
         regions = store.batch([example.id for example in captioned], model.recipe.regions_per_image)
         read = collate(captioned, lines, regions, model.vocab).to(device)
         with torch.inference_mode():
-            boxes = boxes_of(reading(model, read), read.regions[read.image_of])[0].double()  # (N, T, F, 4)
-            boxes = boxes / _scale(captioned, read.regions.size)[read.image_of][:, None, None]
-        rows = iter(boxes.cpu().numpy())
+            boxes = boxes_of(reading(model, read), read.regions[read.image_of])[0].cpu().double()  # (N, T, F, 4)
+            boxes = boxes / _scale(captioned, regions.size)[read.image_of.cpu()][:, None, None]
+        rows = iter(boxes.numpy())
         for example in captioned:
             yield example.id, [next(rows)[: len(caption.tokens)] for caption in example.captions]
 

@@ -8,13 +8,17 @@ from dataclasses import replace
 import numpy as np
 
 from groundling.data.dataset import Dataset
+from groundling.images import open_image
+from groundling.inference.colours import with_colours
 from groundling.inference.grounder import PhraseGrounder
 from groundling.metrics.phrases import KEPT, Localisation, Query, localise
 from groundling.progress import track
 from groundling.regions.fingerprints import require
 from groundling.regions.store import Store
+from groundling.text.colours import colour_words
 from groundling.text.morphology import lemma_of
 from groundling.types import Box, Example, Phrase
+from groundling.video import is_clip
 
 SEVERAL = "one of several"  # type of phrases whose noun other things of the image have too: "a bald man" among men
 
@@ -24,7 +28,8 @@ def queries(
 ) -> Iterator[list[Query]]:
     """The annotated phrases of each image that has any, with the boxes that the model ranks first.
 
-    Ranked by how likely a region covers the right place, or with `argmax` by s of eq. 1 alone, as in the paper.
+    Ranked by how likely a region covers the right place, colours that are named being looked for in the pixels where
+    the data set has them; or with `argmax` by s of eq. 1 alone, as in the paper.
     """
     require(store.fingerprint, model.model.fingerprint)
     store.require(example.id for example in examples)
@@ -32,9 +37,11 @@ def queries(
         drawn = [phrase for phrase in example.gold if phrase.boxes]
         if not drawn:
             continue
-        regions = store[example.id]
+        regions, colours = store[example.id], colours_of(example, drawn)
+        if not argmax and any(colours) and has_pixels(example):
+            regions = with_colours(regions, open_image(example.media))
         tokens = [example.captions[phrase.caption].tokens[slice(*phrase.span)] for phrase in drawn]
-        ranking = model.rank(regions, tokens)
+        ranking = model.rank(regions, tokens, colours)
         by = ranking.similarity if argmax else ranking.overlap
         order = by.argsort(dim=-1, descending=True, stable=True).cpu().numpy()
         boxes = regions.boxes[0][: order.shape[1]].double().numpy()
@@ -50,6 +57,20 @@ def queries(
             )
             for phrase, row, several in zip(drawn, order, of_several(example, drawn), strict=True)
         ]
+
+
+def has_pixels(example: Example) -> bool:
+    """Whether the colours of its regions can be seen."""
+    return bool(example.media) and not is_clip(example.media)
+
+
+def colours_of(example: Example, phrases: Sequence[Phrase]) -> list[tuple[str, ...]]:
+    """The words for colours that annotated phrases have, in their captions."""
+    words: dict[Phrase, tuple[str, ...]] = {}
+    for number, caption in enumerate(example.captions):
+        some = sorted((one for one in example.gold if one.caption == number), key=lambda one: one.span)
+        words |= zip(some, colour_words(caption.tokens, [phrase.span for phrase in some]), strict=True)
+    return [words[phrase] for phrase in phrases]
 
 
 def of_several(example: Example, phrases: Sequence[Phrase]) -> list[bool]:
@@ -75,11 +96,19 @@ def localised(
     argmax: bool = False,
 ) -> dict[str, Localisation]:
     """How well a grounder finds annotated phrases."""
-    return located(queries(model, examples, store, argmax=argmax), len(examples), iou, quiet=quiet, argmax=argmax)
+    each = queries(model, examples, store, argmax=argmax)
+    colours = any(map(has_pixels, examples))
+    return located(each, len(examples), iou, quiet=quiet, argmax=argmax, colours=colours)
 
 
 def located(
-    each: Iterable[list[Query]], images: int, iou: float = 0.5, *, quiet: bool = True, argmax: bool = False
+    each: Iterable[list[Query]],
+    images: int,
+    iou: float = 0.5,
+    *,
+    quiet: bool = True,
+    argmax: bool = False,
+    colours: bool = False,
 ) -> dict[str, Localisation]:
     """How well phrases were found: by `any` of their boxes, and by the `union`, the box around all."""
     asked = [query for some in track(each, "images", images, quiet=quiet) for query in some]
@@ -87,5 +116,5 @@ def located(
         "any": localise(asked, "any", iou, continuous=True),
         "union": localise(asked, "union", iou, continuous=True),
     }
-    chosen = {"choice": "argmax" if argmax else "overlap"}
+    chosen = {"choice": "argmax" if argmax else "overlap+colours" if colours else "overlap"}
     return {truth: replace(one, fields={**one.fields, **chosen}) for truth, one in found.items()}

@@ -26,15 +26,17 @@ from torch import Tensor
 
 from groundling.boxes import soft_iou_match
 from groundling.errors import DataError, GroundlingError
+from groundling.images import opened
 from groundling.inference import inputs
+from groundling.inference.colours import colour_fit, with_colours
 from groundling.inference.evidence import THRESHOLD, read_calibration
 from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
 from groundling.metrics.calibration import EvidenceModel
 from groundling.models.grounder import Grounder
 from groundling.recipes import Model, load, recipe_name
-from groundling.regions.media import of_frames
 from groundling.tensors import Regions, RegionSource, word_probabilities
 from groundling.text import words
+from groundling.text.colours import colour_words
 from groundling.text.noun_phrases import NounPhrase, noun_phrases
 from groundling.text.wordnet import wordnet
 from groundling.types import PAD, UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
@@ -143,11 +145,14 @@ class PhraseGrounder:
         return source_of(self.model.fingerprint)
 
     def regions(self, image: OneImage) -> Regions:
-        """The regions of one image (B = 1)."""
+        """The regions of one image (B = 1), with their colours."""
         item = next(inputs.items(image))
         if item.is_clip:
             raise DataError(f"{item.media} is a video: ground its frames, as `groundling ground VIDEO` does")
-        return inputs.regions_of(item, self.source, of_frames, 1)
+        if item.picture is None and not item.media:
+            raise DataError(f"{item.id!r} has no picture file: give its regions")
+        picture = opened(item.picture or item.media)
+        return with_colours(self.source(picture), picture)
 
     @overload
     def ground(  # type: ignore[overload-overlap]  # a name is one image, unless it is that of a folder
@@ -210,7 +215,7 @@ class PhraseGrounder:
     def _grounded(self, regions: Regions, asked: Sequence[NounPhrase]) -> list[GroundedPhrase]:
         if not regions.valid.any():
             raise GroundlingError("this image has no regions: there is nothing to choose from")
-        ranking = self.rank(regions, [one.tokens for one in asked])
+        ranking = self.rank(regions, [one.tokens for one in asked], [one.colours for one in asked])
         best = ranking.overlap.argmax(-1)
         boxes = regions.boxes[0][best.cpu()].tolist()
         scores = ranking.overlap.gather(-1, best[:, None]).squeeze(-1).tolist()
@@ -241,12 +246,18 @@ class PhraseGrounder:
         return scores.masked_fill(~features.valid[image], -torch.inf)
 
     @torch.inference_mode()
-    def rank(self, regions: Regions, phrases: Sequence[Sequence[str]]) -> Ranking:
-        """Phrases as words, in one image (B = 1)."""
+    def rank(
+        self, regions: Regions, phrases: Sequence[Sequence[str]], colours: Sequence[Sequence[str]] = ()
+    ) -> Ranking:
+        """Phrases as words, in one image (B = 1). `colours`: words for colours that each has; they help to choose
+        where the colours of the regions are known (`inference.colours`)."""
         regions = regions.first(self.model.recipe.regions_per_image).to(self.device)
         scores = self.matcher.read(self._ids(phrases)) @ self.matcher.see(regions)[0].T  # (P, R)
         scores = scores.masked_fill(~regions.valid[0], -torch.inf)
-        p = (scores / TEMPERATURE).softmax(-1)
+        fit = scores
+        if regions.colours is not None and any(colours):
+            fit = scores + colour_fit(regions.colours[0], colours)
+        p = (fit / TEMPERATURE).softmax(-1)
         return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~regions.valid[0], -1.0))
 
     def evidence(self, nouns: Sequence[str], similarity: Tensor, whole: Tensor | None) -> list[float | None]:
@@ -261,7 +272,7 @@ class PhraseGrounder:
         if whole is not None and 0 < count <= whole.shape[1]:
             likely = word_probabilities(whole, count).expand(len(similarity), -1).cpu().numpy()
         heads = [noun.split()[-1] for noun in nouns]
-        return [*self.calibration(heads, best_similarity(similarity).double().cpu().numpy(), likely)]
+        return [*self.calibration(heads, best_similarity(similarity).cpu().double().numpy(), likely)]
 
     def add_evidence(self, captions: Sequence[GroundedCaption], features: RegionFeatures) -> list[GroundedCaption]:
         """The same captions of B images, each link with its evidence: how likely its noun, alone, is there."""
@@ -338,7 +349,9 @@ def _given(sentence: str, phrases: Sequence[str]) -> list[NounPhrase]:
             raise GroundlingError(f"the phrase {phrase!r} has no word")
         at = sentence.find(phrase)
         head = next((one.head for one in reversed(noun_phrases([phrase])[0])), tokens[-1])
-        asked.append(NounPhrase(phrase, (at, at + len(phrase)) if at >= 0 else (0, 0), tokens, head))
+        [colours] = colour_words(tokens, [(0, len(tokens))])
+        span = (at, at + len(phrase)) if at >= 0 else (0, 0)
+        asked.append(NounPhrase(phrase, span, tokens, head, colours=colours))
     return asked
 
 

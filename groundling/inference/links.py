@@ -135,7 +135,7 @@ class Reranker:
             return None
         ids, vectors = self._nouns
         scores = torch.einsum("brh,ph->bpr", features.vectors, vectors).masked_fill(~features.valid[:, None], -1.0)
-        evidence = self.grounder.calibration.similarity(best_similarity(scores.flatten(0, 1)).double().cpu().numpy())
+        evidence = self.grounder.calibration.similarity(best_similarity(scores.flatten(0, 1)).cpu().double().numpy())
         known = torch.from_numpy(evidence).to(vectors).clamp(min=LEAST_EVIDENCE).log().view(len(scores), len(ids))
         return vectors.new_zeros(len(scores), len(self.captioner.vocab)).index_copy(1, ids, known)
 

@@ -74,8 +74,8 @@ class Grounder:
         width, height = (round(side) for side in seen.size[0].tolist())
         return Ranked(
             seen.boxes[0].double().numpy()[real],
-            found.similarity.double().cpu().numpy()[:, real],
-            found.overlap.double().cpu().numpy()[:, real].clip(0, 1),
+            found.similarity.cpu().double().numpy()[:, real],
+            found.overlap.cpu().double().numpy()[:, real].clip(0, 1),
             tuple(self.model.evidence(nouns, found.similarity, regions.whole)),
             (width, height),
             seen.labels[0].numpy()[real],
@@ -85,14 +85,14 @@ class Grounder:
 
     def embed_phrases(self, phrases: Sequence[Words]) -> Array:
         """(P, H), of unit length: where phrases are in the space that they share with regions."""
-        return np.asarray(self.model.embed(phrases).double().cpu().numpy())
+        return np.asarray(self.model.embed(phrases).cpu().double().numpy())
 
     def embed_regions(self, regions: Regions) -> tuple[Array, Array]:
         """(R, 4) boxes and (R, H) vectors of unit length, of one image (B = 1)."""
         features = self.model.features(regions)
         real = features.valid[0].cpu().numpy()
         boxes = regions.first(len(real)).boxes[0].double().numpy()
-        return boxes[real], features.vectors[0].double().cpu().numpy()[real]
+        return boxes[real], features.vectors[0].cpu().double().numpy()[real]
 
 
 def load(path: str = "", device: str = "cpu") -> Grounder:

@@ -73,11 +73,12 @@ class Models:
 
     def regions(self, pictures: Sequence[Image.Image], clip: bool) -> Regions:
         """The regions of an image, or of the frames of a clip as one (B = 1)."""
+        from groundling.inference.colours import with_colours
         from groundling.regions.media import of_frames
 
         _use_one_thread()
         if not clip:
-            return self.captioner.source(pictures[0])
+            return with_colours(self.captioner.source(pictures[0]), pictures[0])
         return of_frames([self.captioner.source(picture) for picture in pictures])
 
     def regions_at(self, pictures: Sequence[Image.Image], box: Box, frame: int) -> Regions:

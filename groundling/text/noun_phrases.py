@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from groundling.errors import GroundlingError
 from groundling.text import words
 from groundling.text.annotate import annotate
+from groundling.text.colours import colour_words
 from groundling.text.compounds import compounds
 from groundling.text.wordnet import wordnet
 from groundling.types import Caption, Span
@@ -46,6 +47,7 @@ class NounPhrase:
     head: str  # its last noun; a compound is one: "fire hydrant"
     lemma: str = ""  # of the head; empty for a pronoun
     plural: bool = False  # does the head name several things?
+    colours: tuple[str, ...] = ()  # words for colours that it has, or what it wears
 
 
 def noun_phrases(sentences: Sequence[str]) -> list[list[NounPhrase]]:
@@ -58,8 +60,9 @@ def noun_phrases(sentences: Sequence[str]) -> list[list[NounPhrase]]:
 
 
 def _phrases(caption: Caption) -> list[NounPhrase]:
-    known = compounds(caption)
-    return [_phrase(caption, span, known) for span in joined(caption)]
+    known, spans = compounds(caption), joined(caption)
+    colours = colour_words(caption.tokens, spans)
+    return [replace(_phrase(caption, span, known), colours=some) for span, some in zip(spans, colours, strict=True)]
 
 
 def with_stops(sentence: str) -> Caption:

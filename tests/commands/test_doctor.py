@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -177,3 +178,23 @@ def test_the_upper_bound_is_that_of_boxes_at_the_size_of_the_regions(
     regions = store(tmp_path / "regions", {"1": [twice], "2": [twice]}, size=(200, 160))
     _, said = answer(capsys, data, "--regions", regions)
     assert [row["upper bound %"] for row in said["regions"]["rows"]] == [66.67, 66.67]
+
+
+def test_a_photo_saved_again_in_another_split_is_told_and_other_photos_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same noise, smaller and as JPEG, looks the same; other noise does not, nor do two empty pictures."""
+    draw = np.random.default_rng(0)
+    one, other = (Image.fromarray(draw.integers(0, 255, (24, 32, 3), np.uint8)) for _ in range(2))
+    one.resize((320, 240), Image.Resampling.BICUBIC).save(tmp_path / "one.png")
+    one.resize((200, 150), Image.Resampling.BICUBIC).save(tmp_path / "again.jpg", quality=60)
+    other.resize((320, 240), Image.Resampling.BICUBIC).save(tmp_path / "other.png")
+    Image.new("RGB", (32, 24)).save(tmp_path / "empty.png")
+    Image.new("RGB", (64, 48)).save(tmp_path / "void.png")
+    splits = {"one.png": "train", "again.jpg": "val", "other.png": "val", "empty.png": "train", "void.png": "val"}
+    rows = [f"{name},A dog runs.,{split}" for name, split in splits.items()]
+    (tmp_path / "captions.csv").write_text("\n".join(["image,caption,split", *rows]))
+    code, said = answer(capsys, tmp_path)
+    assert code == 0
+    told = said["data"]["facts"]["look alike in two splits"]
+    assert told == "a pair of pictures (one in train, again in val): keep one, or scores are too good"

@@ -43,7 +43,7 @@ MISTAKES = [
     ("caption photo.png --beam 0", "the beam must be 1 or more"),
     ("caption photo.png --temperature 0.5", "--temperature needs --sample"),
     ("caption missing.png", "missing.png does not exist: check the path"),
-    ("caption https://example.org/a.jpg", "nothing is fetched: download the picture"),
+    ("caption https://example.org/a.jpg", "https://example.org/a.jpg is an address, and nothing is fetched: download"),
     ("caption photo.png --device gpu", "say cuda (NVIDIA), mps (Apple) or cpu"),
     ("caption photo.png --model nowhere", "no model in nowhere"),
     ("caption photo.png --model nothing", "train one with `groundling train`"),
@@ -103,7 +103,7 @@ def test_a_picture_in_two_splits_is_a_problem_and_few_photos_are_told_to_adapt(
     data = json.loads(capsys.readouterr().out)["data"]
     assert any("the same picture is in 2 splits" in one for one in data["problems"])
     assert "groundling adapt" in data["facts"]["training"]
-    assert data["facts"]["adapting"] == "about 1 minutes of one core, and 1 MB for regions"
+    assert data["facts"]["adapting"] == "about 1 minute of one core, and 1 MB for regions"
 
 
 def test_what_is_like_nothing_is_not_guessed() -> None:

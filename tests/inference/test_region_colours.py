@@ -1,0 +1,95 @@
+"""Colours of regions: shares of pixels, and what they do where a phrase names one."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from groundling import inference
+from groundling.inference.colours import LEAST, WEIGHT, colour_fit, colour_names, with_colours
+from groundling.tensors import Regions
+from groundling.text.colours import COLOURS
+
+LEFT, RIGHT = (0.0, 0.0, 100.0, 100.0), (100.0, 0.0, 200.0, 100.0)
+
+
+def halves() -> Image.Image:
+    picture = Image.new("RGB", (200, 100), (220, 20, 20))
+    picture.paste((20, 40, 220), (100, 0, 200, 100))
+    return picture
+
+
+def regions(dim: int = 4) -> Regions:
+    """Two regions of which only the place differs, so nothing but their pixels tells them apart."""
+    return Regions.of(torch.ones(2, dim), torch.tensor([LEFT, RIGHT]), (200, 100))
+
+
+@pytest.mark.parametrize(
+    ("rgb", "name"),
+    [
+        ((0, 0, 0), "black"),
+        ((255, 255, 255), "white"),
+        ((128, 128, 128), "gray"),
+        ((110, 70, 40), "brown"),
+        ((210, 180, 140), "tan"),
+        ((220, 20, 20), "red"),
+        ((255, 130, 0), "orange"),
+        ((250, 230, 20), "yellow"),
+        ((30, 160, 40), "green"),
+        ((20, 40, 220), "blue"),
+        ((120, 30, 200), "purple"),
+        ((255, 105, 180), "pink"),
+    ],
+)
+def test_colours_have_the_names_that_people_give_them(rgb: tuple[int, int, int], name: str) -> None:
+    assert COLOURS[colour_names(Image.new("RGB", (2, 2), rgb))[0, 0]] == name
+
+
+def test_shares_are_those_of_the_middle_of_a_region() -> None:
+    """Of a region that is red but for an edge of a tenth, all of the middle is red."""
+    picture = Image.new("RGB", (200, 100), "white")
+    picture.paste((220, 20, 20), (10, 10, 90, 90))
+    shares = with_colours(regions(), picture).colours
+    assert shares is not None and shares.shape == (1, 2, len(COLOURS))
+    assert shares[0, 0, COLOURS.index("red")] == 1 and shares[0, 1, COLOURS.index("white")] == 1
+    assert torch.allclose(shares.sum(-1), torch.ones(1, 2))
+
+
+def test_shares_do_not_depend_on_the_size_of_the_picture() -> None:
+    large, small = (with_colours(regions(), halves().resize(size)).colours for size in ((1600, 800), (40, 20)))
+    assert large is not None and small is not None and torch.equal(large, small)
+
+
+def test_a_region_fits_a_colour_by_the_logarithm_of_its_share() -> None:
+    shares = with_colours(regions(), halves()).colours
+    assert shares is not None
+    fit = colour_fit(shares[0], [["red"], [], ["red", "blue"]])
+    full, none = WEIGHT * math.log(1 + LEAST), WEIGHT * math.log(LEAST)
+    assert torch.allclose(fit, torch.tensor([[full, none], [0, 0], [full + none, full + none]]), atol=1e-6)
+
+
+def test_of_two_things_that_are_alike_the_colour_decides(looking: Path) -> None:
+    grounder = inference.load_grounder(looking)
+    two = with_colours(regions(grounder.model.layout.dim), halves())
+    red, blue = grounder.ground_regions(two, "a red ball and a blue ball")
+    assert (red.box, blue.box) == (LEFT, RIGHT)
+    [worn] = grounder.ground_regions(two, phrases=["blue ball"])
+    assert worn.box == RIGHT
+    assert red.evidence == blue.evidence  # whether a thing is there at all is not a matter of colour
+
+
+def test_without_pixels_nothing_changes(looking: Path) -> None:
+    grounder = inference.load_grounder(looking)
+    plain = regions(grounder.model.layout.dim)
+    asked = [["red", "ball"]]
+    assert torch.equal(grounder.rank(plain, asked).overlap, grounder.rank(plain, asked, [["red"]]).overlap)
+
+
+def test_the_first_regions_keep_their_colours() -> None:
+    two = with_colours(regions(), halves())
+    first = two.first(1).colours
+    assert first is not None and two.colours is not None and torch.equal(first, two.colours[:, :1])
