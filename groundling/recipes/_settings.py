@@ -127,6 +127,7 @@ class AwareSize(UpDownSize):
     hidden: int = 1024  # size of regions and of both LSTMs: v, h1 and h2
     location: int = 300  # size of the embedding of a region's place, W_l l
     image_map: bool = True  # attend to the feature map of the image beside its regions, where there is one; 0: do not
+    image_vector: bool = True  # v_g is the source's vector of the whole image, where there is one; 0: the regions' mean
 
 
 @dataclass(frozen=True, kw_only=True)
