@@ -34,7 +34,7 @@ class CaptionData(Batches):
 
     length: int = 16  # words of a caption; longer ones are cut
     min_count: int = 5  # words that are rarer than this in the training captions are unknown
-    regions_per_image: int = 100  # at most, the first of the store
+    regions_per_image: int = 100  # at most, the first of the store; of a clip so many of each frame
 
 
 @dataclass(frozen=True, kw_only=True)

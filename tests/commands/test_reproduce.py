@@ -332,10 +332,15 @@ def test_defaults_of_a_row_count_less_than_what_is_set(tmp_path: Path) -> None:
 
 
 def test_tables_of_videos_look_at_a_hundred_regions_of_each_of_ten_frames(tmp_path: Path) -> None:
-    """As released; the baseline learns for as many epochs as the cycle, and from a decoder of videos too."""
+    """As released; the baseline learns for as many epochs as the cycle, and from a decoder of videos too.
+
+    `regions_per_image` are of each frame (tests/regions/test_store.py).
+    """
     found, bench = tables.table("cyclical-table-2"), Bench(tmp_path, tmp_path, tmp_path, {})
     jobs = {job.name: bench.settings(job, 0) for job in found.order(found.rows)}
-    assert {job["regions_per_image"] for job in jobs.values()} == {1000}
+    each = tables.table("distributed-videos")
+    made = [*found.order(found.rows), *each.order(each.rows)]
+    assert {recipe_class(job.recipe)(**bench.settings(job, 0)).regions_per_image for job in made} == {100}
     assert {job["length"] for job in jobs.values()} == {20}
     cycle = recipe_class("cyclical")(**jobs["video-cyclical"])
     assert jobs["video-baseline"]["epochs"] == cycle.epochs

@@ -57,7 +57,6 @@ IMAGES = (
     Job("cyclical-mean", "cyclical", {"pretrain": 0, "image_vector": False}, start="decoder-mean"),
 )
 OF_VIDEOS: dict[str, Value] = {
-    "regions_per_image": 1000,
     "length": 20,
     "batch": 96,
     "captions_per_image": 1,
@@ -69,7 +68,6 @@ VIDEOS = tuple(
         job,
         name=f"video-{job.name}",
         start=job.start and f"video-{job.start}",
-        config={**job.config, "regions_per_image": 1000},
         defaults={**job.defaults, **OF_VIDEOS},
     )
     for job in IMAGES
