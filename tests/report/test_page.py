@@ -214,7 +214,7 @@ class TestInABrowser:
         assert shown() == list(range(10))
 
     def test_the_film_of_a_clip_is_played_under_boxes_that_move(self, chromium: Any, tmp_path: Path) -> None:
-        film = Film(write_clip(tmp_path / "a b.webm", frames=30, size=(160, 100), rate=10, codec="libvpx"))
+        film = Film(write_clip(tmp_path / "a b.webm", frames=24, size=(160, 100), rate=8, codec="libvpx"))
         ball = tuple(Link(4, (12, 16), (100.0 * f, 0.0, 100.0 * f + 10, 10.0), 0.3, f) for f in (0, 1))
         dog = Link(1, (2, 5), BOX, 0.3, 2)
         caption = replace(said("clip"), links=(*ball, dog), looks=(), frames=3)
