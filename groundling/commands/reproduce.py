@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--small",
         action="store_true",
-        help="sizes and learning rates that suit scenes: half a minute or a minute for each row",
+        help="sizes and learning rates that suit scenes: one to three minutes for each row",
     )
     parser.add_argument(
         "--set",
