@@ -1,9 +1,9 @@
 """Config that suits scenes: rows that learn in one to three minutes on one core, of 1,200 images.
 
 What goes on from a trained captioner is shorter than what begins with nothing; self-critical training is the slowest.
-Captioners on grounding-aware regions have 16 images in a batch, all rows of their tables alike: with 32 and 16 epochs in
-all (600 steps), 8 of 9 runs of `distributed-table-1` were best on val in their last epoch, 0.1 to 0.4 of CIDEr-D above
-the one before, and F1_loc of one row differed by up to 8 points between seeds.
+Captioners on grounding-aware regions have 16 images in a batch, all rows of their tables alike: with 32, and 16 or 17
+epochs in all, 7 of 9 runs of `distributed-table-1` were best on val in their last epoch, by 0.1 to 0.4 of CIDEr-D, and
+F1_loc of one row differed by up to 8 points between seeds.
 """
 
 from __future__ import annotations
