@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 COMMAND = "command.txt"
 METRICS = ("bleu", "rouge", "cider-d", "meteor")
 RANKS = (1, 5, 10, 50, 500)  # of self-retrieval, as far as there are images
+GALLERY = 5000  # images of self-retrieval, as in Dai and Lin, NIPS 2017; the time grows with the square
 IMAGES = 64  # read from the store at once
 
 
@@ -77,6 +78,7 @@ class Bench:
     split: str = "val"  # that is scored
     limit: int = 0  # of the training images; 0: all
     device: str = ""  # empty: cuda where there is one
+    gallery: int = GALLERY  # images, the first of the split, among which captions look for their own
 
     def folder(self, name: str, seed: int) -> Path:
         return self.out / f"{name}-{seed}"
@@ -181,7 +183,7 @@ def _scores(
     captioner = inference.load(folder, str(_device(bench)))
     found = list(_judged(captioner, bench.split, data, evaluator, store, table.beam))
     if table.self_retrieval and "captioner" in captioner.model.recipe.saved_modules:
-        found += _self_retrieval(captioner, evaluator, store)
+        found += _self_retrieval(captioner, evaluator, store, bench.gallery)
     statistics = [one for one in found if isinstance(one, Statistics)]
     made = Scored(
         [one.score() if isinstance(one, Statistics) else one for one in found],
@@ -268,9 +270,9 @@ def both_ways(
 
 
 def _self_retrieval(
-    captioner: inference.GroundedCaptioner, evaluator: CaptionEvaluator, store: Store
+    captioner: inference.GroundedCaptioner, evaluator: CaptionEvaluator, store: Store, images: int
 ) -> list[Statistics]:
     """How often a caption finds its own image again, by the captioner's log p of all images."""
-    ids = [example.id for example in evaluator.examples]
+    ids = [example.id for example in evaluator.examples][:images]
     gallery = Gallery.of(captioner.model, store, ids, captioner.device)
     return list(self_retrieval(gallery.scores(), ids, [k for k in RANKS if k < len(ids)]))
