@@ -153,6 +153,16 @@ def test_scores_of_another_version_are_made_again_and_others_are_not(
     assert stamps(tmp_path) == trained
 
 
+def test_captions_look_for_their_own_image_among_so_many_and_no_more(
+    reproduce: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("groundling.papers.reproduce.GALLERY", 4)  # of 6
+    assert reproduce("--rows", "1", "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    n = {score["name"]: score["n"] for score in row["seeds"][0]}
+    assert (n["R@1"], n["CIDEr-D"]) == (4, 6) and "R@5" not in n
+
+
 def test_self_retrieval_retrieval_and_phrases_are_what_their_own_commands_tell(
     reproduce: Callable[..., int], scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
