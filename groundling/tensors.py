@@ -86,6 +86,15 @@ class Regions:
         names = ["feats", "boxes", "valid", "frame", "labels", "scores", *([] if self.colours is None else ["colours"])]
         return replace(self, **{name: getattr(self, name)[:, :limit] for name in names})
 
+    def of_each_frame(self, limit: int) -> Regions:
+        """The first so many of each image, or of each frame of a clip, whose frames take turns: limit x frames."""
+        if not self.frame.any():
+            return self.first(limit)
+        wanted = limit * (self.frame.amax(1) + 1)  # (B,)
+        few = self.first(int(wanted.max()))
+        kept = torch.arange(few.valid.shape[1], device=wanted.device) < wanted[:, None]
+        return replace(few, valid=few.valid & kept, feats=few.feats * kept[..., None].to(few.feats))
+
     def to(self, device: torch.device | str) -> Regions:
         return _map(self, lambda x: x.to(device, non_blocking=True))
 

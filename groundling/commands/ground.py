@@ -24,8 +24,8 @@ The phrases are the noun phrases of SENTENCE, or those named with --phrase. Of s
 to choose: those of the phrase, and of what it wears or holds ("a man in a red shirt"). `score` says how sure the model
 is of the box. `evidence` is the probability that the phrase is in the image at all, if the model was calibrated: a
 phrase below 0.5 is "not found", one whose noun the model never saw is "unknown". Evidence was fitted on phrases half of
-which were in the image; in the others the noun was replaced by one of the same kind. Boxes are in pixels of the picture as viewers
-show it; if EXIF turns it, `stored_box` in JSON has the box in the pixels as the file stores them.
+which were in the image; in the others the noun was replaced by one of the same kind. Boxes are in pixels of the picture
+as viewers show it; if EXIF turns it, `stored_box` in JSON has the box in the pixels as the file stores them.
 
 With --data, the command grounds all annotated phrases of a data set and scores them: accuracy (recall@1), recall@5 and
 10, pointing game, and the upper bound of the regions, over all phrases and by phrase type. If a phrase has several true
@@ -73,8 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--argmax",
         action="store_true",
-        help="choose the region with the highest similarity, as the paper does, not the most probable box, and by words "
-        "alone, not by colours",
+        help="choose the region with the highest similarity, as the paper does, not the most probable box, and by "
+        "words alone, not by colours",
     )
     group.add_argument("--calibrate", action="store_true", help="fit the evidence and store it in RUN")
     add_iou(group, "overlap from which a box is right (default 0.5)")  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from groundling.metrics.evaluation import Evaluation
-    from groundling.report import Truth
+    from groundling.report import Film, Truth
     from groundling.types import Example, GroundedCaption
 
 SHOWN = 20  # pictures left out that are named one by one
@@ -22,7 +22,8 @@ SHOWN = 20  # pictures left out that are named one by one
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write one HTML page that shows captions and boxes: hover over or tap a word, and its box is highlighted.\n"
-        "Images can be searched and sorted, and several systems compared. The page needs no server and no network.\n\n"
+        "Images can be searched and sorted, and several systems compared. The page needs no server and no network.\n"
+        "Videos play where their files lie, with moving boxes; elsewhere the page shows the frames that it holds.\n\n"
         "With --data the page also shows the references and the true boxes, and gets a view of scores and errors.\n"
         "An image whose picture cannot be read is named and left out; the command then ends with code 1, or with 0\n"
         "under --skip-bad."
@@ -95,7 +96,7 @@ def page(
         captions = tuple(system.get(id) for system in systems)
         example = judged.examples.get(id)
         try:
-            pictures = _pictures(id, example, [one for one in captions if one])
+            pictures, film = _pictures(id, example, [one for one in captions if one])
         except DataError as error:
             left_out[id] = str(error)
             return None
@@ -105,7 +106,7 @@ def page(
             if one is not None
             for key, value in {**scores.get(id, {}), **_own_numbers(one)}.items()
         }
-        return Item(id, lambda: pictures, captions, _truth(example) if example else Truth(), numbers)
+        return Item(id, lambda: pictures, captions, _truth(example) if example else Truth(), numbers, film)
 
     items = filter(None, map(item, track(order, "pictures", len(order), quiet=len(order) < 50)))
     write(out, items, names, title=title or " and ".join(names), note=note, side=side, evaluation=judged.first)
@@ -117,21 +118,27 @@ def page(
     return set(left_out)
 
 
-def _pictures(id: str, example: Example | None, captions: Sequence[GroundedCaption]) -> list[Image.Image]:
-    """The image, or the frames of the clip, that the data set or else a caption names; DataError where it fails."""
+def _pictures(
+    id: str, example: Example | None, captions: Sequence[GroundedCaption]
+) -> tuple[list[Image.Image], Film | None]:
+    """The image, or the frames of the clip and its file, that the data set or else a caption names.
+
+    DataError where they cannot be read.
+    """
     from groundling.errors import DataError
     from groundling.images import open_image
+    from groundling.report import Film
     from groundling.video import FRAMES, frames, is_clip
 
     known = [path for path in (example.media if example else "", *(one.media for one in captions)) if path]
     if not known:
         raise DataError(f"{id}: no picture is known; name the data set with --data")
-    path = next((path for path in known if Path(path).exists()), known[0])
+    path = Path(next((path for path in known if Path(path).exists()), known[0]))
     if not is_clip(path):
-        return [open_image(path)]
+        return [open_image(path)], None
     count = next((one.frames for one in captions if one.frames), FRAMES)
     segment = example.segment if example else next((one.segment for one in captions), None)
-    return list(frames(path, count, segment))
+    return list(frames(path, count, segment)), Film(path, segment) if path.is_file() else None
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--small",
         action="store_true",
-        help="use sizes and learning rates for scenes: half a minute to a minute for each row",
+        help="use sizes and learning rates for scenes: one to three minutes for each row",
     )
     parser.add_argument(
         "--set",
@@ -146,13 +146,14 @@ def _bench(spec: Table, args: argparse.Namespace) -> Bench:
     if args.data is None or args.regions is None:
         raise GroundlingError("name the data and its regions: --data DATA --regions STORE")
     from groundling.inference.loading import device_of
-    from groundling.papers.reproduce import Bench
-    from groundling.papers.tables.small import SMALL
+    from groundling.papers import reproduce
+    from groundling.papers.tables import small
 
     if args.device:
         device_of(args.device)
-    config = {**(SMALL if args.small else {}), **own}
-    return Bench(args.data, args.regions, args.out, config, args.split, args.limit, args.device)
+    config = {**(small.SMALL if args.small else {}), **own}
+    gallery = small.GALLERY if args.small else reproduce.GALLERY
+    return reproduce.Bench(args.data, args.regions, args.out, config, args.split, args.limit, args.device, gallery)
 
 
 def _page(args: argparse.Namespace) -> int:

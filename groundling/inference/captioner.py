@@ -224,7 +224,7 @@ class GroundedCaptioner:
 
         self.check(decoding)
         model, reranker, groundable = self.model, self.reranker, self.model.groundable.class_of
-        seen = regions.first(model.recipe.regions_per_image).to(self.device)
+        seen = regions.of_each_frame(model.recipe.regions_per_image).to(self.device)
         with torch.inference_mode():
             encoded = self.network.encode(seen)
             if reranker is None:

@@ -198,7 +198,7 @@ class Grounder(nn.Module):
 class Adapted(nn.Module):
     """A matcher of another run, in its own words and with no more regions than it was trained with.
 
-    `ids[i]` is its own id of the pupil's word i. It sees the first `limit` regions of an image, and so has no opinion
+    `ids[i]` is its own id of the pupil's word i. It sees the first `limit` regions of a frame, and so has no opinion
     of the others: it teaches nobody to look there (`attention` is 0), but does not rule them out (`point`).
     """
 
@@ -210,7 +210,7 @@ class Adapted(nn.Module):
         self.register_buffer("ids", ids)
 
     def attention(self, batch: Batch) -> Tensor:
-        seen = replace(batch, tokens=self.ids[batch.tokens], regions=batch.regions.first(self.limit))
+        seen = replace(batch, tokens=self.ids[batch.tokens], regions=batch.regions.of_each_frame(self.limit))
         return _widened(self.matcher.attention(seen), batch.regions)
 
     def point(self, regions: Regions, words: Tensor, image_of: Tensor, features: Tensor | None = None) -> Tensor:
@@ -218,19 +218,19 @@ class Adapted(nn.Module):
 
         `features`: what a grounder computes of the regions, where that was done before; see `Grounder.point`.
         """
-        few, ids = regions.first(self.limit), self.ids[words]
+        few, ids = regions.of_each_frame(self.limit), self.ids[words]
         if features is not None and isinstance(self.matcher, Grounder):
             placed = self.matcher.point(few, ids, image_of, features[:, : few.valid.shape[1]])
         else:
             placed = self.matcher.point(few, ids, image_of)
         seen = _widened(placed, regions)
         chance = regions.valid / regions.valid.sum(1, keepdim=True).clamp(min=1)  # (B, R)
-        chance[:, : self.limit] = 0
+        chance[:, : few.valid.shape[1]].masked_fill_(few.valid, 0)
         others = chance.to(seen.dtype)[image_of][:, None]  # (N, 1, R)
         return seen * (1 - others.sum(-1, keepdim=True)) + others * (seen.sum(-1, keepdim=True) > 0)
 
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
-        return self.matcher.rate(regions.first(self.limit), self.ids[words], image_of)
+        return self.matcher.rate(regions.of_each_frame(self.limit), self.ids[words], image_of)
 
 
 def _branch(dim: int, joint: int, dropout: float) -> nn.Sequential:

@@ -25,13 +25,15 @@ p is of a paired test on the same images and seeds, which draws both (`groundlin
 baseline, of which none is corrected for the number of tests. With few seeds p knows little of the chance in training.
 
 `--small` are sizes and rates that suit drawn scenes (`groundling/papers/tables/small.py`), the same for all rows of a
-table. The scenes, and the three stores of their regions, are made so:
+table. The scenes, those that move, and the stores of their regions are made so:
 
 ```console
 $ groundling scenes scenes --images 2500 --splits 0.48 0.04 0.48
 $ groundling regions extract scenes --source scenes --set map=4 --out scenes.regions
 $ groundling regions truth scenes --out scenes-true.regions
 $ groundling regions extract scenes --source scenes --set detector=teacher --out scenes-free.regions
+$ groundling scenes moving --video --images 1600 --frames 4 --splits 0.48 0.04 0.48
+$ groundling regions extract moving --source scenes --set map=4 --out moving.regions
 ```
 """
 

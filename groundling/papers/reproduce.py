@@ -48,6 +48,7 @@ logger = logging.getLogger(__name__)
 COMMAND = "command.txt"
 METRICS = ("bleu", "rouge", "cider-d", "meteor")
 RANKS = (1, 5, 10, 50, 500)  # of self-retrieval, as far as there are images
+GALLERY = 5000  # images of self-retrieval, as in Dai and Lin, NIPS 2017; the time grows with the square
 IMAGES = 64  # read from the store at once
 
 
@@ -78,6 +79,7 @@ class Bench:
     split: str = "val"  # that is scored
     limit: int = 0  # of the training images; 0: all
     device: str = ""  # empty: cuda where there is one
+    gallery: int = GALLERY  # images, the first of the split, among which captions look for their own
 
     def folder(self, name: str, seed: int) -> Path:
         return self.out / f"{name}-{seed}"
@@ -183,7 +185,7 @@ def _scores(
     model = load_model(folder, device)
     all_scores = list(_evaluated(model, device, bench.split, data, evaluator, store, table.beam))
     if table.self_retrieval and "captioner" in model.recipe.saved_modules:
-        all_scores += _self_retrieval(model, device, evaluator, store)
+        all_scores += _self_retrieval(model, device, evaluator, store, bench.gallery)
     statistics = [one for one in all_scores if isinstance(one, Statistics)]
     made = Scored(
         [one.score() if isinstance(one, Statistics) else one for one in all_scores],
@@ -270,8 +272,10 @@ def both_ways(
     return retrieve(model.parts.matcher, batches(0), device, split, quiet=quiet)
 
 
-def _self_retrieval(model: Model, device: torch.device, evaluator: CaptionEvaluator, store: Store) -> list[Statistics]:
+def _self_retrieval(
+    model: Model, device: torch.device, evaluator: CaptionEvaluator, store: Store, images: int
+) -> list[Statistics]:
     """How often a caption finds its own image again, by the captioner's log p of all images."""
-    ids = [example.id for example in evaluator.examples]
+    ids = [example.id for example in evaluator.examples][:images]
     gallery = Gallery.of(model, store, ids, device)
     return list(self_retrieval(gallery.scores(), ids, [k for k in RANKS if k < len(ids)]))

@@ -83,7 +83,7 @@ def aware(size: AwareSize, layout: Layout, classes: Classes) -> tuple[GroundingA
         max(1, len(classes.names)),
         size.hidden,
         location=size.location,
-        whole=layout.whole,
+        whole=layout.whole if size.image_vector else 0,
         grid=grid,
         dropout=size.dropout,
     )

@@ -34,7 +34,7 @@ class CaptionData(Batches):
 
     length: int = 16  # words of a caption; longer ones are cut
     min_count: int = 5  # words that are rarer than this in the training captions are unknown
-    regions_per_image: int = 100  # at most, the first of the store
+    regions_per_image: int = 100  # at most, the first of the store; of a clip so many of each frame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +127,8 @@ class AwareSize(UpDownSize):
     hidden: int = 1024  # size of regions and of both LSTMs: v, h1 and h2
     location: int = 300  # size of the embedding of a region's place, W_l l
     image_map: bool = True  # attend to the feature map of the image beside its regions, where there is one; 0: do not
-    word_link: bool = (
-        False  # ours: a word's logit also gets what the image vector says for it (source photos has words)
-    )
+    image_vector: bool = True  # v_g is the source's vector of the whole image, where there is one; 0: the regions' mean
+    word_link: bool = False  # ours: a word's logit also gets what the image vector says for it, as that of photos does
 
 
 @dataclass(frozen=True, kw_only=True)

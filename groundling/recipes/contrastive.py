@@ -144,7 +144,7 @@ class Narrowed(nn.Module):
         self.captioner, self.limit = captioner, limit
 
     def encode(self, regions: Regions) -> EncodedImage:
-        encoded: EncodedImage = self.captioner.encode(regions.first(self.limit))  # type: ignore[operator]
+        encoded: EncodedImage = self.captioner.encode(regions.of_each_frame(self.limit))  # type: ignore[operator]
         return encoded
 
     def forward(self, encoded: EncodedImage, inputs: Tensor, targets: Tensor) -> Decoding:

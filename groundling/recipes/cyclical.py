@@ -15,9 +15,8 @@ are leaves: no gradient goes through their choice. Captions need no localizer; i
 `groundling score attention RUN --localizer` can tell whether it finds words better than the attention that learns from
 it (section 4.4).
 
-A video is an image whose regions are those of all its frames: α and β are over all of them. `regions_per_image` counts
-them together, and a store has the first of every frame, then the second: 100 are the first 10 of each of 10 frames. The
-paper's 100 of each frame are --regions-per-image 1000.
+A video is an image whose regions are those of all its frames, as in the paper 100 of each: α and β are over all of
+them.
 
 Variants of the paper, each a flag:
   --lam1 0.6 --lam2 0.4      Table 10; the final row of Table 1

@@ -15,10 +15,9 @@
     for `scst_epochs` epochs, none unless asked. A grounder rates phrases, not sentences, hence the small λ2; it was
     not tuned.
 
-Each stage starts from the best weights of the one before it. `docs/results.md` has what was measured: 2 helps most; 3
-helps captions, and grounding where a grounder looks again; 1 helps without a guide, and with one takes more time than
-it gains; 4 makes CIDEr-D greater, and captions more alike. Where boxes matter more than the captioner's own attention,
-`groundling caption --grounder` lets the grounder look again at what was said.
+Each stage starts from the best weights of the one before it; `groundling reproduce combine` measures what each adds.
+Where boxes matter more than the captioner's own attention, `groundling caption --grounder` lets the grounder look again
+at what was said.
 """
 
 from dataclasses import dataclass, fields

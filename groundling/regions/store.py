@@ -67,6 +67,7 @@ class Store:
         self._index = index
         self._file = file
         self._verified = bytearray(len(index))
+        self._frames: dict[int, int] = {}  # of clips, by row
         self._index_verified = False
         weakref.finalize(self, os.close, file)
 
@@ -112,14 +113,17 @@ class Store:
         return Store.open, (self.path,)
 
     def batch(self, ids: Sequence[str], limit: int | None = None) -> Regions:
-        """These images, in this order, padded to the largest R; of each at most the first `limit` regions."""
+        """These images, in this order, padded to the largest R; of each at most the first `limit` regions.
+
+        Of a clip, whose frames take turns, `limit` regions of each frame.
+        """
         if not ids or (limit is not None and limit < 1):
             raise ValueError(f"a batch has at least one image and one region, got {len(ids)} ids and limit {limit}")
         rows = [self._row(id) for id in ids]
         for row in rows:
             self._verify(row)
         counts = [int(self._index.counts[row]) for row in rows]
-        keeps = counts if limit is None else [min(count, limit) for count in counts]
+        keeps = counts if limit is None else [self._first(row, n, limit) for row, n in zip(rows, counts, strict=True)]
         b, r, layout = len(rows), max(keeps), self.layout
         arrays, feats = _empty(b, r, layout), torch.empty(b, r, layout.dim)
         half = np.empty((r, layout.dim), np.float16)  # one image at a time: stays in the cache
@@ -210,6 +214,16 @@ class Store:
         except OSError as error:
             raise self._damaged(row, str(error)) from error
         self._verified[row] = True
+
+    def _first(self, row: int, count: int, limit: int) -> int:
+        """How many of the regions of an image are `limit`, or of a clip `limit` of each frame."""
+        if count <= limit:
+            return count
+        if row not in self._frames:
+            none = np.empty((0, self.layout.dim), np.float16)
+            _, front = self._read(row, count, none, np.empty(0, np.float16))
+            self._frames[row] = int(front["frame"].max()) + 1
+        return min(count, limit * self._frames[row])
 
     def _read(
         self, row: int, count: int, feats: NDArray[np.float16], grid: NDArray[np.float16]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from PIL import Image
 
@@ -34,6 +36,14 @@ class Truth:
 
 
 @dataclass(frozen=True)
+class Film:
+    """The video file that the frames of a clip were taken from, at the middles of equal parts of the time."""
+
+    path: Path
+    segment: tuple[float, float] | None = None  # from, to, in seconds; None: the whole file
+
+
+@dataclass(frozen=True)
 class Item:
     """One image of the page, or the frames of one clip, and the caption of each system, None where it has none."""
 
@@ -42,6 +52,7 @@ class Item:
     captions: tuple[GroundedCaption | None, ...]
     truth: Truth = Truth()
     numbers: Mapping[str, float] = field(default_factory=dict)  # what the page can sort by
+    film: Film | None = None
 
 
 def write(
@@ -55,11 +66,12 @@ def write(
     evaluation: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the page. `side` is the longest side of the embedded pictures (of the frames of a clip: half of it); boxes
-    keep their own pixels.
+    keep their own pixels. A clip's film is played where it lies: the page holds its address relative to `path`, and
+    shows the frames one after the other where it is not found.
 
     `evaluation` is `metrics.Evaluation.to_dict()`: scores, classes and errors get a view of their own.
     """
-    rows = [_row(item, side) for item in items]
+    rows = [_row(item, side) | _film(item.film, path.absolute().parent) for item in items]
     page = {"title": title, "systems": list(systems), "items": rows, "evaluation": evaluation}
     save_text(path, template.page(__package__, title, page, note=note))
 
@@ -76,6 +88,17 @@ def _row(item: Item, side: int) -> dict[str, Any]:
         "phrases": [{"text": p.text, "boxes": _round(p.boxes), "frames": p.frames} for p in item.truth.phrases],
         "numbers": {name: round(float(value), 4) for name, value in item.numbers.items()},
     }
+
+
+def _film(film: Film | None, folder: Path) -> dict[str, Any]:
+    """The film as the page finds it from its folder."""
+    if film is None:
+        return {}
+    try:
+        address = quote(Path(os.path.relpath(film.path.absolute(), folder)).as_posix())
+    except ValueError:  # on another drive
+        address = film.path.absolute().as_uri()
+    return {"film": {"src": address, "segment": film.segment}}
 
 
 def _caption(caption: GroundedCaption | None) -> dict[str, Any] | None:

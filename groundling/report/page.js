@@ -23,21 +23,94 @@ function figure(item, alt) {
   return [make("figure", { style: `--across:${across}` }, ...frames), svgs];
 }
 
-/** A button that shows the frames of a clip in one place, one after the other: the boxes move; again: side by side. */
-function player(shape) {
+/** A button that shows a clip in one place, boxes and all: its film, or else its frames in turn; again: side by side. */
+function player(item, shape, repaint) {
   const button = make("button", { type: "button", class: "play" }, "play");
-  let timer = 0;
-  const show = (number) => [...shape.children].forEach((frame, i) => frame.classList.toggle("now", i === number));
+  let stop = null;
   button.addEventListener("click", () => {
-    clearInterval(timer);
     const playing = shape.classList.toggle("playing");
     button.textContent = playing ? "stop" : "play";
-    if (!playing) return;
-    let number = 0;
-    show(0);
-    timer = setInterval(() => show((number = (number + 1) % shape.children.length)), FRAME_MS);
+    stop?.();
+    stop = !playing ? null : item.film ? film(item, shape, repaint, () => { stop = inTurn(shape); }) : inTurn(shape);
   });
   return button;
+}
+
+/** Show one frame after the other; what is returned stops it. */
+function inTurn(shape) {
+  const frames = [...shape.children];
+  let number = 0;
+  const show = () => frames.forEach((frame, i) => frame.classList.toggle("now", i === number));
+  show();
+  const timer = setInterval(() => { number = (number + 1) % frames.length; show(); }, FRAME_MS);
+  return () => clearInterval(timer);
+}
+
+/** Play the video file under boxes that move; `failed` is called where the browser cannot. What is returned stops it. */
+function film(item, shape, repaint, failed) {
+  const video = make("video", { src: item.film.src, muted: true, controls: true, playsInline: true });
+  const svg = canvas(item);
+  const frame = make("div", { class: "frame now film" }, video, svg);
+  const [from, to] = item.film.segment ?? [0, Infinity];
+  let drawing = 0;
+  const stop = () => { cancelAnimationFrame(drawing); video.pause(); frame.remove(); };
+  const draw = () => {
+    const end = Math.min(to, video.duration);
+    if (video.currentTime >= end || video.ended) { video.currentTime = from; video.play().catch(() => {}); }
+    const part = (video.currentTime - from) / (end - from);
+    repaint(moment(item, part * item.pictures.length - 0.5), [svg]);
+    drawing = requestAnimationFrame(draw);
+  };
+  const giveUp = () => { stop(); failed(); };
+  video.addEventListener("error", giveUp);
+  video.addEventListener("loadedmetadata", () => {
+    if (!video.videoWidth) { giveUp(); return; }
+    video.currentTime = from;
+    video.play().catch(() => {});
+    draw();
+  });
+  for (const other of shape.children) other.classList.remove("now");
+  shape.append(frame);
+  return stop;
+}
+
+/** The item as it is between two frames, as one picture; `at` counts frames: 1.5 is halfway from the second to the third. */
+function moment(item, at) {
+  const near = Math.min(item.pictures.length - 1, Math.max(0, Math.round(at)));
+  const here = (boxes, frames) => tracks(boxes, frames).map((track) => between(track, at)).filter(Boolean);
+  const said = item.said.map((said) => said && {
+    ...said,
+    links: [...new Set(said.links.map((link) => link.token))].flatMap((token) => {
+      const links = said.links.filter((link) => link.token === token);
+      return here(links.map((link) => link.box), links.map((link) => link.frame)).map((box) => ({ ...links[0], frame: 0, box }));
+    }),
+    looks: said.looks.map((look) => {
+      const now = look.boxes.map((_, i) => i).filter((i) => look.frames[i] === near);
+      return { token: look.token, boxes: now.map((i) => look.boxes[i]), weights: now.map((i) => look.weights[i]), frames: [] };
+    }),
+  });
+  const phrases = item.phrases.map((phrase) => ({ ...phrase, boxes: here(phrase.boxes, phrase.frames), frames: [] }));
+  return { ...item, said, phrases, palette: item.said };
+}
+
+/** Boxes in frames as things that move, each a map from frame to box: the first box of every frame is one, the second another. */
+function tracks(boxes, frames) {
+  const found = [];
+  boxes.forEach((box, i) => {
+    const free = found.find((track) => !track.has(frames[i]));
+    if (free) free.set(frames[i], box);
+    else found.push(new Map([[frames[i], box]]));
+  });
+  return found;
+}
+
+/** Where a thing is: on the straight way from its box in one frame to that in the next; else in the nearer frame, if it is there. */
+function between(track, at) {
+  const first = Math.floor(at);
+  const share = at - first;
+  const [a, b] = [track.get(first), track.get(first + 1)];
+  if (a && b) return a.map((v, i) => v + share * (b[i] - v));
+  return share < 0.5 ? a : b;
 }
 
 /** What is known of a word: is it there at all, or else how much attention its place got, all frames of a clip together. */
@@ -58,7 +131,7 @@ function paint(item, svgs, system, token) {
     for (const phrase of item.phrases) phrase.boxes.forEach((box, i) => put(phrase.frames[i], box, { class: "gold" }));
   }
   if (!said) return;
-  const colour = colours(said);
+  const colour = colours((item.palette ?? item.said)[system]);
   const look = token >= 0 && $("attention").checked ? said.looks.find((l) => l.token === token) : null;
   if (look) {
     const most = Math.max(...look.weights, 1e-6);
@@ -106,14 +179,16 @@ function caption(item, system, light) {
 function card(item) {
   const [shape, svgs] = figure(item, item.said.find(Boolean)?.text ?? item.id);
   const text = make("div", { class: "text" });
-  const light = (system, token) => paint(item, svgs, system, token);
+  let lit = [0, -1];
+  const repaint = (now, where) => paint(now, where, ...lit);
+  const light = (system, token) => { lit = [system, token]; repaint(item, svgs); };
   page.systems.forEach((_, system) => text.append(caption(item, system, light)));
   const numbers = Object.entries(item.numbers).map(([name, value]) => `${name} ${value}`);
   text.append(make("div", { class: "meta" }, [item.id, ...numbers].join(" · ")));
   if ($("truth").checked && item.references.length) {
     text.append(make("ul", { class: "refs" }, ...item.references.map((r) => make("li", {}, r))));
   }
-  if (item.pictures.length > 1) text.prepend(player(shape));
+  if (item.pictures.length > 1) text.prepend(player(item, shape, repaint));
   light(0, -1);
   return make("article", { "data-id": item.id, class: item.pictures.length > 1 ? "clip" : "" }, shape, text);
 }

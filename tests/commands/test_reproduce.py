@@ -153,6 +153,16 @@ def test_scores_of_another_version_are_made_again_and_others_are_not(
     assert stamps(tmp_path) == trained
 
 
+def test_captions_look_for_their_own_image_among_so_many_and_no_more(
+    reproduce: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("groundling.papers.reproduce.GALLERY", 4)  # of 6
+    assert reproduce("--rows", "1", "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    n = {score["name"]: score["n"] for score in row["seeds"][0]}
+    assert (n["R@1"], n["CIDEr-D"]) == (4, 6) and "R@5" not in n
+
+
 def test_self_retrieval_retrieval_and_phrases_are_what_their_own_commands_tell(
     reproduce: Callable[..., int], scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -332,10 +342,15 @@ def test_defaults_of_a_row_count_less_than_what_is_set(tmp_path: Path) -> None:
 
 
 def test_tables_of_videos_look_at_a_hundred_regions_of_each_of_ten_frames(tmp_path: Path) -> None:
-    """As released; the baseline learns for as many epochs as the cycle, and from a decoder of videos too."""
+    """As released; the baseline learns for as many epochs as the cycle, and from a decoder of videos too.
+
+    `regions_per_image` are of each frame (tests/regions/test_store.py).
+    """
     found, bench = tables.table("cyclical-table-2"), Bench(tmp_path, tmp_path, tmp_path, {})
     jobs = {job.name: bench.settings(job, 0) for job in found.order(found.rows)}
-    assert {job["regions_per_image"] for job in jobs.values()} == {1000}
+    each = tables.table("distributed-videos")
+    made = [*found.order(found.rows), *each.order(each.rows)]
+    assert {recipe_class(job.recipe)(**bench.settings(job, 0)).regions_per_image for job in made} == {100}
     assert {job["length"] for job in jobs.values()} == {20}
     cycle = recipe_class("cyclical")(**jobs["video-cyclical"])
     assert jobs["video-baseline"]["epochs"] == cycle.epochs

@@ -2,28 +2,69 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
 
 from groundling.papers.page import page
 from groundling.papers.summary import read
+from groundling.papers.tables import table
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+CURE = "make it anew: python tools/papers_pages.py"
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("papers_pages", ROOT / "tools" / "papers_pages.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_the_page_is_made_from_the_stored_summaries_alone() -> None:
-    made = page(read(DOCS / "papers"))
-    cure = "groundling reproduce --page docs/papers.md --out docs/papers"
-    assert (DOCS / "papers.md").read_text(encoding="utf-8") == made, f"make it anew: {cure}"
+    assert (DOCS / "papers.md").read_text(encoding="utf-8") == page(read(DOCS / "papers")), CURE
 
 
-def test_our_numbers_in_the_table_of_recipes_are_those_of_a_claim_on_the_page() -> None:
-    claims = [line.split(" | ") for line in (DOCS / "papers.md").read_text(encoding="utf-8").splitlines()]
-    shown = {(cells[4], cells[-1].split()[0].strip("`")) for cells in claims if len(cells) == 9}
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("| recipe | what it is |"))
-    rows = [line.strip("| ").split(" | ") for line in lines[start + 2 : lines.index("", start)]]
-    assert len(rows) > 15
-    for cells in rows:
-        ours, table = cells[-2], cells[-1].split()[0].strip("`")
-        assert ours == "·" or (ours, table) in shown, cells
+def test_the_numbers_in_the_table_of_recipes_are_made_from_the_stored_summaries(tool: ModuleType) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text == tool.readme(text, read(DOCS / "papers")), CURE
+
+
+def line(ours: str = "9.9") -> str:
+    """A README whose table has one line, with a wrong number of the paper."""
+    row = f"| `x` | what it does | attention | 1.0 → 2.0 | {ours} | `pos-scan-table-1 --rows 2,5` |"
+    return f"text\n\n| recipe | what it is | … |\n|---|---|---|\n{row}\n\nmore"
+
+
+def cell(p: float | None, *values: float) -> dict[str, Any]:
+    return {"values": {str(seed): value for seed, value in enumerate(values)}, "p": p, "signature": ""}
+
+
+@pytest.mark.parametrize(
+    ("p", "data", "expected"),
+    [(0.01, "scenes", "20.0 → 35.0*"), (0.2, "scenes", "20.0 → 35.0"), (0.01, "photos", "·")],
+)
+def test_a_line_of_the_table_by_hand(tool: ModuleType, p: float, data: str, expected: str) -> None:
+    rows = {
+        "plain": {"attention": cell(None, 0.1, 0.3)},
+        "kl-pos-scan": {"attention": cell(p, 0.3, 0.4)},
+    }
+    found = {"pos-scan-table-1": [{"data": data, "baseline": "Up-Down", "rows": rows, "claims": {}}]}
+    made = tool.readme(line(), found)
+    assert f"| attention | 19.8 → 29.4 | {expected} | `pos-scan-table-1 --rows 2,5` |" in made
+    assert "| attention | 19.8 → 29.4 | · |" in tool.readme(line(), {})
+
+
+def test_against_another_row_than_the_baseline_the_test_of_a_claim_counts(tool: ModuleType) -> None:
+    rows = {"scan": {"attention": cell(0.9, 0.1)}, "pos-scan": {"attention": cell(0.9, 0.2)}}
+    claim = "POS-SCAN looks at the right region more often than SCAN"
+    for p, star in ((0.001, "*"), (0.5, "")):
+        summary = {"data": "scenes", "baseline": "Up-Down", "rows": rows, "claims": {claim: {"p": p}}}
+        told = tool.ours(table("pos-scan-table-1"), [0, 2], "attention", {"pos-scan-table-1": [summary]})
+        assert told == "10.0 → 20.0" + star

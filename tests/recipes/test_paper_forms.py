@@ -165,7 +165,7 @@ def test_classifiers_of_regions_are_taught_by_boxes(tmp_path: Path) -> None:
     assert grad.abs().sum() > 0
 
 
-def test_the_image_map_is_used_where_there_is_one_unless_told_otherwise() -> None:
+def test_the_image_map_and_the_image_vector_are_used_where_there_is_one_unless_told_otherwise() -> None:
     layout, classes = Layout(6, 0, 5, (4, 7)), groundable_words([])
     vocab = Vocabulary(("<pad>", "<bos>", "<eos>", "<unk>", "dog"))
     for name in ("updown_aware", "cyclical", "multi_branch", "multihead", "groundling", "supervised_aware"):
@@ -174,7 +174,9 @@ def test_the_image_map_is_used_where_there_is_one_unless_told_otherwise() -> Non
             captioner = recipe.parts(vocab, layout, classes).captioner
             assert (captioner.attend_grid is not None, captioner.encoder.grid is not None) == (used, used)
             assert captioner.encoder.whole is not None
-        assert recipe_class(name)().image_map == 1  # type: ignore[attr-defined]
+            recipe = recipe_class(name)(**TINY | {"location": 4, "image_vector": used})
+            assert (recipe.parts(vocab, layout, classes).captioner.encoder.whole is not None) == used
+        assert recipe_class(name)().image_map == recipe_class(name)().image_vector == 1  # type: ignore[attr-defined]
 
 
 def test_the_maximum_of_two_branch_grounding_can_be_hard_and_its_labels_as_printed() -> None:

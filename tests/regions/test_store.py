@@ -113,8 +113,11 @@ def test_a_batch_equals_the_stack_of_its_images(finished: Path) -> None:
     assert_equal(store.batch(ids), Regions.stack([store[id] for id in ids]))
 
 
-def test_a_limit_keeps_the_first_regions_of_each_image(finished: Path) -> None:
-    store = Store.open(finished)
+def test_a_limit_keeps_the_first_regions_of_each_image(tmp_path: Path) -> None:
+    with Writer(tmp_path / "s", MADE_BY) as writer:
+        for i in range(5):
+            writer.add(f"image {i}", replace(some(i), frame=torch.zeros(1, i + 1, dtype=torch.int64)))
+    store = Store.open(tmp_path / "s")
     ids = [f"image {i}" for i in range(5)]  # 1 to 5 regions
     cut, full = store.batch(ids, limit=3), store.batch(ids)
     assert cut.feats.shape[1] == 3
@@ -122,6 +125,21 @@ def test_a_limit_keeps_the_first_regions_of_each_image(finished: Path) -> None:
     for name in ("feats", "boxes", "valid", "frame", "labels", "scores"):
         assert torch.equal(getattr(cut, name), getattr(full, name)[:, :3])
     assert torch.equal(cut.grid, full.grid)  # type: ignore[arg-type]
+
+
+def test_a_limit_is_of_each_frame_of_a_clip(tmp_path: Path) -> None:
+    """A clip of 3 frames with 4 regions each, one of 2 frames, and an image."""
+    with Writer(tmp_path / "s", MADE_BY) as writer:
+        for id, frames in (("three", 3), ("two", 2), ("image", 1)):
+            writer.add(id, replace(some(1, 4 * frames), frame=(torch.arange(4 * frames) % frames)[None]))
+    store = Store.open(tmp_path / "s")
+    ids = ["image", "three", "two"]
+    cut = store.batch(ids, limit=2)
+    assert cut.valid.sum(1).tolist() == [2, 6, 4]
+    assert cut.frame.tolist() == [[0] * 6, [0, 1, 2, 0, 1, 2], [0, 1, 0, 1, 0, 0]]
+    same = store.batch(ids).of_each_frame(2)  # as where regions were just made
+    assert torch.equal(same.valid, cut.valid) and torch.equal(same.feats, cut.feats)
+    assert torch.equal(store.batch(ids, limit=99).valid, store.batch(ids).valid)
 
 
 def test_a_store_tells_what_it_holds_in_the_order_of_writing(finished: Path) -> None:

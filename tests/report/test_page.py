@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clips import write_clip
 from PIL import Image
 
-from groundling.report import AnnotatedPhrase, Item, Truth, write
+from groundling.report import AnnotatedPhrase, Film, Item, Truth, write
 from groundling.types import GroundedCaption, Link, WordAttention
 
 BOX, OTHER = (10.0, 20.0, 60.0, 90.0), (50.0, 10.0, 150.0, 80.0)
@@ -54,6 +55,14 @@ def test_the_page_is_one_file_without_outside_addresses(tmp_path: Path) -> None:
     text = (tmp_path / "page.html").read_text()
     assert "src=" not in text.split('id="data"')[0] and "data:image/webp" in text
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_film_is_named_as_the_page_finds_it(tmp_path: Path) -> None:
+    film = Film(tmp_path / "clips" / "a b#1.mp4", (1.0, 2.5))
+    (tmp_path / "pages").mkdir()
+    write(tmp_path / "pages" / "page.html", [replace(clip(), film=film)], ["one"])
+    text = (tmp_path / "pages" / "page.html").read_text()
+    assert '"film":{"src":"../clips/a%20b%231.mp4","segment":[1.0,2.5]}' in text
 
 
 def test_no_caption_can_break_out_of_its_place(tmp_path: Path) -> None:
@@ -203,6 +212,39 @@ class TestInABrowser:
         assert len(seen) == 3
         button.click()
         assert shown() == list(range(10))
+
+    def test_the_film_of_a_clip_is_played_under_boxes_that_move(self, chromium: Any, tmp_path: Path) -> None:
+        film = Film(write_clip(tmp_path / "a b.webm", frames=24, size=(160, 100), rate=8, codec="libvpx"))
+        ball = tuple(Link(4, (12, 16), (100.0 * f, 0.0, 100.0 * f + 10, 10.0), 0.3, f) for f in (0, 1))
+        dog = Link(1, (2, 5), BOX, 0.3, 2)
+        caption = replace(said("clip"), links=(*ball, dog), looks=(), frames=3)
+        item = replace(clip(3), said=(caption,), film=film)
+        page = self.open(chromium, tmp_path, [item], ["one"])
+        page.find_element("css selector", ".play").click()
+        places: set[float] = set()
+        patience = time.monotonic() + 30
+        while len(places) < 4 and time.monotonic() < patience:
+            boxes = "[...document.querySelectorAll('.film rect.box')].map((r) => [r.x, r.width])"
+            found = page.execute_script(f"return {boxes}.map((pair) => pair.map((side) => side.baseVal.value))")
+            places |= {x for x, width in found if width == 10}
+        assert len(places) >= 4 and min(places) >= 0 and max(places) <= 100  # on the way from frame 0 to frame 1
+        assert page.execute_script("return document.querySelector('video').videoWidth") == 160
+        page.find_element("css selector", ".play").click()
+        assert not self.find(page, "video") and len(self.find(page, ".clip .frame")) == 3
+
+    def test_boxes_between_two_frames(self, chromium: Any, tmp_path: Path) -> None:
+        page = self.open(chromium, tmp_path, [clip()], ["one"])
+        track = "tracks([[0, 0, 4, 4], [8, 4, 12, 8]], [0, 1])[0]"
+        code = f"return [-0.5, 0, 0.25, 1, 1.4, 1.6].map((at) => between({track}, at) ?? null)"
+        assert page.execute_script(code) == [[0, 0, 4, 4]] * 2 + [[2, 1, 6, 5], *[[8, 4, 12, 8]] * 2, None]
+
+    def test_a_film_that_cannot_be_played_is_shown_by_its_frames(self, chromium: Any, tmp_path: Path) -> None:
+        page = self.open(chromium, tmp_path, [replace(clip(), film=Film(tmp_path / "gone.mp4"))], ["one"])
+        page.find_element("css selector", ".play").click()
+        patience = time.monotonic() + 30
+        while len(self.find(page, ".frame.now:not(.film)")) != 1 and time.monotonic() < patience:
+            pass
+        assert len(self.find(page, ".frame.now")) == 1 and not self.find(page, "video")
 
     def test_two_systems_stand_side_by_side(self, chromium: Any, tmp_path: Path) -> None:
         page = self.open(chromium, tmp_path, items(1, systems=2), ["plain", "grounded"])

@@ -40,6 +40,7 @@ TABLES = {  # name -> module of this package that has it
     "distributed-heads": "distributed",
     "distributed-figure-2": "distributed",
     "distributed-upper-bound": "distributed",
+    "distributed-image-map": "distributed",
     "distributed-videos": "distributed",
     "nce-distill-table-4": "nce_distill",
     "nce-distill-table-5": "nce_distill",

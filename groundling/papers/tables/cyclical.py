@@ -52,9 +52,11 @@ IMAGES = (
     Job("decoder-without", "updown_aware", {"image_map": False}),
     Job("baseline-without", "updown_aware", {"image_map": False}, start="decoder-without", defaults=EPOCHS),
     Job("cyclical-without", "cyclical", {"pretrain": 0, "image_map": False}, start="decoder-without"),
+    Job("decoder-mean", "updown_aware", {"image_vector": False}),
+    Job("baseline-mean", "updown_aware", {"image_vector": False}, start="decoder-mean", defaults=EPOCHS),
+    Job("cyclical-mean", "cyclical", {"pretrain": 0, "image_vector": False}, start="decoder-mean"),
 )
 OF_VIDEOS: dict[str, Value] = {
-    "regions_per_image": 1000,
     "length": 20,
     "batch": 96,
     "captions_per_image": 1,
@@ -66,7 +68,6 @@ VIDEOS = tuple(
         job,
         name=f"video-{job.name}",
         start=job.start and f"video-{job.start}",
-        config={**job.config, "regions_per_image": 1000},
         defaults={**job.defaults, **OF_VIDEOS},
     )
     for job in IMAGES
@@ -179,12 +180,14 @@ ALL = (
     ),
     table(
         "image-map",
-        "Cyclical training, appendix D: with and without the feature map of the image",
+        "Cyclical training, appendix D: with and without the feature map and the vector of the image",
         "",
         Row("Baseline", "baseline", {}),
         Row("Baseline without the map", "baseline-without", {}),
+        Row("Baseline without the vector", "baseline-mean", {}),
         Row("Cyclical", "cyclical", {}),
         Row("Cyclical without the map", "cyclical-without", {}),
+        Row("Cyclical without the vector", "cyclical-mean", {}),
     ),
 )
 TABLES = {found.name: found for found in ALL}

@@ -40,6 +40,22 @@ JOBS = (
         Job(f"k{k}-all", "multi_branch", {"branches": k, "warmup_epochs": 0, "eliminate": False}, start="alone")
         for k in (2, 3, 4, 5)
     ),
+    *(
+        job
+        for name, without in (("map", "image_map"), ("vector", "image_vector"))
+        for job in (
+            Job(f"alone-no-{name}", "multi_branch", {"branches": 1, "epochs": 1, without: False}),
+            *(
+                Job(
+                    f"k{k}-no-{name}",
+                    "multi_branch",
+                    {"branches": k, "warmup_epochs": 0, without: False},
+                    start=f"alone-no-{name}",
+                )
+                for k in (1, 4)
+            ),
+        )
+    ),
     *(Job(f"heads{n}", "multihead", {"heads": n, "attention": 480}, start="alone", defaults=AS_LONG) for n in HEADS),
 )
 IMAGES = "Flickr30k Entities test, Faster R-CNN of Visual Genome"
@@ -114,6 +130,17 @@ ALL = (
         Row("Ours", "k4", {"F1_all": 7.91, "F1_loc": 21.54}),
         columns={name: score for name, score in COLUMNS.items() if name.startswith("F1")}
         | {"F1_all, forgiven": "f1_all upper bound", "F1_loc, forgiven": "f1_loc upper bound"},
+    ),
+    table(
+        "image-map",
+        "equation 4: with and without the feature map and the vector of the image",
+        "",
+        Row("K = 1", "k1", {}),
+        Row("K = 1 without the map", "k1-no-map", {}),
+        Row("K = 1 without the vector", "k1-no-vector", {}),
+        Row("K = 4", "k4", {}),
+        Row("K = 4 without the map", "k4-no-map", {}),
+        Row("K = 4 without the vector", "k4-no-vector", {}),
     ),
     table(
         "videos",

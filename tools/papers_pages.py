@@ -1,0 +1,93 @@
+"""Write what the stored scores of the papers' tables make: docs/papers.md, and numbers of recipes in the README.
+
+    python tools/papers_pages.py [--add OUT/summaries …]
+
+The summaries are docs/papers/*.json; --add copies those of folders that `groundling reproduce` has written there first.
+A line of the README's table names a score and, last, rows of a table: the numbers before it are those of these rows,
+the paper's and ours on drawn scenes, the first row before an arrow. A star: the difference has p < 0.05.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from groundling.papers.claims import CLAIMS
+from groundling.papers.page import page
+from groundling.papers.summary import ALPHA, Summaries, read
+from groundling.papers.tables import Table, table
+
+ROOT = Path(__file__).resolve().parent.parent
+SCORES = {  # of the README -> our scores
+    "attention": "attention",
+    "F1_loc": "f1_loc",
+    "CIDEr-D": "CIDEr-D",
+    "accuracy": "recall@1 any argmax",
+}
+DRAWN = ("scenes", "moving")  # data that the README shows
+FIRST = "| recipe | what it is |"  # begins the table
+NOT_RUN = "·"
+
+
+def readme(text: str, found: Summaries) -> str:
+    """The README with the numbers of its table of recipes made from the summaries."""
+    lines = text.split("\n")
+    start = next(i for i, line in enumerate(lines) if line.startswith(FIRST))
+    for i in range(start + 2, lines.index("", start)):
+        name, what, score, _, _, command = lines[i].strip("|").split(" | ")
+        of, _, numbers = command.strip(" |`").partition(" --rows ")
+        chosen, rows = table(of), [int(number) - 1 for number in numbers.split(",")]
+        cells = [name.strip(), what, score, printed(chosen, rows, SCORES[score])]
+        cells += [ours(chosen, rows, SCORES[score], found), command.strip(" |")]
+        lines[i] = ("| " + " | ".join(cells) + " |").replace("|  |", "| |")
+    return "\n".join(lines)
+
+
+def printed(of: Table, rows: Sequence[int], score: str) -> str:
+    """The paper's numbers of rows of a table, which count from 0."""
+    heading = next(name for name, own in of.columns.items() if own == score)
+    numbers = [of.rows[row].paper.get(heading) for row in rows]
+    return " → ".join(f"{x:.1f}" for x in numbers if x is not None) if None not in numbers else "ours alone"
+
+
+def ours(of: Table, rows: Sequence[int], score: str, found: Summaries) -> str:
+    """Our means over the seeds, and a star where the difference is sure; NOT_RUN where a row has none."""
+    jobs = [of.rows[row].job for row in rows]
+    for summary in found.get(of.name, ()):
+        cells = [summary["rows"].get(job, {}).get(score) for job in jobs]
+        if summary["data"] in DRAWN and all(cells):
+            means = " → ".join(f"{100 * fmean(cell['values'].values()):.1f}" for cell in cells)
+            return means + ("*" if len(jobs) == 2 and sure(of, rows, score, summary) else "")
+    return NOT_RUN
+
+
+def sure(of: Table, rows: Sequence[int], score: str, summary: Mapping[str, Any]) -> bool:
+    """Whether the second row differs from the first: by the test against the baseline, or by that of a claim."""
+    first, second = (of.rows[row] for row in rows)
+    if summary["baseline"] == first.label:
+        tests = [summary["rows"][second.job][score]]
+    else:
+        told = [c for c in CLAIMS if (c.table, c.score, {c.job, c.than}) == (of.name, score, {first.job, second.job})]
+        tests = [summary["claims"].get(claim.text) for claim in told]
+    return any(test and test["p"] is not None and test["p"] < ALPHA for test in tests)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--add", nargs="+", type=Path, default=[], metavar="FOLDER", help="summaries to copy first")
+    stored = ROOT / "docs" / "papers"
+    for folder in parser.parse_args().add:
+        for file in sorted(folder.glob("*.json")):
+            shutil.copy(file, stored / file.name)
+    found = read(stored)
+    (ROOT / "docs" / "papers.md").write_text(page(found), encoding="utf-8")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (ROOT / "README.md").write_text(readme(text, found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
