@@ -335,7 +335,7 @@ class _Known(NamedTuple):
 
     def _home(self, keys: Ints) -> Ints:
         if self.small:
-            return np.minimum(keys, ROOM * self.size)
+            return np.asarray(np.minimum(keys, ROOM * self.size))
         mixed = keys.astype(np.uint64) * np.uint64(MIXER) >> np.uint64(64 - SHIFT)
         return np.asarray(mixed * np.uint64(ROOM * self.size) >> np.uint64(SHIFT), np.int64)
 

@@ -161,7 +161,7 @@ def _entries(corpus: Corpus) -> Iterator[Entries]:
             once = np.flatnonzero(begins > again)
             by_last = corpus.by_word[corpus.by_word >= n - 1] - (n - 1)
             by_last = by_last[again[by_last]]
-            place = by_last[in_turn(number[by_last])]
+            place = by_last[in_turn(number[by_last].astype(np.int64))]
         before, last = number[place], words[place + n - 1]
         new = differ(before) | differ(last)
         starts = np.flatnonzero(new)

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 LOCAL, RAY = "local", "ray"
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Start = Callable[[], Callable[[Item], Result]]  # makes a worker; it and what it holds can be pickled
 
 

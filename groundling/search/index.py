@@ -124,7 +124,7 @@ def _write(
     if not about["exact"]:
         graph = Approximate.build(vectors)
         graph.save(folder)
-        about["recall"] = recall(graph, Exact(vectors), _probes(vectors, about["halves"]))
+        about["recall"] = recall(graph, Exact(vectors), _probes(vectors, 2 if store else 1))
     (folder / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
     return about
 
