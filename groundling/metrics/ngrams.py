@@ -161,7 +161,7 @@ def _entries(corpus: Corpus) -> Iterator[Entries]:
             once = np.flatnonzero(begins > again)
             by_last = corpus.by_word[corpus.by_word >= n - 1] - (n - 1)
             by_last = by_last[again[by_last]]
-            place = by_last[in_turn(number[by_last].astype(np.int64))]
+            place = by_last[in_turn(number[by_last])]
         before, last = number[place], words[place + n - 1]
         new = differ(before) | differ(last)
         starts = np.flatnonzero(new)
@@ -209,7 +209,7 @@ def _counted(
     )
 
 
-def in_turn(keys: Ints) -> Ints:
+def in_turn(keys: NDArray[np.signedinteger[Any]]) -> Ints:
     """The order that sorts keys of 0 and more, equal ones as they come: 16 bits after 16, which NumPy counts instead of
     comparing them."""
     order = np.argsort(keys.astype(np.uint16), kind="stable")
