@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -29,7 +29,6 @@ from groundling.inference.grounder import PhraseGrounder, best_similarity, load_
 from groundling.metrics.agreement import area_under_curve
 from groundling.metrics.calibration import (
     BROADER,
-    INPUTS,
     LOWEST,
     SAME,
     Bin,
@@ -55,7 +54,7 @@ log = logging.getLogger(__name__)
 SEPARATION = "separation"  # the name of the score
 MISSED = 0.05  # share of the phrases that are there that an audit may call "not there": so `not_there` is chosen
 FEWEST_UNKNOWN = 100  # phrases whose noun the source does not know, from which on they are fitted on their own
-HEDGE, DOUBT = 0.8, 0.2  # logit P of the fit becomes HEDGE · logit P − DOUBT: other photos are less like those of it
+HEDGE = 0.9  # that logit P of the fit is multiplied by: other photos are less like those of the fit than its other half
 
 Words = tuple[str, ...]
 
@@ -152,7 +151,7 @@ def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
     likely = answers.likely
     assert likely is not None
     prior = likely[answers.first].mean(0).round(6).clip(LOWEST, 1 - LOWEST)
-    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {}, _used(answers.nouns, frozenset(words)))
+    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {})
     rows: dict[str, list[tuple[float, ...]]] = {SAME: [], BROADER: []}
     truth: dict[str, list[float]] = {SAME: [], BROADER: []}
     for noun, s, true, image in zip(answers.nouns, answers.similarity, answers.truth, answers.image, strict=True):
@@ -162,17 +161,8 @@ def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
     if not rows[SAME]:
         raise DataError("the captions have none of the words that the region source knows")
     rows[BROADER], truth[BROADER] = rows[BROADER] or rows[SAME], truth[BROADER] or truth[SAME]
-    doubt = np.array([DOUBT] + [0.0] * (INPUTS - 1))
-    weights = {
-        how: tuple((HEDGE * logistic(np.array(rows[how]), np.array(truth[how])) - doubt).tolist()) for how in rows
-    }
+    weights = {how: tuple((HEDGE * logistic(np.array(rows[how]), np.array(truth[how]))).tolist()) for how in rows}
     return replace(start, weights=weights)
-
-
-def _used(nouns: Iterable[str], words: frozenset[str]) -> dict[str, str]:
-    """Those of the words that are nouns of captions, or singulars of them, each with its class."""
-    forms = {form for noun in set(nouns) for form in (noun, wordnet().base(noun)) if form in words}
-    return {form: kind_of(form) for form in sorted(form for form in forms if form)}
 
 
 # ---------------------------------------------------------------- what is asked

@@ -3,13 +3,10 @@ it does.
 
 Evidence is the probability that a noun phrase is in an image at all. A region source that was taught by captions gives
 p_w, how likely each of its words w is a word of the image. With s, the similarity of the grounder's best region to the
-phrase, π_w, the mean of p_w over the photos of the fit, and r, how much the strongest rival stands out,
+phrase, and π_w, the mean of p_w over the photos of the fit,
 
-    logit P = a + b logit p_w + c log π_w + d s + e r        r = max_v (logit p_v − logit π_v)
-
-w: the noun, a synonym, or its likeliest narrower kind ("same"), else its nearest broader kind ("broader"): coefficients
-of both. v: the other nouns of its class (`noun_kinds`) that are neither a kind of it nor what it is a kind of: where a
-dog is surely seen, a cat needs more to be believed. r = 0 where there is none.
+    logit P = a + b logit p_w + c log π_w + d s        w: the noun, a synonym, or its likeliest narrower kind ("same"),
+                                                        else its nearest broader kind ("broader"): coefficients of both
 
 Where the source knows no such word, or no words at all, P is a rising function of s alone.
 """
@@ -17,7 +14,7 @@ Where the source knows no such word, or no words at all, P is a rising function 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +27,7 @@ from groundling.text.wordnet import wordnet
 BINS = 10
 SAME, BROADER = "same", "broader"
 KINDS = 4  # broader kinds that are tried, nearest first
-INPUTS = 5  # 1, logit p, log π, s, r; without r before format 3
+INPUTS = 4  # 1, logit p, log π, s
 CAPTION_INPUTS = ("phrases", "words", "mentioned")  # of a caption in an image
 REFERENCE_INPUTS = ("grounding", "meteor")
 LOWEST = 1e-6  # probability that a word has at least, and lacks to 1
@@ -146,11 +143,10 @@ def expected_calibration_error(curve: list[Bin]) -> float:
 
 @dataclass(frozen=True)
 class Concept:
-    """The words that stand for a noun, as places among the words of a source, and how; and its rivals."""
+    """The words that stand for a noun, as places among the words of a source, and how."""
 
     words: tuple[int, ...]
     how: str  # SAME or BROADER
-    rivals: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -158,15 +154,11 @@ class WordEvidence:
     """Coefficients of the equation above, and π of every word of the source."""
 
     prior: Mapping[str, float]  # word -> π
-    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d, e
-    nouns: Mapping[str, str] = field(
-        default_factory=dict
-    )  # words that captions use as nouns -> class: only these rival
+    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d
     _concepts: dict[str, Concept | None] = field(default_factory=dict, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        weights = {how: list(row) for how, row in self.weights.items()}
-        return {"prior": dict(self.prior), "weights": weights, "nouns": dict(self.nouns)}
+        return {"prior": dict(self.prior), "weights": {how: list(row) for how, row in self.weights.items()}}
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> WordEvidence:
@@ -174,30 +166,21 @@ class WordEvidence:
         try:
             prior = {str(word): float(p) for word, p in row["prior"].items()}
             weights = {how: tuple(float(x) for x in row["weights"][how]) for how in (SAME, BROADER)}
-            nouns = {str(word): str(kind) for word, kind in row.get("nouns", {}).items()}
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not word evidence: {type(error).__name__}: {error}") from error
         if not (prior and all(0 < p < 1 for p in prior.values())):
             raise DataError("not word evidence: each prior is between 0 and 1, and there is at least one")
-        if "nouns" not in row:  # before format 3
-            weights = {how: (*one, 0.0) for how, one in weights.items()}
         if any(len(one) != INPUTS or not np.isfinite(one).all() for one in weights.values()):
             raise DataError(f"not word evidence: weights are {INPUTS} finite numbers for each of {SAME}, {BROADER}")
-        return WordEvidence(prior, weights, nouns)
+        return WordEvidence(prior, weights)
 
     @cached_property
     def _index(self) -> dict[str, int]:
         return {word: i for i, word in enumerate(self.prior)}
 
     @cached_property
-    def _prior(self) -> Array:
-        return np.array(list(self.prior.values()))
-
-    @cached_property
-    def _synsets(self) -> dict[int, int]:
-        """Word -> synset, of the nouns that may be rivals."""
-        known = ((self._index[word], wordnet().synset(word)) for word in self.nouns if word in self._index)
-        return {i: synset for i, synset in known if synset is not None}
+    def _log_prior(self) -> Array:
+        return np.asarray(np.log(list(self.prior.values())))
 
     @cached_property
     def _below(self) -> dict[int, list[int]]:
@@ -211,22 +194,8 @@ class WordEvidence:
     def concept(self, noun: str) -> Concept | None:
         """Which words of the source stand for a noun; None where it knows neither it nor a kind near it."""
         if noun not in self._concepts:
-            found = self._find(noun.lower())
-            self._concepts[noun] = found and replace(found, rivals=self._rivals(noun.lower(), found))
+            self._concepts[noun] = self._find(noun.lower())
         return self._concepts[noun]
-
-    def _rivals(self, noun: str, concept: Concept) -> tuple[int, ...]:
-        words, synset = list(self.prior), wordnet().synset(noun)
-        kind = self.nouns.get(words[concept.words[0]])
-        if synset is None or kind is None:
-            return ()
-        related = {*self._below.get(synset, ()), *concept.words}
-        above = set(wordnet().kinds(synset))
-        return tuple(
-            i
-            for i, meaning in self._synsets.items()
-            if self.nouns[words[i]] == kind and meaning not in above and i not in related
-        )
 
     def _find(self, noun: str) -> Concept | None:
         forms = (noun, noun.removesuffix("s"), noun.removesuffix("es"))  # as taggers cut them
@@ -251,11 +220,9 @@ class WordEvidence:
         return tuple(self._index[w] for w in net.lemmas(synset) if w in self._index and net.synset(w) == synset)
 
     def inputs(self, concept: Concept, similarity: float, p: Array) -> tuple[float, ...]:
-        """1, logit p, log π, s and r of a noun in an image whose words have the probabilities p."""
+        """1, logit p, log π and s of a noun in an image whose words have the probabilities p."""
         best = max(concept.words, key=lambda word: p[word])
-        others = list(concept.rivals)
-        r = float((logit(p[others]) - logit(self._prior[others])).max()) if others else 0.0
-        return 1.0, float(logit(p[best])), float(np.log(self._prior[best])), similarity, r
+        return 1.0, float(logit(p[best])), float(self._log_prior[best]), similarity
 
     def __call__(self, concept: Concept, similarity: float, p: Array) -> float:
         return float(sigmoid(np.dot(self.inputs(concept, similarity, p), self.weights[concept.how])))

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from groundling.errors import DataError
-from groundling.inference.calibration import DOUBT, HEDGE, Answers, fitted
+from groundling.inference.calibration import HEDGE, Answers, fitted
 from groundling.inference.evidence import CALIBRATION, read_calibration
 from groundling.metrics.calibration import (
     BROADER,
@@ -30,8 +30,7 @@ from groundling.tensors import WORD_DEVIATION, WORD_MEAN, word_probabilities
 from groundling.types import Fingerprint
 
 PRIOR = {"dog": 0.2, "sheep": 0.1, "couch": 0.5, "pant": 0.3}
-WEIGHTS = {SAME: (1.0, 2.0, -1.0, 3.0, 0.0), BROADER: (0.0, 1.0, 0.0, 0.0, 0.0)}
-WORDS = WordEvidence(PRIOR, WEIGHTS)
+WORDS = WordEvidence(PRIOR, {SAME: (1.0, 2.0, -1.0, 3.0), BROADER: (0.0, 1.0, 0.0, 0.0)})
 LINE = Isotonic((0.0, 1.0), (0.0, 1.0))
 
 
@@ -55,19 +54,6 @@ def test_the_evidence_of_a_known_word_is_the_equation() -> None:
     model = EvidenceModel(LINE, WORDS)
     [found] = model(["dogs"], np.array([0.4]), likely(0.5, 0.1, 0.1, 0.1))
     assert found == pytest.approx(1 / (1 + math.exp(-2.2) / 5))
-
-
-def test_a_rival_that_stands_out_counts_against_a_noun() -> None:
-    """A sheep of π = 0.1 is seen with p = 0.5: logit 0.5 − logit 0.1 = log 9. Of a dog, e = −1 makes that −log 9; the
-    couch is no animal, and an animal has no rival, as both are kinds of it."""
-    weights = dict.fromkeys((SAME, BROADER), (0.0, 0.0, 0.0, 0.0, -1.0))
-    words = WordEvidence(PRIOR, weights, {"dog": "animals", "sheep": "animals", "couch": "furniture"})
-    model, seen = EvidenceModel(LINE, words), np.repeat(likely(0.2, 0.5, 0.9, 0.1), 4, 0)
-    dog, sheep, spaniel, animal = model(["dog", "sheep", "spaniel", "animal"], np.zeros(4), seen)
-    assert dog == spaniel == pytest.approx(0.1)
-    assert sheep == pytest.approx(0.5) and animal == pytest.approx(0.5)  # a dog of p = π stands out by 0
-    unused = EvidenceModel(LINE, WordEvidence(PRIOR, weights, {"dog": "animals"}))
-    assert unused(["dog"], np.zeros(1), seen[:1]) == [0.5]  # nobody uses "sheep" as a noun
 
 
 def test_without_words_of_the_image_or_of_the_noun_similarity_alone_decides() -> None:
@@ -103,12 +89,9 @@ def test_the_likeliest_of_several_kinds_counts() -> None:
 def test_it_is_kept_as_json_and_the_older_form_is_read(tmp_path: Path) -> None:
     model = EvidenceModel(LINE, WORDS, 0.2)
     form = CaptionForm(Linear(0.5, {"phrases": 1.0}), Linear(-1.0, {"grounding": 1.0, "meteor": 7.0}))
-    model = replace(model, words=replace(WORDS, nouns={"dog": "animals"}), captions=form)
-    (tmp_path / CALIBRATION).write_text(json.dumps({"format": 3} | model.to_json()))
+    model = replace(model, captions=form)
+    (tmp_path / CALIBRATION).write_text(json.dumps({"format": 2} | model.to_json()))
     assert read_calibration(tmp_path) == model
-    older = {"prior": PRIOR, "weights": {how: row[:4] for how, row in WEIGHTS.items()}}  # no rivals
-    (tmp_path / CALIBRATION).write_text(json.dumps({"format": 2, "calibration": LINE.to_json(), "words": older}))
-    assert read_calibration(tmp_path) == EvidenceModel(LINE, WORDS)
     (tmp_path / CALIBRATION).write_text(json.dumps({"format": 1, "calibration": LINE.to_json()}))
     assert read_calibration(tmp_path) == EvidenceModel(LINE)
 
@@ -121,8 +104,6 @@ def test_it_is_kept_as_json_and_the_older_form_is_read(tmp_path: Path) -> None:
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0]}},
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0], BROADER: [0, 0, 0, 0]}},
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0, math.inf], BROADER: [0, 0, 0, 0]}},
-        {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0, 0], BROADER: [0, 0, 0, 0]}, "nouns": {}},
-        {"prior": {"dog": 0.5}, "weights": {SAME: [0] * 5, BROADER: [0] * 5}, "nouns": ["dog"]},
         {"prior": ["dog"], "weights": {}},
         None,
     ],
@@ -146,7 +127,7 @@ def test_other_words_are_refused(words: Any, tmp_path: Path) -> None:
     ],
 )
 def test_another_score_of_captions_is_refused(captions: Any, tmp_path: Path) -> None:
-    row = {"format": 3, "calibration": LINE.to_json(), "captions": captions}
+    row = {"format": 2, "calibration": LINE.to_json(), "captions": captions}
     (tmp_path / CALIBRATION).write_text(json.dumps(row))
     with pytest.raises(DataError, match="is damaged; fit it again"):
         read_calibration(tmp_path)
@@ -164,7 +145,7 @@ def test_a_linear_form_is_fitted_in_the_units_of_its_inputs() -> None:
 
 def test_the_fit_finds_that_the_word_tells_and_the_similarity_does_not() -> None:
     """Dogs are there as often as their probability says; similarity is noise. So b > 0, and a probability that is
-    right but for the hedge: logit P = 0.8 logit p − 0.2, π being constant."""
+    right but for the hedge: logit P = 0.9 logit p, π being constant."""
     draw = np.random.default_rng(0)
     p = draw.uniform(0.02, 0.98, 4000)
     words = np.concatenate([likely(x, 0.1) for x in p])
@@ -174,7 +155,7 @@ def test_the_fit_finds_that_the_word_tells_and_the_similarity_does_not() -> None
     assert model.words is not None
     assert model.words.weights[SAME][1] == pytest.approx(HEDGE, abs=0.1)
     assert model.words.weights[SAME][3] == pytest.approx(0, abs=0.1)
-    assert answers.evidence(model) == pytest.approx(1 / (1 + math.exp(DOUBT) * (1 / p - 1) ** HEDGE), abs=0.05)
+    assert answers.evidence(model) == pytest.approx(1 / (1 + (1 / p - 1) ** HEDGE), abs=0.05)
     below = answers.evidence(model)[truth > 0] < (model.not_there or 0)
     assert below.mean() == pytest.approx(0.05, abs=0.002)  # one in twenty of what is there
 
