@@ -193,7 +193,7 @@ class GroundedCaption:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: what one line of a captions file holds. Weights are rounded to four digits."""
         row = asdict(self)
-        row["caption"], row["attention"] = row.pop("text"), row.pop("looks")
+        row["caption"] = row.pop("text")
         row["logp"] = round(self.logp, 4)
         if not self.frames:
             del row["frames"], row["segment"]
