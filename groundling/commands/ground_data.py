@@ -10,8 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from groundling.commands import engine_of
 from groundling.commands.score_table import ends, print_scores, resampled, show
-from groundling.commands.workers import engine_of
 
 if TYPE_CHECKING:
     from groundling.data.dataset import Dataset
@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling.evaluation.phrases import located, queries
     from groundling.inference.calibration import calibrate, keep_calibration
     from groundling.inference.evidence import CALIBRATION
+    from groundling.parallel import ALONE
     from groundling.regions.store import Store
 
     if not args.regions:
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
     engine = engine_of(args)
     some = [examples.examples[start : start + TOGETHER] for start in range(0, len(examples), TOGETHER)]
     found = (
-        queries(model, examples, store, argmax=args.argmax) if engine.alone
+        queries(model, examples, store, argmax=args.argmax) if engine == ALONE
         else chain.from_iterable(engine.map(partial(_worker, args), some, lambda some: f"image {some[0].id!r}"))
     )  # fmt: skip
     judged = located(found, len(examples), args.iou, quiet=False, argmax=args.argmax) if _boxes(examples) else {}
