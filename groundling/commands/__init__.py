@@ -14,9 +14,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from groundling import __version__
+
+if TYPE_CHECKING:
+    from groundling.parallel import Engine
 
 COMMANDS = {  # name -> one line of help, in the order in which a newcomer needs them
     "demo": "try all steps: captions of real photos, then training and scores on drawn scenes",
@@ -85,6 +88,29 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 
 # ---------------------------------------------------------------- flags that several commands have
+
+
+def add_engine(parser: argparse.ArgumentParser, workers: int = 1, what: str = "processes") -> None:
+    """The flags of commands that share their work out; `workers`: how many, unless told."""
+    group = parser.add_argument_group("scale")
+    group.add_argument(
+        "--workers", type=whole_number(1), default=workers, metavar="N", help=f"{what} (default {workers})"
+    )
+    group.add_argument("--engine", choices=("local", "ray"), default="local", help="this machine (default), or Ray")
+    group.add_argument("--address", default="", metavar="ADDRESS", help="of a Ray cluster (default: one started here)")
+
+
+def engine_of(args: argparse.Namespace) -> Engine:
+    """Who does the work of this call; GroundlingError where its flags contradict each other."""
+    from groundling.errors import GroundlingError
+    from groundling.parallel import ALONE, RAY, Engine
+
+    engine = Engine(args.workers, args.engine, args.address)
+    if engine != ALONE and getattr(args, "device", "cpu") != "cpu":
+        raise GroundlingError("several workers and --engine ray run on CPUs: leave out --device")
+    if args.address and args.engine != RAY:
+        raise GroundlingError("--address is that of a Ray cluster: say --engine ray too")
+    return engine
 
 
 def whole_number(least: int) -> Callable[[str], int]:

@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from groundling.commands import add_engine, engine_of
 from groundling.commands.sizes import add_seen
-from groundling.commands.workers import add_engine, engine_of
 
 if TYPE_CHECKING:
     from groundling.audit import Auditor, stream
@@ -131,6 +131,7 @@ def _judge(
     from groundling.audit import stream
     from groundling.commands.outputs import appending, mend, unfinished
     from groundling.errors import DataError
+    from groundling.parallel import ALONE
     from groundling.progress import track
 
     reading = _reading(args)
@@ -148,7 +149,7 @@ def _judge(
         if beyond := done.keys() - hashes.keys():
             raise DataError(f"{out} has a row {min(beyond)}, which the captions lack: use --overwrite, or another -o")
         groups = stream.groups(_rows(args, data), done)
-        judged = map(here, groups) if engine.alone else engine.map(partial(_worker, args), groups, _called)
+        judged = map(here, groups) if engine == ALONE else engine.map(partial(_worker, args), groups, _called)
         new = chain.from_iterable(judged)
         with appending(target) as add:
             for line in track(new, "captions", total=len(hashes) - len(done), quiet=args.json):

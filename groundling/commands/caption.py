@@ -14,8 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from groundling.commands import Renamed, whole_number
-from groundling.commands.workers import add_engine, engine_of
+from groundling.commands import Renamed, add_engine, engine_of, whole_number
 from groundling.errors import printable
 
 if TYPE_CHECKING:
@@ -279,6 +278,7 @@ def _maker(
     from groundling.errors import DataError, GroundlingError
     from groundling.images import SUFFIXES
     from groundling.inference.captioner import STORED_WINDOW, WINDOW
+    from groundling.parallel import ALONE
     from groundling.video import is_clip
 
     window = STORED_WINDOW if args.regions else WINDOW
@@ -301,9 +301,9 @@ def _maker(
         unread.append(id)
 
     def make(some: Sequence[Example]) -> Iterator[GroundedCaption]:
-        if engine.alone:
-            yield from _captions(captioner, some, decoding, store, args, on_error)
-            return
+        return _captions(captioner, some, decoding, store, args, on_error) if engine == ALONE else shared(some)
+
+    def shared(some: Sequence[Example]) -> Iterator[GroundedCaption]:
         windows = [some[start : start + window] for start in range(0, len(some), window)]
         for captions, problems in engine.map(partial(_worker, args, decoding), windows, lambda w: f"image {w[0].id!r}"):
             for id, error in problems:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundling.commands import add_engine, engine_of
 from groundling.commands.score_table import add_bootstrap, add_iou
-from groundling.commands.workers import add_engine, engine_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -84,12 +84,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from groundling.errors import GroundlingError
+    from groundling.parallel import ALONE
 
     if bool(args.data) == bool(args.image):
         raise GroundlingError("name an IMAGE and a SENTENCE, or a data set with --data")
     if args.calibrate and not (args.data and args.model):
         raise GroundlingError("--calibrate is kept with the model: name both with --data DATA and --model RUN")
-    if not (engine_of(args).alone or args.data):
+    if not (args.data or engine_of(args) == ALONE):
         raise GroundlingError("one image is no work for several: --workers and --engine ray go with --data")
     if args.data:
         from groundling.commands import ground_data

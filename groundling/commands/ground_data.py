@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from groundling.commands import engine_of
 from groundling.commands.score_table import ends, print_scores, resampled, show
-from groundling.commands.workers import engine_of
 
 if TYPE_CHECKING:
     from groundling.data.dataset import Dataset
@@ -32,6 +32,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling.evaluation.phrases import has_pixels, located, queries
     from groundling.inference.calibration import calibrate, keep_calibration
     from groundling.inference.evidence import CALIBRATION
+    from groundling.parallel import ALONE
     from groundling.regions.store import Store
 
     if not args.regions:
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     engine = engine_of(args)
     some = [examples.examples[start : start + TOGETHER] for start in range(0, len(examples), TOGETHER)]
     found = (
-        queries(model, examples, store, argmax=args.argmax) if engine.alone
+        queries(model, examples, store, argmax=args.argmax) if engine == ALONE
         else chain.from_iterable(engine.map(partial(_worker, args), some, lambda some: f"image {some[0].id!r}"))
     )  # fmt: skip
     choice = {"argmax": args.argmax, "colours": any(map(has_pixels, examples))}

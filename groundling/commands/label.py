@@ -8,8 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groundling.commands import probability, whole_number
-from groundling.commands.workers import add_engine, engine_of
+from groundling.commands import add_engine, engine_of, probability, whole_number
 from groundling.errors import printable
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from groundling.commands import add_engine, engine_of
 from groundling.commands import regions_classes as classes
 from groundling.commands import regions_studies as studies
-from groundling.commands.workers import add_engine, engine_of
 from groundling.errors import DataError, GroundlingError, printable
 
 if TYPE_CHECKING:

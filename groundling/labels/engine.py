@@ -19,14 +19,13 @@ from groundling.labels import files
 from groundling.labels.calibration import UNFITTED, Calibration
 from groundling.labels.inputs import Shard
 from groundling.labels.label import LabelledImage
-from groundling.parallel import RAY, Engine
+from groundling.parallel import ALONE, RAY, Engine
 
 if TYPE_CHECKING:
     from groundling.labels.labeller import Labeller
 
 SHARDS, JOB = "shards", "job.json"
 FORMAT = 1
-HERE = Engine()
 BATCH = 32  # images that are tagged together: what is in memory of a shard
 
 
@@ -95,7 +94,7 @@ def label_shard(labeller: Labeller, shard: Shard, out: str) -> Done:
     return Done(shard.name, len(lines), problems)
 
 
-def run(job: Job, shards: Sequence[Shard], engine: Engine = HERE) -> Iterator[Done]:
+def run(job: Job, shards: Sequence[Shard], engine: Engine = ALONE) -> Iterator[Done]:
     """Label these shards; one Done each, in their order."""
     if engine.name == RAY and job.out.startswith("memory://"):
         raise GroundlingError("memory:// is the memory of one process, and Ray works in several: choose another --out")

@@ -27,11 +27,6 @@ class Engine:
     name: str = LOCAL
     address: str = ""  # of a Ray cluster; empty: one is started here
 
-    @property
-    def alone(self) -> bool:
-        """Does this process do all of it?"""
-        return self.name == LOCAL and self.workers <= 1
-
     def map(
         self, start: Start[Item, Result], items: Iterable[Item], called: Callable[[Item], str] = str
     ) -> Iterator[Result]:
@@ -50,6 +45,9 @@ class Engine:
         else:
             with one_thread():
                 yield from map(start(), items)
+
+
+ALONE = Engine()  # this process does all of it
 
 
 @contextmanager

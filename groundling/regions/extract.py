@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from groundling.errors import DataError, MissingExtra
-from groundling.parallel import Engine, one_thread
+from groundling.parallel import ALONE, Engine, one_thread
 from groundling.regions.jobs import Job
 from groundling.regions.media import of_media
 from groundling.regions.sources import source
@@ -24,7 +24,6 @@ from groundling.regions.store import Writer
 from groundling.tensors import Regions, RegionSource
 
 FEW = 8  # images for which one more process is not worth its start
-HERE = Engine()
 
 Arrays = dict[str, NDArray[Any]]  # Regions on their way between processes: arrays need no shared memory
 
@@ -39,7 +38,7 @@ class Done:
 
 
 def extract(
-    jobs: Sequence[Job], name: str, parameters: Mapping[str, Any], out: Path | str, engine: Engine = HERE
+    jobs: Sequence[Job], name: str, parameters: Mapping[str, Any], out: Path | str, engine: Engine = ALONE
 ) -> Generator[Done, None, None]:
     """Add the regions of every image to the store at `out`, one Done each, in order; finish the store at the end.
 
@@ -51,7 +50,7 @@ def extract(
             waiting = [job for job in jobs if job.id not in writer.done]
             yield from (Done(job.id) for job in jobs if job.id in writer.done)
             each = replace(engine, workers=min(engine.workers, 1 + len(waiting) // FEW))
-            start = partial(partial, _regions, make) if each.alone else partial(_worker, name, dict(parameters))
+            start = partial(partial, _regions, make) if each == ALONE else partial(_worker, name, dict(parameters))
             results = each.map(start, waiting, lambda job: f"image {job.id!r}")
             for job, arrays in zip(waiting, results, strict=True):
                 problem = arrays if isinstance(arrays, str) else _add(writer, job, arrays)

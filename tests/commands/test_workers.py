@@ -8,7 +8,6 @@ import pytest
 
 from groundling.cli import main
 from groundling.data.dataset import load
-from groundling.parallel import Engine
 
 TINY = ["--hidden", 8, "--embed", 8, "--attention", 8, "--epochs", 1, "--batch", 8, "--min-count", 1]
 
@@ -64,7 +63,8 @@ def test_a_worker_does_what_the_command_does_alone(
         words = [*works(grounded, captioner, out)[command]]
         words += ["--workers", 1] if command in ("regions", "label") else []
         if shared:
-            monkeypatch.setattr(Engine, "alone", False)
+            monkeypatch.setattr("groundling.parallel.ALONE", None)
+            monkeypatch.setattr("groundling.regions.extract.ALONE", None)
         made.append(outcome(words, out, capsys))
     assert made[0] == made[1]
     assert len(made[0]) > 1 or command == "ground"

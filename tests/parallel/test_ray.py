@@ -34,8 +34,8 @@ KILLS = int(os.environ.get("GROUNDLING_RAY_KILLS", "20"))
 def cluster() -> Iterator[None]:
     """One cluster for all tests of this file: it takes longer to start than to work."""
     ray = pytest.importorskip("ray")
-    before, here = os.environ.get("PYTHONPATH"), Path(__file__).parent  # actors import `starts`, and groundling
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(here), str(here.parents[1]), before]))
+    before, here = os.environ.get("PYTHONPATH"), Path(__file__).parent  # actors import this file, and groundling
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*map(str, (here, here.parent, here.parents[1])), before]))
     from groundling.parallel import actors
 
     with actors._cluster(actors._ray(), "", 2):
