@@ -48,9 +48,9 @@ EVERYDAY = {  # name -> words of `groundling`; {data} and {work} are filled in
     "taught": "train groundling --data {data} --regions {work}/regions --out {work}/taught "
     "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --image-map 0 --dropout 0.3 "
     "--lr 3e-4 --decay 0.4 --decay-every 1 --warmup-epochs 0 --epochs 2 --contrast 0 --captions-per-image 3 "
-    "--coupled",
+    "--coupled --word-link",
     "rewarded": "train scst --data {data} --regions {work}/regions --out {work}/rewarded --start {work}/taught "
-    "--guide {work}/grounder --baseline others --lr 1e-4 --epochs 1 --batch 32",
+    "--guide {work}/grounder --baseline others --lr 5e-5 --bleu 1 --epochs 1 --batch 32",
 }
 FLICKR8K = {
     "regions": "regions extract {data} --source photos_v1 --out {work}/regions",
@@ -68,7 +68,7 @@ FLICKR8K = {
 }
 STEPS = {"everyday": EVERYDAY, "flickr8k": FLICKR8K}
 SCORES = (  # of what is in the package: captions as `groundling caption` says them
-    "caption {data} --split val --regions {work}/regions --model {name} --out {work}/val.jsonl",
+    "caption {data} --split val --regions {work}/regions --model {name} --beam 1 --out {work}/val.jsonl",
     "score {work}/val.jsonl --data {data} --split val --metrics bleu,rouge,cider-d,meteor",
 )
 PHRASES = "ground --data {data} --split val --regions {work}/regions --model {name}"  # where people drew boxes

@@ -55,13 +55,13 @@ run it again: it continues, as finished captions are kept in FILE.part."""
 EPILOG = """\
 examples:
   groundling caption photo.jpg
-  groundling caption photos/ --beam 3 --html photos.html --png pointed/
+  groundling caption photos/ --html photos.html --png pointed/
   groundling caption photo.jpg --json | jq .caption
   groundling caption photos/ --plain | sort > captions.txt
   groundling caption photo.jpg --model runs/photos --grounder runs/grounder --png pointed/
   groundling caption clip.mp4 --frames 8 --png pointed/
   groundling caption photo.jpg --model runs/scenes --sample --temperature 0.7 --seed 3
-  groundling caption scenes --split val --regions scenes.regions --model runs/scenes --beam 3 --out val.jsonl
+  groundling caption scenes --split val --regions scenes.regions --model runs/scenes --beam 1 --out val.jsonl
   groundling caption /shared/photos --out captions.jsonl --engine ray --address auto --workers 64"""
 
 
@@ -102,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and end with code 0")
     group = parser.add_argument_group("how words are chosen")
-    group.add_argument("--beam", type=int, metavar="N", help="width of the beam; 1 is greedy (default)")
+    group.add_argument("--beam", type=int, metavar="N", help="width of the beam (default 3); 1 is greedy, and quicker")
     group.add_argument("--length-penalty", type=float, metavar="A", help="compare captions by log p / tokens^A (0)")
     group.add_argument(
         "--no-repeat",

@@ -16,7 +16,7 @@ from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
 from groundling.inference.inputs import Item
 from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, load_model, model_folder, source_of
-from groundling.inference.settings import GREEDY, BeamSearch, DecodingSettings
+from groundling.inference.settings import DEFAULT, BeamSearch, DecodingSettings
 from groundling.recipes import Model
 from groundling.regions.fingerprints import require
 from groundling.types import Fingerprint, GroundedCaption
@@ -98,7 +98,7 @@ class GroundedCaptioner:
     def caption(  # type: ignore[overload-overlap]  # a name is one image, unless it is that of a folder
         self,
         images: OneImage,
-        decoding: DecodingSettings = GREEDY,
+        decoding: DecodingSettings = DEFAULT,
         *,
         regions: Store | None = None,
         frames: int = FRAMES,
@@ -111,7 +111,7 @@ class GroundedCaptioner:
     def caption(
         self,
         images: Iterable[OneImage],
-        decoding: DecodingSettings = GREEDY,
+        decoding: DecodingSettings = DEFAULT,
         *,
         regions: Store | None = None,
         frames: int = FRAMES,
@@ -123,7 +123,7 @@ class GroundedCaptioner:
     def caption(
         self,
         images: Images,
-        decoding: DecodingSettings = GREEDY,
+        decoding: DecodingSettings = DEFAULT,
         *,
         regions: Store | None = None,
         frames: int = FRAMES,
@@ -139,7 +139,8 @@ class GroundedCaptioner:
             One image gives its caption. Many give an iterator, and no more than a window of them and the next four
             are in memory.
             (For a type checker a name is one image: write `caption([folder])`.)
-        decoding: how words are chosen: `BeamSearch(beam=3)`, `Sampling(temperature=0.7, seed=1)`; greedy by default.
+        decoding: how words are chosen: `BeamSearch(beam=1)` (greedy), `Sampling(temperature=0.7, seed=1)`; by default
+            a beam of 3.
         regions: a store that holds the regions of the images. Then nothing is read but the store, and an image may be
             given by its id alone. It must be of the region source that the model was trained on.
         frames: how many frames of a video file are looked at, at the middles of as many equal parts.
@@ -215,7 +216,7 @@ class GroundedCaptioner:
             )
 
     def generate(
-        self, regions: Regions, ids: Sequence[str], media: Sequence[str], decoding: DecodingSettings = GREEDY
+        self, regions: Regions, ids: Sequence[str], media: Sequence[str], decoding: DecodingSettings = DEFAULT
     ) -> list[GroundedCaption]:
         """Caption B images by their regions; `ids` and `media` are only passed on."""
         import torch
@@ -299,7 +300,7 @@ class OnnxCaptioner(GroundedCaptioner):
             yield from (_completed(one, item, frames) for one, item in zip(captions, items, strict=True))
 
     def generate(
-        self, regions: Regions, ids: Sequence[str], media: Sequence[str], decoding: DecodingSettings = GREEDY
+        self, regions: Regions, ids: Sequence[str], media: Sequence[str], decoding: DecodingSettings = DEFAULT
     ) -> list[GroundedCaption]:
         if not _is_search(decoding) or regions.whole is None or not bool(regions.valid.any(1).all()):
             return self._torch.generate(regions, ids, media, decoding)

@@ -25,7 +25,7 @@ class BeamSearch:
     nouns that fit the sentence equally well, the one that is there is chosen.
     """
 
-    beam: int = 1
+    beam: int = 3  # captions that are followed at a time
     length_penalty: float = 0.0
     no_repeat: int = 2  # no n-gram of this size twice and no word twice in a row; 0 allows all
     min_length: int = 0  # words
@@ -108,4 +108,4 @@ def _bias(weight: float, log_evidence: Tensor | None) -> Tensor | None:
 
 
 DecodingSettings = BeamSearch | Sampling
-GREEDY = BeamSearch()
+DEFAULT, GREEDY = BeamSearch(), BeamSearch(beam=1)

@@ -36,7 +36,7 @@ class Option:
 
 
 DECODING = {  # the only place that has these bounds: requests are parsed and documented by it
-    "beam": Option("width of the beam; 1 is greedy", 1, 10, True, False),
+    "beam": Option("width of the beam; 1 is greedy, 3 the default", 1, 10, True, False),
     "length_penalty": Option("compare by log p / tokens^this", 0, 5, False, False),
     "no_repeat": Option("no so many words in a row occur twice; 0: they may", 0, 10, True, False),
     "min_length": Option("at least so many words", 0, 40, True, False),

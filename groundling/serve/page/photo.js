@@ -5,8 +5,8 @@ import { PALETTE, Stage, bar, make, percent, sentence } from "/draw.js";
 
 const $ = (id) => document.getElementById(id);
 const DECODING = {
-  greedy: () => ({}),
-  beam3: () => ({ beam: 3 }),
+  beam3: () => ({}),
+  greedy: () => ({ beam: 1 }),
   beam5: () => ({ beam: 5 }),
   long: () => ({ beam: 3, min_length: 12, no_repeat: 2 }),
   sample: () => ({ sample: true, temperature: Number($("temperature").value) || 1, seed: Math.floor(Math.random() * 1e9) }),
