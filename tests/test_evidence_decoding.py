@@ -147,7 +147,11 @@ def bench() -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["evidence_weight"] = module
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(path.parent))  # as when it is run: it imports what stands beside it
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
     return module
 
 

@@ -27,7 +27,7 @@ from groundling.progress import track
 from groundling.scenes.detector import HIDDEN as OUTPUT
 from groundling.scenes.detector import NAMES
 from groundling.scenes.regions import describe
-from groundling.scenes.write import EncodedImage, scene
+from groundling.scenes.write import DrawnScene, scene
 
 SEED, SCENES = 10_000, 4000
 TEST_SEED, TEST_SCENES = 10_001, 300
@@ -67,7 +67,7 @@ def rows(seed: int, count: int) -> tuple[Tensor, Tensor]:
     return torch.cat([x for x, _ in made]), torch.cat([y for _, y in made])
 
 
-def _rows(drawn: EncodedImage) -> tuple[Tensor, Tensor]:
+def _rows(drawn: DrawnScene) -> tuple[Tensor, Tensor]:
     boxes, x = describe(drawn.picture.image, COUNT, SAME)
     things = [(item.name, box) for item, box in zip(drawn.world.items, drawn.picture.boxes, strict=True)]
     seen = [(NAMES.index(name), box) for name, box in things if box and name != "leash"]

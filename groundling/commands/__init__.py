@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -90,11 +91,12 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 # ---------------------------------------------------------------- flags that several commands have
 
 
-def add_engine(parser: argparse.ArgumentParser, workers: int = 1, what: str = "processes") -> None:
-    """The flags of commands that share their work out; `workers`: how many, unless told."""
+def add_engine(parser: argparse.ArgumentParser, workers: int | None = 1, what: str = "processes") -> None:
+    """The flags of commands that share their work out; `workers`: how many, unless told; None: one for each core."""
+    usual = "one for each core" if workers is None else workers
     group = parser.add_argument_group("scale")
     group.add_argument(
-        "--workers", type=whole_number(1), default=workers, metavar="N", help=f"{what} (default {workers})"
+        "--workers", type=whole_number(1), default=workers, metavar="N", help=f"{what} (default {usual})"
     )
     group.add_argument("--engine", choices=("local", "ray"), default="local", help="this machine (default), or Ray")
     group.add_argument("--address", default="", metavar="ADDRESS", help="of a Ray cluster (default: one started here)")
@@ -105,9 +107,11 @@ def engine_of(args: argparse.Namespace) -> Engine:
     from groundling.errors import GroundlingError
     from groundling.parallel import ALONE, RAY, Engine
 
-    engine = Engine(args.workers, args.engine, args.address)
-    if engine != ALONE and getattr(args, "device", "cpu") != "cpu":
-        raise GroundlingError("several workers and --engine ray run on CPUs: leave out --device")
+    on_cpu = getattr(args, "device", "cpu") == "cpu"
+    workers = args.workers or ((os.cpu_count() or 1) if on_cpu else 1)
+    engine = Engine(workers, args.engine, args.address)
+    if engine != ALONE and not on_cpu:
+        raise GroundlingError("several workers and --engine ray run on CPUs: leave out --device, or say --workers 1")
     if args.address and args.engine != RAY:
         raise GroundlingError("--address is that of a Ray cluster: say --engine ray too")
     return engine

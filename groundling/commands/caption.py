@@ -328,9 +328,11 @@ def _captions(
 
 def _worker(args: argparse.Namespace, decoding: DecodingSettings) -> Callable[[Sequence[Example]], Captioned]:
     """In a worker: what captions images that belong together, with a captioner that is loaded once."""
-    from groundling.regions.store import Store
+    captioner, store = _captioner(args), None
+    if args.regions:
+        from groundling.regions.store import Store
 
-    captioner, store = _captioner(args), Store.open(args.regions) if args.regions else None
+        store = Store.open(args.regions)
 
     def caption(some: Sequence[Example]) -> Captioned:
         problems: list[tuple[str, DataError]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -53,7 +54,10 @@ def run(args: argparse.Namespace) -> None:
     captions = None
     if calibration:
         model.calibration = calibration.model
-        captions = caption_score.fitted(model, list(examples), store)
+        try:
+            captions = caption_score.fitted(model, list(examples), store)
+        except DataError as error:
+            print(f"groundling: the score of captions is not fitted: {error}", file=sys.stderr)
         if captions:
             calibration = replace(calibration, model=replace(calibration.model, captions=captions.form))
         keep_calibration(Path(args.model) / CALIBRATION, calibration.to_bytes())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     review.add_argument("--apply", metavar="FILE", help="merge the review that the page exported")
     review.add_argument("--recalibrate", action="store_true", help="with --apply: fit the confidence to the review")
-    add_engine(parser, workers=os.cpu_count() or 1)
+    add_engine(parser, workers=None)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from groundling.data.dataset import Dataset
+from groundling.errors import DataError
 from groundling.images import open_image
 from groundling.inference.colours import with_colours
 from groundling.inference.grounder import PhraseGrounder
@@ -39,7 +41,8 @@ def queries(
             continue
         regions, colours = store[example.id], colours_of(example, drawn)
         if not argmax and any(colours) and has_pixels(example):
-            regions = with_colours(regions, open_image(example.media))
+            with suppress(DataError):  # of a picture that cannot be read the regions are known all the same
+                regions = with_colours(regions, open_image(example.media))
         tokens = [example.captions[phrase.caption].tokens[slice(*phrase.span)] for phrase in drawn]
         ranking = model.rank(regions, tokens, colours)
         by = ranking.similarity if argmax else ranking.overlap

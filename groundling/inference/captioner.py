@@ -255,7 +255,7 @@ class OnnxCaptioner(GroundedCaptioner):
         return self._with_torch()
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("model", "device", "reranker"):
+        if name in ("model", "device", "reranker", "network"):
             return getattr(self._torch, name)
         raise AttributeError(f"a captioner has no attribute {name!r}")
 

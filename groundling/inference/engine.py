@@ -191,7 +191,7 @@ class GrounderOnnx:
     ) -> Array:
         """(T, R), as `models.grounder.Adapted.point`: regions beyond those that are seen have a share as by chance."""
         alpha = np.zeros((tokens, regions), np.float32)
-        beyond = max(0, regions - self._limit)
+        beyond = max(0, regions - len(vectors))
         for phrase, at in phrases:
             share = _softmax(vectors[:regions] @ read[phrase] / self._temperature)
             alpha[at] = np.concatenate([share * np.float32(1 - beyond / regions), np.full(beyond, 1 / regions)])
@@ -307,6 +307,8 @@ def arrays(regions: Regions) -> list[Seen]:
 
 
 def _first(seen: Seen, limit: int) -> Seen:
+    """As `Regions.of_each_frame`: the first so many of an image, or of each frame of a clip."""
+    limit *= 1 + int(seen.frame.max(initial=0))
     return replace(seen, feats=seen.feats[:limit], boxes=seen.boxes[:limit], frame=seen.frame[:limit])
 
 

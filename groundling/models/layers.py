@@ -163,8 +163,7 @@ class WordLink(nn.Module):
     """Logits hear of words that were seen in the image: W_o h2_t + b_o + σ(uᵀ h2_t + c) a ⊙ z.
 
     z: what the image vector says for each word of the vocabulary (0 for words that it does not know).  a: one learned
-    number for each word.  The gate tells where in a sentence what is seen counts. Rare words, for which W_o has seen
-    few captions, gain most.
+    number for each word.  The gate tells where in a sentence what is seen counts.
     """
 
     column: Tensor

@@ -100,7 +100,7 @@ class TwoLayerLSTM(nn.Module):
         if self.word_link is None or encoded.word_scores is None:
             return logits
         linked = encoded.word_scores[rows]
-        return self.word_link.add(logits, h2, linked.view(len(linked), *(1,) * (h2.ndim - 2), -1))
+        return self.word_link.add(logits, h2, linked.view(len(linked), *(1,) * (h2.ndim - 2), linked.shape[-1]))
 
     def embed_word(self, token: Tensor) -> Tensor:
         """Words (...) -> their part of the attention LSTM's gates (..., 4H)."""

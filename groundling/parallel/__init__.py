@@ -10,9 +10,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TypeVar
 
 LOCAL, RAY = "local", "ray"
+OPENCV = "OPENCV_FOR_THREADS_NUM"  # environment variable that OpenCV reads when it is imported
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -55,16 +57,20 @@ def one_thread() -> Iterator[None]:
     """Sums depend on how they are shared out among threads: one thread, one result."""
     import torch
 
-    before = torch.get_num_threads()
+    before, opencv = torch.get_num_threads(), os.environ.get(OPENCV)
     set_one_thread()
     try:
         yield
     finally:
         torch.set_num_threads(before)
+        os.environ.pop(OPENCV, None)
+        if opencv is not None:
+            os.environ[OPENCV] = opencv
 
 
 def set_one_thread() -> None:
-    os.environ["OPENCV_FOR_THREADS_NUM"] = "1"  # read when OpenCV is imported
-    import torch
+    os.environ[OPENCV] = "1"
+    if find_spec("torch"):  # captions by onnxruntime need none
+        import torch
 
-    torch.set_num_threads(1)
+        torch.set_num_threads(1)

@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, NoReturn
 
 from groundling.errors import GroundlingError
 from groundling.parallel import Item, Result, Start, set_one_thread
@@ -57,7 +58,14 @@ def _start(start: Start[Any, Any]) -> None:
     ignore_interrupt()
     threading.Thread(target=_die_with_parent, daemon=True).start()
     set_one_thread()
-    _work = start()
+    try:
+        _work = start()
+    except Exception as error:  # raised with the first item: a pool only tells that its worker has died
+        _work = partial(_fail, error)
+
+
+def _fail(error: Exception, _: Any) -> NoReturn:
+    raise error
 
 
 def _do(item: Any) -> Any:

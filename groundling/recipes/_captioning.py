@@ -67,7 +67,7 @@ def connect_words(parts: nn.Module, vocab: Vocab, fingerprint: Fingerprint, layo
     column = {word: first + i for i, word in enumerate(words)}
     found = [next((column[form] for form in _forms(word) if form in column), -1) for word in vocab.words]
     for link in links:
-        link.column = torch.tensor(found)
+        link.column = torch.tensor(found, device=link.column.device)
 
 
 def _forms(word: str) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ class AwareSize(UpDownSize):
     location: int = 300  # size of the embedding of a region's place, W_l l
     image_map: bool = True  # attend to the feature map of the image beside its regions, where there is one; 0: do not
     image_vector: bool = True  # v_g is the source's vector of the whole image, where there is one; 0: the regions' mean
-    word_link: bool = False  # ours: a word's logit also gets what the image vector says for it, as that of photos does
+    word_link: bool = False  # ours: logits get what the image vector says for words; needs one with words, as of photos
 
 
 @dataclass(frozen=True, kw_only=True)

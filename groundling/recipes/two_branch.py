@@ -161,7 +161,8 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
         self, matcher: Grounder, batch: Batch, phrases: Phrases, v: Tensor, y: Tensor
     ) -> tuple[Tensor, Tensor]:
         """S (N', B') of the captions that have a phrase with the images of all processes, and the image of each."""
-        most = self.regions_per_image * (int(batch.regions.frame.max()) + 1)
+        frames = 1 + (int(batch.regions.frame.max()) if batch.regions.frame.numel() else 0)
+        most = self.regions_per_image * int(gather(torch.tensor([frames], device=v.device)).max())
         short = max(0, most - v.shape[1]) if world() > 1 else 0  # all processes alike
         everyone = gather(F.pad(v, (0, 0, 0, short)))
         valid = gather(F.pad(batch.regions.valid, (0, short)).float()) > 0

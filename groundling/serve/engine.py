@@ -141,7 +141,7 @@ class Engine:
     @asynccontextmanager
     async def _admission(self, wait: bool) -> AsyncIterator[None]:
         # batches fill no more than half of the queue, so that single requests find room
-        while self.admitted >= (self.limits.waiting // 2 if wait else self.limits.waiting):
+        while self.admitted >= (max(1, self.limits.waiting // 2) if wait else self.limits.waiting):
             if not wait:
                 raise overloaded(f"{self.admitted} requests wait already; try again in a moment", 2)
             await asyncio.sleep(0.05)

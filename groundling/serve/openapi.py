@@ -240,7 +240,10 @@ def _schemas() -> Json:
     image = _object(id=TEXT, width=INTEGER, height=INTEGER)
     image["properties"] |= {"frames": INTEGER | {"description": "of a clip"}}
     about = {"image": _ref("Image")}
-    below = NUMBER | {"description": "evidence below which an audit says that a phrase is not there"}
+    below = {
+        "type": ["number", "null"],
+        "description": "evidence below which an audit says that a phrase is not there; null: the grounder has none",
+    }
     word, label = _object(word=TEXT, evidence=NUMBER), _object(label=TEXT, score=NUMBER)
     region = _object(box=BOX, frame=INTEGER, words=_list(word), labels=_list(label))
     limits = _object(bytes=INTEGER, pixels=INTEGER, sentence=INTEGER)

@@ -25,6 +25,7 @@ from groundling.training.meta_init import MetaInit, fill
 from groundling.types import Caption
 
 MIN_COUNT = 2  # a new word that occurs less often in the training captions stays unknown
+BIAS = ".bias"
 RARE = 0.1  # quantile of the known biases at which a new word begins
 VECTORS = "vectors"  # the buffer of a grounder that holds word vectors made elsewhere
 
@@ -49,21 +50,25 @@ def extended(model: Model, captions: Iterable[Caption], min_count: int = MIN_COU
         )
     copied = [model.vocab.encode([nearest[word]])[0] if word in nearest else -1 for word in new]
     sizes = {name: tuple(value.shape) for name, value in parts.state_dict().items()}
-    grown = {name: _grown(value, sizes[name], copied) for name, value in model.parts.state_dict().items()}
+    known = model.parts.state_dict()
+    grown = {name: _grown(value, sizes[name], copied, name.endswith(BIAS)) for name, value in known.items()}
     fill(parts, grown | _own_vectors(model, grown, new))
     connect_words(parts, vocab, model.fingerprint, model.layout)
     return replace(model, parts=parts, vocab=vocab, groundable=classes)
 
 
-def _grown(old: Tensor, size: Sequence[int], copied: Sequence[int]) -> Tensor:
-    """The same tensor with a row for each new word: that of the word at `copied`, or, for -1, the mean."""
+def _grown(old: Tensor, size: Sequence[int], copied: Sequence[int], bias: bool) -> Tensor:
+    """The same tensor with a row for each new word: that of the word at `copied`, or, for -1, the mean.
+
+    In a `bias` all new words begin low.
+    """
     if tuple(old.shape) == tuple(size):
         return old
     if tuple(size) != (len(old) + len(copied), *old.shape[1:]):
         raise GroundlingError(f"a tensor of {tuple(old.shape)} cannot become one of {tuple(size)}")
     if not old.is_floating_point():  # columns of image vectors, which are found anew
         return torch.full(tuple(size), -1, dtype=old.dtype)
-    if old.ndim == 1:  # biases
+    if bias:
         return torch.cat([old, old.float().quantile(RARE).to(old.dtype).expand(len(copied))])
     mean = old[len(SPECIAL) :].mean(0, dtype=torch.float32).to(old.dtype)
     return torch.cat([old, torch.stack([mean if at < 0 else old[at] for at in copied])])

@@ -76,7 +76,10 @@ def test_flags_and_help_of_a_file_come_from_its_fields(sharp: Path, capsys: pyte
     printed = " ".join(capsys.readouterr().out.split())
     assert "--entropy FLOAT λ, weight of the entropy of the attention at nouns (default 0.1)" in printed
     assert "H(β) = −Σ_i β_i log β_i" in printed
-    assert "--regions-per-image INT at most, the first of the store (default 36)" in printed
+    assert (
+        "--regions-per-image INT at most, the first of the store; of a clip so many of each frame (default 36)"
+        in printed
+    )
 
 
 def test_the_command_line_hands_the_flags_of_a_file_to_its_recipe(sharp: Path) -> None:

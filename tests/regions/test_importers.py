@@ -281,7 +281,7 @@ def test_gvd_video_keeps_the_frames_and_takes_their_regions_in_turn(tmp_path: Pa
     assert np.array_equal(store[ids[0]].feats[0].numpy(), clips[0].feats[turns]) and clips[1].is_in(store[ids[1]])
     assert np.array_equal(store[ids[0]].boxes[0].numpy(), clips[0].boxes[turns])
     assert store[ids[0]].labels[0, :, 0].tolist() == [-1, *clips[0].labels[turns[1:]].tolist()]
-    assert store.batch(ids[:1], 2).frame.tolist() == [[0, 1]]  # a model that sees two regions sees both frames
+    assert store.batch(ids[:1], 2).frame.tolist() == [[0, 1, 0, 1]]  # a model that sees two regions sees two a frame
     assert store[ids[0]].size.tolist() == [[720, 720]]
     few = read(path, tmp_path / "few", per_frame=2)
     assert few[ids[0]].frame.tolist() == [[0, 1, 0, 1]] and few.fingerprint.parameters == {"per_frame": 2}
