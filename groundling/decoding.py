@@ -172,19 +172,20 @@ def beam(
     length_penalty: float = 0.0,
     no_repeat: int = 0,
     min_length: int = 0,
+    once: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Decoding:
     """The best caption that beam search finds for each row, by Σ (logp + bias) / tokens^length_penalty.
 
     At every step the `width` best continuations of each row are kept; those that end are set aside and compared at
     last. `no_repeat`: no n-gram of that size twice, and no word twice in a row (0: allowed). `min_length`: no EOS
-    before so many words. All rows and beams are one batch. A row is dropped as soon as none of its beams can beat its
-    best finished one.
+    before so many words. `once` (V,) bool: words that no caption has twice. All rows and beams are one batch. A row is
+    dropped as soon as none of its beams can beat its best finished one.
     """
     if width < 1 or length_penalty < 0:
         raise ValueError(f"width must be at least 1 and length_penalty at least 0, got {width} and {length_penalty}")
     with torch.no_grad(), _dropout_off(captioner):
-        return _Beams(captioner, encoded, length, width, length_penalty).search(no_repeat, min_length, bias)
+        return _Beams(captioner, encoded, length, width, length_penalty).search(no_repeat, min_length, once, bias)
 
 
 class _Beams:
@@ -211,12 +212,12 @@ class _Beams:
         self.best_path = torch.zeros_like(self.best_words)
         self.best_logps = torch.zeros(n, length, dtype=exact, device=device)
 
-    def search(self, no_repeat: int, min_length: int, bias: Tensor | None) -> Decoding:
+    def search(self, no_repeat: int, min_length: int, once: Tensor | None, bias: Tensor | None) -> Decoding:
         for t in range(self.length):
             logp, glimpse, self.state = self.captioner.step(self.words[:, -1], self.encoded, self.state)
             may = without_special(logp)
-            if no_repeat or min_length:
-                _restrict(may, self.words[:, 1:], no_repeat, min_length)
+            if no_repeat or min_length or once is not None:
+                _restrict(may, self.words[:, 1:], no_repeat, min_length, once)
             scores = may if bias is None else may + bias[self.rows].repeat_interleave(self.each, 0)
             self.glimpses.append(glimpse)
             self.guesses.append(scores.max(1).indices)
@@ -284,10 +285,11 @@ class _Beams:
         )
 
 
-def _restrict(may: Tensor, words: Tensor, no_repeat: int, min_length: int) -> None:
+def _restrict(may: Tensor, words: Tensor, no_repeat: int, min_length: int, once: Tensor | None) -> None:
     """Take from `may` (M, V), in place, what may not follow `words` (M, t).
 
-    That is: an end that comes too soon, the last word of an n-gram that was said before, the word just said.
+    That is: an end that comes too soon, the last word of an n-gram that was said before, the word just said, and a word
+    of `once` that was said.
     """
     end = may[:, EOS].clone()
     if words.shape[1] < min_length:
@@ -299,6 +301,8 @@ def _restrict(may: Tensor, words: Tensor, no_repeat: int, min_length: int) -> No
         may.scatter_(1, grams[..., -1].masked_fill(~seen, PAD), -math.inf)  # PAD is forbidden anyway
     if no_repeat and words.shape[1]:
         may.scatter_(1, words[:, -1:], -math.inf)
+    if once is not None:
+        may.scatter_(1, words.masked_fill(~once[words], PAD), -math.inf)
     stuck = may.isneginf().all(1)  # a tiny vocabulary is used up: better to end than to say what is forbidden
     may[:, EOS] = torch.where(stuck, end, may[:, EOS])
 

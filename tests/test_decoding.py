@@ -238,6 +238,17 @@ def test_captions_have_at_least_the_minimum_length() -> None:
     assert min(len(c) for c in written(decoding.beam(chain, chain.encoded(), 9, min_length=4))) == 5  # and EOS
 
 
+def test_a_word_of_once_is_said_once_and_others_as_often_as_before() -> None:
+    """Word 4 is likeliest after word 5 and the other way round: "4 5 4 5 …" becomes "4 5 6 5 6 …" if 4 is a noun."""
+    logits = torch.full((1, 7, 7), -5.0, dtype=torch.float64)
+    logits[0, BOS, 4], logits[0, 4, 5], logits[0, 5, 4], logits[0, 5, 6], logits[0, 6, 5] = 5.0, 5.0, 5.0, 3.0, 5.0
+    chain = Chain(logits)
+    nouns = torch.tensor([word == 4 for word in range(7)])
+    [free], [bound] = (written(decoding.beam(chain, chain.encoded(), 5, width=1, once=x)) for x in (None, nouns))
+    assert free == [4, 5, 4, 5, 4]
+    assert bound == [4, 5, 6, 5, 6]
+
+
 def test_a_beam_with_nothing_left_to_say_ends() -> None:
     """Three words, none twice, at least five: impossible, so the caption ends after three."""
     chain = random_chain(images=4)

@@ -110,6 +110,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="no N words in a row occur twice, and no word twice in a row (default 2; 0: both may)",
     )
+    group.add_argument(
+        "--repeat-nouns",
+        action="store_true",
+        default=None,
+        help="a caption may have a noun twice (default: it may not)",
+    )
     group.add_argument("--min-length", type=int, metavar="N", help="a caption has at least N words (default 0)")
     group.add_argument(
         "--evidence-weight",
@@ -179,7 +185,7 @@ def _decoding(args: argparse.Namespace) -> DecodingSettings:
     def given(*names: str) -> dict[str, Any]:
         return {name: value for name in names if (value := getattr(args, name)) is not None}
 
-    search = given("beam", "length_penalty", "no_repeat", "min_length")
+    search = given("beam", "length_penalty", "no_repeat", "min_length", "repeat_nouns")
     sampling = given("temperature", "top_k", "top_p", "seed")
     if wrong := next(iter(search if args.sample else sampling), None):
         cure = "does not go with --sample" if args.sample else "needs --sample"

@@ -36,8 +36,12 @@ class Said:
         return Said((*self.words, word), (*self.logps, logp), (*self.attn, attn), total)
 
 
-def beam_search(step: Step, state: State, length: int, settings: BeamSearch) -> list[Said]:
-    """The best caption of each image, of at most `length` tokens; `state` has one row for each image."""
+def beam_search(step: Step, state: State, length: int, settings: BeamSearch, nouns: Sequence[bool] = ()) -> list[Said]:
+    """The best caption of each image, of at most `length` tokens; `state` has one row for each image.
+
+    `nouns`: which words are nouns, where that is known.
+    """
+    once = () if settings.repeat_nouns else nouns
     images = len(state[0])
     beams = {image: [Said()] for image in range(images)}
     best, best_score = [Said()] * images, [-math.inf] * images
@@ -46,7 +50,7 @@ def beam_search(step: Step, state: State, length: int, settings: BeamSearch) -> 
         tokens = np.array([beam.words[-1] if beam.words else BOS for _, beam in rows])
         logp, attn, state = step(tokens, np.array([image for image, _ in rows]), state)
         for may, (_, beam) in zip(logp, rows, strict=True):
-            _restrict(may, beam.words, settings)
+            _restrict(may, beam.words, settings, once)
         parents: list[int] = []
         going: dict[int, list[Said]] = {}
         start = 0
@@ -82,7 +86,7 @@ def _continued(live: Sequence[Said], may: Array, width: int) -> list[tuple[int, 
     return [(*divmod(int(i), may.shape[1]), scores[i]) for i in chosen if scores[i] > -math.inf]
 
 
-def _restrict(may: Array, words: Sequence[int], settings: BeamSearch) -> None:
+def _restrict(may: Array, words: Sequence[int], settings: BeamSearch, once: Sequence[bool]) -> None:
     """−∞, in place, in log-probabilities (V,) for what may not follow these words; as `decoding._restrict`."""
     may[[PAD, BOS, UNK]] = -math.inf
     end, n = may[EOS], settings.no_repeat
@@ -92,5 +96,7 @@ def _restrict(may: Array, words: Sequence[int], settings: BeamSearch) -> None:
         last = words[len(words) - n + 1 :] if len(words) >= n else None
         again = [words[i + n - 1] for i in range(len(words) - n + 1) if words[i : i + n - 1] == last]
         may[[*again, words[-1]]] = -math.inf
+    if once:
+        may[[word for word in words if once[word]]] = -math.inf
     if np.isneginf(may).all():  # a tiny vocabulary is used up: better to end than to say what is forbidden
         may[EOS] = end

@@ -227,13 +227,13 @@ class GroundedCaptioner:
         model, reranker, groundable = self.model, self.reranker, self.model.groundable.class_of
         seen = regions.of_each_frame(model.recipe.regions_per_image).to(self.device)
         with torch.inference_mode():
-            encoded = self.network.encode(seen)
+            encoded, nouns = self.network.encode(seen), torch.tensor(model.vocab.nouns, device=self.device)
             if reranker is None:
-                decoded = decoding(self.network, encoded, self.length)
+                decoded = decoding(self.network, encoded, self.length, nouns=nouns)
                 return link(decoded, seen, model.vocab, ids, groundable, media=media)
             features = reranker.features(regions)  # of all regions that the grounder uses, once
             log_evidence = reranker.log_evidence(features) if decoding.evidence_weight else None
-            decoded = decoding(self.network, encoded, self.length, log_evidence)
+            decoded = decoding(self.network, encoded, self.length, log_evidence, nouns)
             decoded = reranker.rerank(decoded, seen, features)
             captions = link(decoded, seen, model.vocab, ids, groundable, media=media)
             return reranker.add_evidence(captions, features)

@@ -129,7 +129,7 @@ class Engine:
             return logp, attn, tuple(after)
 
         nothing = np.zeros((len(seen), memory.shape[1]), np.float32)
-        return beam_search(step, (nothing,) * 4, self.length, settings)
+        return beam_search(step, (nothing,) * 4, self.length, settings, self.vocab.nouns)
 
     def _reranked(self, attn: Array, seen: Seen, alpha: Array) -> Pointed:
         """As `links.rerank`: attention and the grounder's alpha (T, R) decide together where alpha knows the word."""

@@ -29,6 +29,7 @@ class BeamSearch:
     length_penalty: float = 0.0
     no_repeat: int = 2  # no n-gram of this size twice and no word twice in a row; 0 allows all
     min_length: int = 0  # words
+    repeat_nouns: bool = False  # may a caption have a noun twice? About one in twenty of those that people write has
     evidence_weight: float = EVIDENCE_WEIGHT  # 0: the captioner alone chooses
 
     def __post_init__(self) -> None:
@@ -39,13 +40,21 @@ class BeamSearch:
         _check_evidence_weight(self.evidence_weight)
 
     def __call__(
-        self, captioner: Captioner, encoded: EncodedImage, length: int, log_evidence: Tensor | None = None
+        self,
+        captioner: Captioner,
+        encoded: EncodedImage,
+        length: int,
+        log_evidence: Tensor | None = None,
+        nouns: Tensor | None = None,
     ) -> Decoding:
-        """`log_evidence` (N, V): of each word in the image of each row; 0 for words of which nothing is known."""
+        """`log_evidence` (N, V): of each word in the image of each row; 0 for words of which nothing is known.
+
+        `nouns` (V,) bool: the words that are nouns, where they are known.
+        """
         from groundling.decoding import beam, greedy
 
-        bias = _bias(self.evidence_weight, log_evidence)
-        if self.beam == 1 and not (self.no_repeat or self.min_length):
+        bias, once = _bias(self.evidence_weight, log_evidence), None if self.repeat_nouns else nouns
+        if self.beam == 1 and once is None and not (self.no_repeat or self.min_length):
             return greedy(captioner, encoded, length, bias)
         return beam(
             captioner,
@@ -55,6 +64,7 @@ class BeamSearch:
             length_penalty=self.length_penalty,
             no_repeat=self.no_repeat,
             min_length=self.min_length,
+            once=once,
             bias=bias,
         )
 
@@ -78,9 +88,14 @@ class Sampling:
         _check_evidence_weight(self.evidence_weight)
 
     def __call__(
-        self, captioner: Captioner, encoded: EncodedImage, length: int, log_evidence: Tensor | None = None
+        self,
+        captioner: Captioner,
+        encoded: EncodedImage,
+        length: int,
+        log_evidence: Tensor | None = None,
+        nouns: Tensor | None = None,
     ) -> Decoding:
-        """`log_evidence`: see `BeamSearch`."""
+        """`log_evidence`: see `BeamSearch`. Nouns may be drawn twice."""
         import torch
 
         from groundling.decoding import sample

@@ -230,7 +230,9 @@ def _evaluated(
     if "captioner" in model.recipe.saved_modules:
         ids = [example.id for example in evaluator.examples]
         captioner = inference.GroundedCaptioner(model, device)
-        captions = list(captioner.caption(ids, inference.BeamSearch(beam, evidence_weight=0), regions=store))
+        captions = list(
+            captioner.caption(ids, inference.BeamSearch(beam, repeat_nouns=True, evidence_weight=0), regions=store)
+        )
         evaluation = evaluator(captions, METRICS)
         yield from evaluation.statistics
         yield from evaluation.diversity

@@ -70,6 +70,7 @@ def test_a_graph_computes_what_was_written(kind: type) -> None:
         BeamSearch(3, no_repeat=0),
         BeamSearch(4, length_penalty=0.7, no_repeat=2, min_length=3),
         BeamSearch(2, no_repeat=1, min_length=20),
+        BeamSearch(3, no_repeat=0, repeat_nouns=True),
     ],
 )
 def test_the_search_finds_what_that_of_torch_finds(settings: BeamSearch) -> None:
@@ -80,14 +81,15 @@ def test_the_search_finds_what_that_of_torch_finds(settings: BeamSearch) -> None
 
     chain = random_chain(images=8, vocab=9, seed=3, ends=-1.0)
     encoded = chain.encoded()
-    expected = settings(chain, encoded, 7)
+    nouns = tuple(word in (4, 6) for word in range(9))
+    expected = settings(chain, encoded, 7, nouns=torch.tensor(nouns))
 
     def step(tokens: Array, images: Array, state: tuple[Array, ...]) -> tuple[Array, Array, tuple[Array, ...]]:
         rows: EncodedImage = encoded[torch.from_numpy(images)]
         logp, glimpse, after = chain.step(torch.from_numpy(tokens), rows, tuple(map(torch.from_numpy, state)))
         return logp.float().numpy().copy(), glimpse.attn.numpy(), tuple(x.numpy() for x in after)
 
-    said = beam_search(step, tuple(x.numpy() for x in chain.start(encoded)), 7, settings)
+    said = beam_search(step, tuple(x.numpy() for x in chain.start(encoded)), 7, settings, nouns)
     for n, one in enumerate(said):
         words = [word for word in expected.tokens[n].tolist() if word != PAD]
         assert list(one.words) == words
