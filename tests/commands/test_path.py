@@ -186,7 +186,7 @@ def test_words_are_drawn_by_a_seed(place: Path, tmp_path: Path) -> None:
         return [row["caption"] for row in lines(out)]
 
     assert said("--sample", "--seed", 1) == said("--sample", "--seed", 1) != said("--sample", "--seed", 2)
-    assert said("--sample", "--top-k", 1) == said("--no-repeat", 0)
+    assert said("--sample", "--top-k", 1) == said("--beam", 1, "--no-repeat", 0, "--repeat-nouns")
     assert said("--evidence-weight", 0) == said()  # there is no grounder whose evidence could count
 
 
