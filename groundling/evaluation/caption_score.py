@@ -231,9 +231,12 @@ def fitted(grounder: PhraseGrounder, examples: Sequence[Example], store: Store, 
     model = grounder.calibration.words if grounder.calibration else None
     if model is None:
         return None
-    halves = [[one for one in examples if in_first_half(one.id) == first][:MOST] for first in (True, False)]
+    several = [one for one in examples if len(one.captions) > 1]  # one caption is judged by the others
+    halves = [[one for one in several if in_first_half(one.id) == first][:MOST] for first in (True, False)]
     if min(map(len, halves)) < NEAR + 2:
-        raise DataError(f"{len(examples)} photos are too few to fit a score of captions on one half: use more")
+        raise DataError(
+            f"{len(several)} photos with two captions or more are too few to fit a score of captions on one half"
+        )
     (fit, fit_meteor, fit_own), (judge, judge_meteor, judge_own) = (
         _asked(grounder, half, store, Random(seed)) for half in halves
     )
@@ -298,9 +301,8 @@ def _pairs(examples: Sequence[Example], p: Array, words: WordEvidence, draw: Ran
         for caption in one.captions:
             said[i, [at[word] for word in _seen_words(caption, words)]] = 1
     looks_alike, says_alike = _nearest(p * surprise), _nearest(said * surprise)
-    several = [i for i, one in enumerate(examples) if len(one.captions) > 1]  # one is judged by the others
     pairs: list[list[Pair]] = [[] for _ in examples]
-    for i in several:
+    for i in range(len(examples)):
         others = [*draw.sample(says_alike[i], 2), *draw.sample(looks_alike[i], 2), draw.randrange(len(examples))]
         for j in (i, *(j for j in others if j != i)):
             pairs[i].append(Pair(i, j, draw.randrange(len(examples[j].captions)), j == i))
