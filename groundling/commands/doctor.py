@@ -49,7 +49,7 @@ SHOWN = 10  # problems of one kind that are printed; --json has them all
 BATCH = 64
 EXTRAS = (  # module, package on the index, extra, what it is for
     ("cv2", "opencv-contrib-python-headless", "photos", "regions of photos"),
-    ("onnxruntime", "onnxruntime", "onnx", "captions of photos in a third of the time, detectors in ONNX files"),
+    ("onnxruntime", "onnxruntime", "onnx", "captions of photos without PyTorch, detectors in ONNX files"),
     ("torchvision", "torchvision", "torchvision", "detectors of torchvision"),
     ("transformers", "transformers", "transformers", "detectors of transformers"),
     ("av", "av", "video", "frames of videos"),

@@ -363,7 +363,7 @@ def load(
     grounder: the folder of a grounder or matcher that helps to choose the box of each noun and, where it is calibrated,
         gives its evidence.
     grounder_weight: how much the grounder counts against the captioner's own attention, from 0 to 1.
-    runtime: auto, onnx (onnxruntime, which starts in a third of the time) or torch. auto is onnx where it is installed,
+    runtime: auto, onnx (onnxruntime, which starts without PyTorch) or torch. auto is onnx where it is installed,
         the device is the CPU and the model is of a kind that it runs.
     """
     if not 0 <= grounder_weight <= 1:

@@ -160,7 +160,7 @@ def scores(layer: nn.Linear, h: Tensor, mask_special: bool) -> Tensor:
 
 
 class WordLink(nn.Module):
-    """Logits hear of words that were seen in the image: W_o h2_t + b_o + σ(uᵀ h2_t + c) a ⊙ z.
+    """Logits with the word scores of the image vector added: W_o h2_t + b_o + σ(uᵀ h2_t + c) a ⊙ z.
 
     z: what the image vector says for each word of the vocabulary (0 for words that it does not know).  a: one learned
     number for each word.  The gate tells where in a sentence what is seen counts.

@@ -18,7 +18,7 @@ from groundling.parallel import Item, Result, Start, set_one_thread
 
 CPUS = 0.5  # of an actor
 BLOCKS = 4096  # parts that the items are handed out in, at most
-ALONE = {  # environment of a cluster that is started here
+LOCAL_CLUSTER = {  # environment of a cluster that is started here
     "RAY_agent_register_timeout_ms": "300000",  # busy machines need more than its 30 seconds
     "RAY_worker_register_timeout_seconds": "300",
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent anywhere
@@ -82,7 +82,7 @@ def _cluster(ray: Any, address: str, workers: int) -> Iterator[None]:
         yield
         return
     if not address:
-        for name, value in ALONE.items():
+        for name, value in LOCAL_CLUSTER.items():
             os.environ.setdefault(name, value)
     alone: dict[str, Any] = {"num_cpus": max(2, workers), "include_dashboard": False}
     about = {"address": address} if address else alone

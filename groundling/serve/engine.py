@@ -2,7 +2,7 @@
 
 A request is admitted, or refused at once when too many wait. Images that arrive within the window of each other, or
 while all cores are busy, form a group: their regions are extracted together, then their captions are made together,
-which takes a quarter of the time of one caption after the other. An image that is alone waits for nobody. A request
+which takes less time than one caption after the other. An image that is alone waits for nobody. A request
 carries a deadline; one that is late, or whose client disconnected, is dropped before its next stage. Decoded pixels
 live only as long as their regions are being extracted, so memory does not grow with the number of requests that wait.
 

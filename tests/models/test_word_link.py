@@ -1,4 +1,4 @@
-"""Logits that hear of words in the image: by hand, all at once as step by step, and which words are linked."""
+"""Logits with the word scores of the image vector: by hand, all at once as step by step, and which words are linked."""
 
 from __future__ import annotations
 
