@@ -216,7 +216,7 @@ def main() -> None:
 
 
 def our_step(model: UpDown, context: TrainingContext, batch: Batch, baseline: str) -> Callable[[], None]:
-    recipe = Scst(samples=SAMPLES, baseline=baseline)
+    recipe = Scst.of(samples=SAMPLES, baseline=baseline)
     losses, parts = recipe.losses(recipe.reward(context), LENGTH + 1), Parts(captioner=model)
 
     def step() -> None:

@@ -1,4 +1,6 @@
-"""Geometry of boxes: xyxy, pixels, continuous coordinates (no +1), on the last axis of any array.
+"""Geometry of boxes: xyxy, pixels, continuous coordinates (no +1), on the last axis of any tensor or array.
+
+Tensors bring torch with them; arrays need numpy alone, so torch is imported by the functions of tensors.
 
 The official grounding evaluators count pixels inclusively and in float32; their arithmetic is in
 `groundling.metrics`, so that it cannot leak into models and these functions cannot leak into scores.
@@ -6,8 +8,13 @@ The official grounding evaluators count pixels inclusively and in float32; their
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def area(boxes: Tensor) -> Tensor:
@@ -18,6 +25,8 @@ def area(boxes: Tensor) -> Tensor:
 
 def intersection(a: Tensor, b: Tensor) -> Tensor:
     """(..., A, 4), (..., B, 4) -> (..., A, B), area shared by each pair."""
+    import torch
+
     low = torch.maximum(a[..., :, None, :2], b[..., None, :, :2])
     high = torch.minimum(a[..., :, None, 2:], b[..., None, :, 2:])
     wh = (high - low).clamp(min=0)
@@ -29,6 +38,14 @@ def iou(a: Tensor, b: Tensor) -> Tensor:
     both = intersection(a, b)
     either = area(a)[..., :, None] + area(b)[..., None, :] - both
     return both / either.clamp(min=1e-9)
+
+
+def iou_of_arrays(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """`iou` of arrays: (A, 4), (B, 4) -> (A, B)."""
+    low, high = np.maximum(a[:, None, :2], b[None, :, :2]), np.minimum(a[:, None, 2:], b[None, :, 2:])
+    both = (high - low).clip(0).prod(-1)
+    area, other = ((x[:, 2:] - x[:, :2]).clip(0).prod(-1) for x in (a, b))
+    return np.asarray(both / (area[:, None] + other - both).clip(1e-9))
 
 
 def soft_iou_match(boxes: Tensor) -> Tensor:
@@ -43,6 +60,8 @@ def soft_iou_match(boxes: Tensor) -> Tensor:
 
 def union(boxes: Tensor, where: Tensor) -> Tensor:
     """The smallest box around the boxes in `where`: (..., R, 4), (..., R) bool -> (..., 4); NaN where none is."""
+    import torch
+
     inf = torch.full_like(boxes, float("inf"))
     low = torch.where(where[..., None], boxes, inf)[..., :2].amin(-2)
     high = torch.where(where[..., None], boxes, -inf)[..., 2:].amax(-2)
@@ -52,6 +71,8 @@ def union(boxes: Tensor, where: Tensor) -> Tensor:
 
 def nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
     """Indices kept by greedy non-maximum suppression, best score first: (R, 4), (R,) -> (K,)."""
+    import torch
+
     order = scores.argsort(descending=True, stable=True)
     overlap = iou(boxes[order], boxes[order])
     alive = torch.ones(len(order), dtype=torch.bool)

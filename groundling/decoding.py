@@ -2,12 +2,14 @@
 
 `inference.settings` has the same as settings, which users give.
 
-Every word keeps what was attended to say it. PAD, BOS and UNK are never said. A caption has at most `length` tokens,
-EOS included; one that reaches the limit stops there without EOS. `logp` is the captioner's own log-probability,
-whatever the choice among words was restricted to, so that teacher forcing of a caption gives the same numbers.
+Every word keeps the attention with which it was chosen. PAD, BOS and UNK are never chosen. A caption has at most
+`length` tokens, EOS included; one that reaches the limit stops there without EOS. `logp` is the captioner's own
+log-probability, whatever the choice among words was restricted to, so that teacher forcing of a caption gives the same
+numbers.
 
 `bias` (N, V) or None: added to the log-probabilities of every step when words are compared, and to nothing else. Its
 numbers are 0 or less: log-evidence of nouns, times a weight.
+`Constraints` are what is known of words beside the captioner, from which settings make `bias` and `once`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,6 +25,17 @@ from torch import Tensor, nn
 
 from groundling.tensors import Captioner, Decoding, EncodedImage, Glimpse, without_special
 from groundling.types import BOS, EOS, PAD
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What is known of the words of a vocabulary beside the captioner, for V words and N rows."""
+
+    nouns: Tensor | None = None  # (V,) bool: the words that are nouns, which a caption may be asked to have once
+    log_evidence: Tensor | None = None  # (N, V), of each word in the image of a row; 0 where nothing is known
+
+
+UNCONSTRAINED = Constraints()
 
 # ---------------------------------------------------------------- one caption per row
 
@@ -64,18 +78,18 @@ def _decode(
     choose: Callable[[Tensor, Tensor], Tensor],
     bias: Tensor | None,
 ) -> Decoding:
-    """One caption per row; `choose` takes what may be said, log-probabilities (n, V), and the likeliest of it (n,)."""
+    """One caption per row; `choose` takes log-probabilities of allowed words (n, V), and the likeliest (n,)."""
     n = len(encoded)
     rows = torch.arange(n, device=encoded.row.device)  # the captions that are not finished
     token, state = torch.full_like(rows, BOS), captioner.start(encoded)
     steps: list[tuple[Tensor, ...]] = []
     for _ in range(length):
         logp, glimpse, state = captioner.step(token, encoded, state)
-        may = without_special(logp.detach())
+        allowed = without_special(logp.detach())
         if bias is not None:
-            may = may + bias[rows]
-        guess = may.max(1).indices  # faster than argmax
-        token = choose(may, guess)
+            allowed = allowed + bias[rows]
+        guess = allowed.max(1).indices  # faster than argmax
+        token = choose(allowed, guess)
         picks = glimpse.picks(token, encoded.frame[encoded.row])
         steps.append((rows, token, logp.gather(1, token[:, None]).squeeze(1), glimpse.attn, guess, picks))
         going = (token != EOS).nonzero().squeeze(1)
@@ -91,7 +105,7 @@ def _decode(
 
 
 def sample_with_greedy(captioner: Captioner, encoded: EncodedImage, length: int, samples: int) -> tuple[Tensor, Tensor]:
-    """What each of N rows would say by `greedy`, tokens (N, T), and `samples` drawn captions of each, (N * samples, T).
+    """The greedy caption of each of N rows, tokens (N, T), and `samples` drawn captions of each, (N * samples, T).
 
     See `sample_several`.
     """
@@ -106,7 +120,7 @@ def sample_several(
     """`samples` drawn captions of each of N rows, tokens (N * samples, T); with `greedy` the likeliest before them.
 
     One loop for all, dropout off, no gradient, and nothing but words: what learning from rewards begins with. They are
-    drawn from the probabilities among the words that are said; score them with `mask_special`, as they were drawn.
+    drawn from the probabilities without PAD, BOS and UNK; score them with `mask_special`, as they were drawn.
     Equal votes of branches are decided by these probabilities, too, where `greedy` asks for those among all words.
     """
     n, each = len(encoded), greedy + samples
@@ -150,7 +164,7 @@ def _keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:
 
 
 def _draw(p: Tensor, generator: torch.Generator | None) -> Tensor:
-    """(n, V) -> (n,) one of each row, as likely as it says: where its sums first exceed a random share of the whole.
+    """(n, V) -> (n,) one of each row, drawn by probability: where its sums first exceed a random share of all.
 
     One random number for each row, where multinomial takes V: with thousands of words it would be most of the time.
     """
@@ -215,21 +229,21 @@ class _Beams:
     def search(self, no_repeat: int, min_length: int, once: Tensor | None, bias: Tensor | None) -> Decoding:
         for t in range(self.length):
             logp, glimpse, self.state = self.captioner.step(self.words[:, -1], self.encoded, self.state)
-            may = without_special(logp)
+            allowed = without_special(logp)
             if no_repeat or min_length or once is not None:
-                _restrict(may, self.words[:, 1:], no_repeat, min_length, once)
-            scores = may if bias is None else may + bias[self.rows].repeat_interleave(self.each, 0)
+                _restrict(allowed, self.words[:, 1:], no_repeat, min_length, once)
+            scores = allowed if bias is None else allowed + bias[self.rows].repeat_interleave(self.each, 0)
             self.glimpses.append(glimpse)
             self.guesses.append(scores.max(1).indices)
-            self.extend(may, scores)
+            self.extend(allowed, scores)
             self.finish(t + 1)
             if not len(self.rows):
                 break
         return self.result()
 
-    def extend(self, may: Tensor, scores: Tensor) -> None:
+    def extend(self, allowed: Tensor, scores: Tensor) -> None:
         """Keep the `width` best of each row's beams times words, by `scores`; both (n * each, V)."""
-        n, v = len(self.rows), may.shape[1]
+        n, v = len(self.rows), allowed.shape[1]
         scores = (self.total[:, None] + scores).view(n, self.each * v)
         total, index = scores.topk(min(self.width, scores.shape[1]), 1)
         parent = (torch.arange(n, device=index.device)[:, None] * self.each + index // v).flatten()
@@ -238,7 +252,7 @@ class _Beams:
         self.total = total.flatten()
         self.words = torch.cat([self.words[parent], word[:, None]], 1)
         self.path = torch.cat([self.path[parent], parent[:, None]], 1)
-        self.logps = torch.cat([self.logps[parent], may[parent, word][:, None]], 1)
+        self.logps = torch.cat([self.logps[parent], allowed[parent, word][:, None]], 1)
         self.state = pick_rows(self.state, parent)
         if len(parent) != len(self.encoded):  # a beam never leaves its row, so only their number can change
             self.encoded = self.encoded[parent]
@@ -275,36 +289,36 @@ class _Beams:
         t = tokens.shape[1]
         attn, guess, picks = [], [], []
         for i in range(t):
-            source, spoken = self.best_path[:, i], tokens[:, i] != PAD
+            source, real = self.best_path[:, i], tokens[:, i] != PAD
             glimpse = self.glimpses[i][source]
-            attn.append(glimpse.attn * spoken[:, None])
-            guess.append(self.guesses[i][source].masked_fill(~spoken, PAD))
-            picks.append(glimpse.picks(tokens[:, i], self.all.frame[self.all.row]) & spoken[:, None])
+            attn.append(glimpse.attn * real[:, None])
+            guess.append(self.guesses[i][source].masked_fill(~real, PAD))
+            picks.append(glimpse.picks(tokens[:, i], self.all.frame[self.all.row]) & real[:, None])
         return Decoding(
             tokens, self.best_logps[:, :t], torch.stack(attn, 1), torch.stack(guess, 1), torch.stack(picks, 1)
         )
 
 
-def _restrict(may: Tensor, words: Tensor, no_repeat: int, min_length: int, once: Tensor | None) -> None:
+def _restrict(allowed: Tensor, words: Tensor, no_repeat: int, min_length: int, once: Tensor | None) -> None:
     """Take from `may` (M, V), in place, what may not follow `words` (M, t).
 
-    That is: an end that comes too soon, the last word of an n-gram that was said before, the word just said, and a word
-    of `once` that was said.
+    That is: EOS before `min_length` words, the last word of an n-gram that is there already, the last word again, and
+    words of `once` that are there already.
     """
-    end = may[:, EOS].clone()
+    end = allowed[:, EOS].clone()
     if words.shape[1] < min_length:
-        may[:, EOS] = -math.inf
+        allowed[:, EOS] = -math.inf
     if 0 < no_repeat <= words.shape[1]:
         grams = words.unfold(1, no_repeat, 1)  # (M, t - n + 1, n)
         last = words[:, words.shape[1] - no_repeat + 1 :]
         seen = (grams[..., :-1] == last[:, None]).all(-1)
-        may.scatter_(1, grams[..., -1].masked_fill(~seen, PAD), -math.inf)  # PAD is forbidden anyway
+        allowed.scatter_(1, grams[..., -1].masked_fill(~seen, PAD), -math.inf)  # PAD is forbidden anyway
     if no_repeat and words.shape[1]:
-        may.scatter_(1, words[:, -1:], -math.inf)
+        allowed.scatter_(1, words[:, -1:], -math.inf)
     if once is not None:
-        may.scatter_(1, words.masked_fill(~once[words], PAD), -math.inf)
-    stuck = may.isneginf().all(1)  # a tiny vocabulary is used up: better to end than to say what is forbidden
-    may[:, EOS] = torch.where(stuck, end, may[:, EOS])
+        allowed.scatter_(1, words.masked_fill(~once[words], PAD), -math.inf)
+    stuck = allowed.isneginf().all(1)  # a tiny vocabulary is used up: better to end than to choose what is forbidden
+    allowed[:, EOS] = torch.where(stuck, end, allowed[:, EOS])
 
 
 # ----------------------------------------------------------------
@@ -324,7 +338,7 @@ def _dropout_off(captioner: Captioner) -> Iterator[None]:
 
 
 def _narrow(encoded: EncodedImage) -> EncodedImage:
-    """Without the images that no row looks at any more: one copy here saves one at every step."""
+    """Without the images that no row needs any more: one copy here saves one at every step."""
     return encoded.only(torch.bincount(encoded.row).nonzero().squeeze(1))
 
 

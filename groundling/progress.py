@@ -1,4 +1,4 @@
-"""Long work: the one progress bar, on standard error, silent where nobody watches; a way to make it shorter; Ctrl-C."""
+"""Long work: the one progress bar, on standard error, hidden where there is no terminal; shorter work; Ctrl-C."""
 
 from __future__ import annotations
 

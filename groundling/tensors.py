@@ -38,7 +38,7 @@ class Regions:
     scores: Tensor  # (B, R, L) float, their probabilities
     whole: Tensor | None = None  # (B, G) feature of the whole image, where the source gives one
     grid: Tensor | None = None  # (B, C, G) feature map, flattened, where the source gives one
-    colours: Tensor | None = None  # (B, R, C) shares of colours, where a grounder has looked at the pixels; B = 1
+    colours: Tensor | None = None  # (B, R, C) shares of colours, where a grounder computed them from the pixels; B = 1
 
     def __post_init__(self) -> None:
         if self.boxes.ndim != 3 or self.boxes.shape[-1] != 4:
@@ -131,7 +131,7 @@ class Batch:
 
     @property
     def targets(self) -> Tensor:
-        """(N, T), what it should say."""
+        """(N, T), the words to predict."""
         return self.tokens[:, 1:]
 
     def to(self, device: torch.device | str) -> Batch:
@@ -143,7 +143,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """B encoded images, and which of them each of N rows looks at. Indexing picks rows and copies nothing.
+    """B encoded images, and which of them each of N rows attends to. Indexing picks rows and copies nothing.
 
     `keys` is what the attention made of `memory` once, before the first word. Attentions see the rows of one image side
     by side (`fold`), so that broadcasting replaces a copy of the image's regions for each of its captions or beams.
@@ -157,7 +157,9 @@ class EncodedImage:
     row: Tensor  # (N,) int64 into B
     grid: Tensor | None = None  # (B, C, H) encoded feature map
     grid_keys: Tensor | None = None  # (B, C, A)
-    word_scores: Tensor | None = None  # (B, V) what the image vector says for each word of the vocabulary
+    word_scores: Tensor | None = (
+        None  # (B, V) score of each word of the vocabulary by the image vector, see `models.layers.WordLink`
+    )
 
     def __len__(self) -> int:
         return len(self.row)
@@ -175,14 +177,14 @@ class EncodedImage:
     def of_grid(self) -> EncodedImage:
         """The same rows looking at the feature map instead of the regions."""
         if self.grid is None or self.grid_keys is None:
-            raise ValueError("this captioner looks at feature maps, but its regions have none (regions.grid)")
+            raise ValueError("this captioner attends to feature maps, but its regions have none (regions.grid)")
         everywhere = torch.ones_like(self.grid[..., 0], dtype=torch.bool)
         still = torch.zeros_like(everywhere, dtype=torch.int64)
         return replace(self, memory=self.grid, keys=self.grid_keys, valid=everywhere, frame=still)
 
     @cached_property
     def _folds(self) -> tuple[int, int, Tensor | None]:
-        """b, g, slot: rows look at the first b images, at most g at each; row n is slot[n] of all b * g (None: n)."""
+        """b, g, slot: rows attend to the first b images, at most g to each; row n is slot[n] of all b * g (None: n)."""
         count = torch.bincount(self.row)
         b, g = len(count), int(count.max()) if len(count) else 0
         if b * g == len(self.row) and bool((self.row[1:] >= self.row[:-1]).all()):
@@ -207,11 +209,11 @@ class EncodedImage:
 
 @dataclass(frozen=True)
 class Glimpse:
-    """What a captioner looked at for one word: `attn` sums to 1; a captioner of K branches also shows each of them."""
+    """The attention of a captioner for one word: `attn` sums to 1; a captioner of K branches also has that of each."""
 
     attn: Tensor  # (N, R)
     branches: Tensor | None = None  # (N, K, R)
-    words: Tensor | None = None  # (N, K) int64, the word that each branch would say
+    words: Tensor | None = None  # (N, K) int64, the word that each branch votes for
 
     def __getitem__(self, index: Tensor) -> Glimpse:
         return _map(self, lambda x: x[index])
@@ -219,7 +221,7 @@ class Glimpse:
     def picks(self, token: Tensor, frame: Tensor) -> Tensor:
         """(N, R) bool: the regions whose union is the place of `token`, at most one per frame and agreeing branch.
 
-        One branch: the most attended region of each frame. K branches: that of every branch that says `token`;
+        One branch: the most attended region of each frame. K branches: that of every branch that votes for `token`;
         where no branch does, the most attended one.
         """
         alone = _top(self.attn, frame)
@@ -233,11 +235,11 @@ class Glimpse:
 
 @dataclass(frozen=True)
 class Decoding:
-    """N captions as a captioner scored or said them. Everything at or after PAD is 0 or False."""
+    """N captions as a captioner scored or generated them. Everything at or after PAD is 0 or False."""
 
     tokens: Tensor  # (N, T) int64, words then EOS then PAD
     logp: Tensor  # (N, T), log-probability of each token; differentiable
-    attn: Tensor  # (N, T, R), what was attended to say it; differentiable
+    attn: Tensor  # (N, T, R), the attention of each word; differentiable
     guess: Tensor  # (N, T) int64, the likeliest word at each step (= tokens when decoding greedily)
     picks: Tensor | None = None  # (N, T, R) bool, the regions whose union is the word's place; made by generation only
     branches: tuple[Decoding, ...] = ()  # teacher forcing of K branches: one Decoding each
@@ -278,9 +280,9 @@ class Captioner(Protocol):
     def step(
         self, token: Tensor, encoded: EncodedImage, state: Any, mask_special: bool = False
     ) -> tuple[Tensor, Glimpse, Any]:
-        """(N,) previous words -> log-probabilities (N, V) of the next, what was looked at, the new state.
+        """(N,) previous words -> log-probabilities (N, V) of the next, the attention, the new state.
 
-        `mask_special`: the probabilities are those among the words that are said (`without_special`), not among all.
+        `mask_special`: the probabilities leave out PAD, BOS and UNK (`without_special`).
         """
         ...
 

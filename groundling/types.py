@@ -75,7 +75,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Example:
-    """One image, or one segment of a video, with what people said of it."""
+    """One image, or one segment of a video, with its captions."""
 
     id: str
     media: str  # path of the image or video file; "" when only features exist

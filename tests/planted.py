@@ -43,7 +43,7 @@ def make(folder: Path, images: int = 40, seed: int = 0) -> tuple[Dataset, Store]
                 Phrase(0, span, boxes=(tuple(boxes[i].tolist()),), head=span[1] - 1)
                 for span, i in zip(((0, 2), (3, 5)), at, strict=True)
             )
-            said = caption(THINGS[left], THINGS[right])
+            sentence = caption(THINGS[left], THINGS[right])
             split = "val" if number % 5 == 0 else "train"
-            examples.append(Example(str(number), "", (10 * REGIONS, 10), (said,), gold, split=split))
+            examples.append(Example(str(number), "", (10 * REGIONS, 10), (sentence,), gold, split=split))
     return Dataset("planted", folder, tuple(examples)), Store.open(folder)

@@ -41,7 +41,7 @@ def captioner() -> groundling.GroundedCaptioner:
     made = source("scenes")
     layout = Layout.of(made(Image.new("RGB", (32, 32), "white")))
     vocab, classes = Vocabulary.build([["dog", "a"]], min_count=1), Classes(("dog",), {"dog": "dog"})
-    recipe = Updown(hidden=8, embed=8, attention=8, length=4)
+    recipe = Updown.of(hidden=8, embed=8, attention=8, length=4)
     model = recipes.Model(recipe, recipe.parts(vocab, layout, classes), vocab, made.fingerprint, layout, classes)
     return inference.GroundedCaptioner(model, torch.device("cpu"))
 

@@ -27,8 +27,8 @@ def random_chain(images: int = 1, vocab: int = 7, seed: int = 0, ends: float = 0
     return Chain(logits, hurry=0.1)
 
 
-def written(said: Decoding) -> list[list[int]]:
-    return [[w for w in row if w != PAD] for row in said.tokens.tolist()]
+def written(decoded: Decoding) -> list[list[int]]:
+    return [[w for w in row if w != PAD] for row in decoded.tokens.tolist()]
 
 
 def assert_same_caption(batch: Decoding, n: int, alone: Decoding) -> None:
@@ -50,33 +50,33 @@ def test_greedy_takes_the_likeliest_word_and_keeps_where_it_looked() -> None:
     logits = torch.zeros(1, 7, 7)
     logits[0, BOS, A] = logits[0, A, B] = logits[0, B, EOS] = 5
     chain = Chain(logits)
-    said = decoding.greedy(chain, chain.encoded(), 10)
-    assert said.tokens.tolist() == [[A, B, EOS]]
-    torch.testing.assert_close(said.logp, torch.full((1, 3), 5 - math.log(math.exp(5) + 6)))
-    assert said.attn.argmax(2).tolist() == [[1, 1, 2]]
-    assert said.picks is not None and said.picks.int().argmax(2).tolist() == [[1, 1, 2]]
-    assert torch.equal(said.guess, said.tokens)
+    decoded = decoding.greedy(chain, chain.encoded(), 10)
+    assert decoded.tokens.tolist() == [[A, B, EOS]]
+    torch.testing.assert_close(decoded.logp, torch.full((1, 3), 5 - math.log(math.exp(5) + 6)))
+    assert decoded.attn.argmax(2).tolist() == [[1, 1, 2]]
+    assert decoded.picks is not None and decoded.picks.int().argmax(2).tolist() == [[1, 1, 2]]
+    assert torch.equal(decoded.guess, decoded.tokens)
 
 
 def test_padding_bos_and_unknown_are_never_said() -> None:
     logits = torch.zeros(1, 7, 7)
     logits[..., [PAD, BOS, UNK]] = 50
     chain = Chain(logits.expand(400, 7, 7))
-    for said in (
+    for decoded in (
         decoding.greedy(chain, chain.encoded(), 6),
         decoding.sample(chain, chain.encoded(), 6),
         decoding.beam(chain, chain.encoded(), 6, no_repeat=1, min_length=2),
     ):
-        assert not {BOS, UNK} & set(said.tokens.flatten().tolist())
-        assert all(PAD not in row[: len([w for w in row if w != PAD])] for row in said.tokens.tolist())
+        assert not {BOS, UNK} & set(decoded.tokens.flatten().tolist())
+        assert all(PAD not in row[: len([w for w in row if w != PAD])] for row in decoded.tokens.tolist())
 
 
 def test_a_caption_that_reaches_the_limit_stops_without_eos() -> None:
     logits = torch.zeros(1, 7, 7)
     logits[..., A] = 5
     chain = Chain(logits)
-    for said in (decoding.greedy(chain, chain.encoded(), 3), decoding.beam(chain, chain.encoded(), 3)):
-        assert said.tokens.tolist() == [[A, A, A]]
+    for decoded in (decoding.greedy(chain, chain.encoded(), 3), decoding.beam(chain, chain.encoded(), 3)):
+        assert decoded.tokens.tolist() == [[A, A, A]]
 
 
 def test_greedy_and_beam_of_a_batch_equal_those_of_each_image_alone() -> None:
@@ -101,19 +101,19 @@ def test_rows_may_look_at_the_same_image() -> None:
     model, seen = updown(gain=4), regions(3, 4)
     rows = torch.tensor([1, 0, 1])
     for decode in (decoding.greedy, decoding.beam):
-        said = decode(model, model.encode(seen)[rows], 6)
+        decoded = decode(model, model.encode(seen)[rows], 6)
         for n, image in enumerate(rows.tolist()):
-            assert_same_caption(said, n, decode(model, model.encode(seen[image : image + 1]), 6))
+            assert_same_caption(decoded, n, decode(model, model.encode(seen[image : image + 1]), 6))
 
 
 @pytest.mark.parametrize("width", [1, 3])
 def test_teacher_forcing_of_a_decoded_caption_gives_the_same_numbers(width: int) -> None:
     model, seen = updown(gain=4), regions(3, 4, 2)
     encoded = model.encode(seen)
-    said = decoding.beam(model, encoded, 6, width=width) if width > 1 else decoding.greedy(model, encoded, 6)
-    inputs = torch.cat([torch.full((3, 1), BOS), said.tokens[:, :-1]], 1)
-    again = model(encoded, inputs, said.tokens)
-    torch.testing.assert_close((again.logp, again.attn), (said.logp, said.attn))
+    decoded = decoding.beam(model, encoded, 6, width=width) if width > 1 else decoding.greedy(model, encoded, 6)
+    inputs = torch.cat([torch.full((3, 1), BOS), decoded.tokens[:, :-1]], 1)
+    again = model(encoded, inputs, decoded.tokens)
+    torch.testing.assert_close((again.logp, again.attn), (decoded.logp, decoded.attn))
 
 
 def test_decoding_switches_dropout_off_and_puts_every_part_back() -> None:
@@ -141,11 +141,11 @@ def every_caption(chain: Chain, image: int, length: int) -> list[tuple[float, li
 @pytest.mark.parametrize("penalty", [0.0, 0.5, 1.0])
 def test_a_wide_beam_finds_the_best_of_all_captions(penalty: float) -> None:
     chain = random_chain(images=5, seed=2)
-    said = decoding.beam(chain, chain.encoded(), 4, width=200, length_penalty=penalty)
+    decoded = decoding.beam(chain, chain.encoded(), 4, width=200, length_penalty=penalty)
     for n in range(5):
         total, best = max((p / len(c) ** penalty, c) for p, c in every_caption(chain, n, 4))
-        assert written(said)[n] == best
-        assert float(said.logp[n].sum()) / len(best) ** penalty == pytest.approx(total)
+        assert written(decoded)[n] == best
+        assert float(decoded.logp[n].sum()) / len(best) ** penalty == pytest.approx(total)
 
 
 def plain_beam(chain: Chain, image: int, length: int, width: int, penalty: float) -> list[int]:
@@ -177,12 +177,12 @@ def plain_beam(chain: Chain, image: int, length: int, width: int, penalty: float
 def test_beam_equals_a_plain_one(seed: int, width: int, length: int, penalty: float, ends: float) -> None:
     """Dropping rows that are decided must not change what is found, nor where each word looked."""
     chain = random_chain(images=3, vocab=8, seed=seed, ends=ends)
-    said = decoding.beam(chain, chain.encoded(), length, width=width, length_penalty=penalty)
-    for n, caption in enumerate(written(said)):
+    decoded = decoding.beam(chain, chain.encoded(), length, width=width, length_penalty=penalty)
+    for n, caption in enumerate(written(decoded)):
         assert caption == plain_beam(chain, n, length, width, penalty)
-        assert said.logp[n, : len(caption)].tolist() == pytest.approx(chain.logp(n, caption))
+        assert decoded.logp[n, : len(caption)].tolist() == pytest.approx(chain.logp(n, caption))
         before = [BOS, *caption][: len(caption)]
-        assert said.attn[n, : len(caption)].argmax(1).tolist() == [w % 3 for w in before]
+        assert decoded.attn[n, : len(caption)].argmax(1).tolist() == [w % 3 for w in before]
 
 
 def test_a_beam_of_one_is_greedy() -> None:
@@ -225,8 +225,8 @@ def test_no_word_comes_twice_in_a_row_where_repeats_are_forbidden(width: int) ->
     chain = random_chain(images=30, vocab=9, ends=-3)
 
     def stutters(no_repeat: int) -> int:
-        said = written(decoding.beam(chain, chain.encoded(), 12, width=width, no_repeat=no_repeat))
-        return sum(one == other for caption in said for one, other in zip(caption, caption[1:], strict=False))
+        decoded = written(decoding.beam(chain, chain.encoded(), 12, width=width, no_repeat=no_repeat))
+        return sum(one == other for caption in decoded for one, other in zip(caption, caption[1:], strict=False))
 
     assert stutters(0) > 0
     assert stutters(2) == stutters(3) == 0
@@ -266,8 +266,8 @@ def test_beam_refuses_senseless_settings(wrong: dict[str, float]) -> None:
 # ---------------------------------------------------------------- sampling
 
 
-def frequencies(said: Decoding, vocab: int) -> Tensor:
-    return torch.bincount(said.tokens[:, 0], minlength=vocab) / len(said.tokens)
+def frequencies(decoded: Decoding, vocab: int) -> Tensor:
+    return torch.bincount(decoded.tokens[:, 0], minlength=vocab) / len(decoded.tokens)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
@@ -276,12 +276,12 @@ def test_sampled_words_follow_the_distribution(temperature: float) -> None:
     chain = random_chain(vocab=9)
     chain.logits[:, :, [PAD, BOS, UNK]] = -math.inf
     encoded = chain.encoded()[torch.zeros(40_000, dtype=torch.int64)]
-    said = decoding.sample(chain, encoded, 1, temperature=temperature, generator=torch.Generator().manual_seed(0))
+    decoded = decoding.sample(chain, encoded, 1, temperature=temperature, generator=torch.Generator().manual_seed(0))
     logp = chain.logits[0, BOS].log_softmax(0)
     p = (logp / temperature).softmax(0)
     error = (p * (1 - p) / 40_000).sqrt()
-    assert ((frequencies(said, 9) - p).abs() <= 5 * error).all()
-    torch.testing.assert_close(said.logp[:, 0], logp[said.tokens[:, 0]])  # of the captioner itself
+    assert ((frequencies(decoded, 9) - p).abs() <= 5 * error).all()
+    torch.testing.assert_close(decoded.logp[:, 0], logp[decoded.tokens[:, 0]])  # of the captioner itself
 
 
 def test_top_k_and_top_p_never_pick_what_they_exclude() -> None:
@@ -291,16 +291,16 @@ def test_top_k_and_top_p_never_pick_what_they_exclude() -> None:
     chain = Chain(p.log())
     encoded = chain.encoded()[torch.zeros(3000, dtype=torch.int64)]
 
-    def said(**how: float) -> set[int]:
+    def decoded(**how: float) -> set[int]:
         return set(decoding.sample(chain, encoded, 1, **how).tokens.flatten().tolist())
 
-    assert said() == {4, 5, 6, 7}
-    assert said(top_k=2) == {4, 5}
-    assert said(top_k=100) == {4, 5, 6, 7}
-    assert said(top_p=0.49) == {4} and said(top_p=0.0) == {4}
-    assert said(top_p=0.79) == {4, 5}
-    assert said(top_p=0.81) == {4, 5, 6}
-    assert said(top_k=3, top_p=0.9) == {4, 5, 6}
+    assert decoded() == {4, 5, 6, 7}
+    assert decoded(top_k=2) == {4, 5}
+    assert decoded(top_k=100) == {4, 5, 6, 7}
+    assert decoded(top_p=0.49) == {4} and decoded(top_p=0.0) == {4}
+    assert decoded(top_p=0.79) == {4, 5}
+    assert decoded(top_p=0.81) == {4, 5, 6}
+    assert decoded(top_k=3, top_p=0.9) == {4, 5, 6}
 
 
 def test_the_same_generator_draws_the_same_captions() -> None:
@@ -314,12 +314,12 @@ def test_the_same_generator_draws_the_same_captions() -> None:
 def test_gradients_flow_through_the_log_probabilities_of_a_sample() -> None:
     """They equal those of teacher forcing the same caption."""
     model, seen = updown(), regions(3, 4)
-    said = decoding.sample(model, model.encode(seen), 6, generator=torch.Generator().manual_seed(1))
-    said.logp.sum().backward()
+    decoded = decoding.sample(model, model.encode(seen), 6, generator=torch.Generator().manual_seed(1))
+    decoded.logp.sum().backward()
     sampled = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
-    inputs = torch.cat([torch.full((2, 1), BOS), said.tokens[:, :-1]], 1)
-    model(model.encode(seen), inputs, said.tokens).logp.sum().backward()
+    inputs = torch.cat([torch.full((2, 1), BOS), decoded.tokens[:, :-1]], 1)
+    model(model.encode(seen), inputs, decoded.tokens).logp.sum().backward()
     forced = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     torch.testing.assert_close(sampled, forced)
 
@@ -378,9 +378,9 @@ def test_the_branches_that_say_a_word_give_it_its_regions() -> None:
     logits = torch.zeros(1, 7, 7)
     logits[0, BOS, A] = logits[0, A, B] = logits[0, B, EOS] = 9
     chain = Chorus(logits)
-    for said in (decoding.greedy(chain, chain.encoded(), 5), decoding.beam(chain, chain.encoded(), 5)):
-        assert said.tokens.tolist() == [[A, B, EOS]] and said.picks is not None
-        assert said.picks[0].tolist() == [[True, True, False], [False, True, False], [False, True, False]]
+    for decoded in (decoding.greedy(chain, chain.encoded(), 5), decoding.beam(chain, chain.encoded(), 5)):
+        assert decoded.tokens.tolist() == [[A, B, EOS]] and decoded.picks is not None
+        assert decoded.picks[0].tolist() == [[True, True, False], [False, True, False], [False, True, False]]
 
 
 # ---------------------------------------------------------------- words to places
@@ -411,8 +411,8 @@ def a_dog() -> tuple[Decoding, Regions]:
 
 
 def test_a_grounded_caption_has_spans_links_and_looks() -> None:
-    said, seen = a_dog()
-    (caption,) = links.link(said, seen, Words(), ["7"], {"dog", "cat"}, attended=2, media=["7.jpg"])
+    decoded, seen = a_dog()
+    (caption,) = links.link(decoded, seen, Words(), ["7"], {"dog", "cat"}, attended=2, media=["7.jpg"])
     assert (caption.id, caption.text, caption.tokens, caption.spans) == ("7", "a dog", ("a", "dog"), ((0, 1), (2, 5)))
     (link,) = caption.links
     assert caption.word(link) == "dog" and link.token == 1 and link.box == (20, 20, 40, 30)
@@ -424,23 +424,23 @@ def test_a_grounded_caption_has_spans_links_and_looks() -> None:
 
 
 def test_groundable_may_be_a_function() -> None:
-    said, seen = a_dog()
-    (caption,) = links.link(said, seen, Words(), ["7"], lambda word: len(word) == 1)
+    decoded, seen = a_dog()
+    (caption,) = links.link(decoded, seen, Words(), ["7"], lambda word: len(word) == 1)
     assert [caption.word(link) for link in caption.links] == ["a"]
 
 
 def test_the_place_of_a_word_is_the_union_of_its_regions_and_their_attention_its_score() -> None:
-    said, seen = a_dog()
+    decoded, seen = a_dog()
     picks = torch.tensor([[[True, False, False], [False, True, True], [True, False, False]]])
-    (caption,) = links.link(replace(said, picks=picks), seen, Words(), ["7"], {"dog"})
+    (caption,) = links.link(replace(decoded, picks=picks), seen, Words(), ["7"], {"dog"})
     assert caption.links[0].box == (20, 10, 60, 30)
     assert caption.links[0].score == pytest.approx(0.9)
 
 
 def test_a_video_has_a_link_in_every_frame_that_was_attended() -> None:
-    said, seen = a_dog()
+    decoded, seen = a_dog()
     video = replace(seen, frame=torch.tensor([[0, 2, 2]]))
-    (caption,) = links.link(said, video, Words(), ["v"], {"dog"})
+    (caption,) = links.link(decoded, video, Words(), ["v"], {"dog"})
     assert [(link.frame, link.box, pytest.approx(link.score)) for link in caption.links] == [
         (0, (0, 0, 10, 10), 0.1),
         (2, (20, 20, 40, 30), 0.6),
@@ -449,15 +449,15 @@ def test_a_video_has_a_link_in_every_frame_that_was_attended() -> None:
 
 
 def test_places_of_a_given_sentence_come_from_its_attention() -> None:
-    said, seen = a_dog()
-    where, score = links.boxes_of(said, seen)
+    decoded, seen = a_dog()
+    where, score = links.boxes_of(decoded, seen)
     assert where[0, :, 0].tolist() == [[0, 0, 10, 10], [20, 20, 40, 30], [0, 0, 10, 10]]
     torch.testing.assert_close(score[0, :, 0], torch.tensor([0.5, 0.6, 1.0]))
 
 
 def test_what_was_not_attended_has_no_place() -> None:
-    said, seen = a_dog()
-    blind = replace(said, attn=torch.zeros_like(said.attn))
+    decoded, seen = a_dog()
+    blind = replace(decoded, attn=torch.zeros_like(decoded.attn))
     where, score = links.boxes_of(blind, seen)
     assert where.isnan().all() and score.sum() == 0
     (caption,) = links.link(blind, seen, Words(), ["7"], {"dog"})
@@ -466,8 +466,8 @@ def test_what_was_not_attended_has_no_place() -> None:
 
 def test_an_image_in_which_nothing_was_found_is_described_without_places() -> None:
     model, nothing = updown(vocab=7), regions(0)
-    for said in (decoding.greedy(model, model.encode(nothing), 4), decoding.beam(model, model.encode(nothing), 4)):
-        (caption,) = links.link(said, nothing, Words(), ["7"], {"a", "dog", "cat"})
+    for decoded in (decoding.greedy(model, model.encode(nothing), 4), decoding.beam(model, model.encode(nothing), 4)):
+        (caption,) = links.link(decoded, nothing, Words(), ["7"], {"a", "dog", "cat"})
         assert caption.tokens and caption.links == () and caption.attention[0].boxes == ()
 
 
@@ -479,14 +479,14 @@ def test_no_image_gives_no_caption() -> None:
 
 def test_the_whole_way_from_regions_to_grounded_captions() -> None:
     model, seen = updown(gain=4, vocab=7), regions(3, 4, 0)
-    for said in (decoding.greedy(model, model.encode(seen), 6), decoding.beam(model, model.encode(seen), 6)):
-        captions = links.link(said, seen, Words(), ["x", "y", "z"], {"a", "dog", "cat"})
+    for decoded in (decoding.greedy(model, model.encode(seen), 6), decoding.beam(model, model.encode(seen), 6)):
+        captions = links.link(decoded, seen, Words(), ["x", "y", "z"], {"a", "dog", "cat"})
         assert [c.id for c in captions] == ["x", "y", "z"]
         for n, caption in enumerate(captions):
             assert [caption.text[slice(*span)] for span in caption.spans] == list(caption.tokens)
             assert len(caption.links) == (len(caption.tokens) if n < 2 else 0)
             for link in caption:
-                best = said.attn[n, link.token].argmax()
+                best = decoded.attn[n, link.token].argmax()
                 assert link.box == tuple(seen.boxes[n, best].tolist())
 
 
@@ -519,8 +519,8 @@ def told(trust: float, alpha: list[float], places: list[list[float]]) -> Decodin
     attn = torch.tensor([[[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]]])
     picks = torch.tensor([[[True, False, False]] * 2])
     tokens = torch.tensor([[A, B]])
-    said = Decoding(tokens, torch.zeros(1, 2), attn, tokens, picks)
-    return links.rerank(said, seen, Witness(alpha).point, trust)
+    decoded = Decoding(tokens, torch.zeros(1, 2), attn, tokens, picks)
+    return links.rerank(decoded, seen, Witness(alpha).point, trust)
 
 
 APART = [[0.0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]]
@@ -529,14 +529,14 @@ APART = [[0.0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]]
 def test_a_second_look_weighs_both_and_leaves_other_words_alone() -> None:
     """√(0.6 · 0.1) : √(0.2 · 0.8) : √(0.2 · 0.1) at an equal trust."""
     for trust, weights in ((0.0, [0.6, 0.2, 0.2]), (0.5, [0.06**0.5, 0.16**0.5, 0.02**0.5]), (1.0, [0.1, 0.8, 0.1])):
-        said = told(trust, [0.1, 0.8, 0.1], APART)
-        torch.testing.assert_close(said.attn[0, 0], torch.tensor(weights) / sum(weights))
-        torch.testing.assert_close(said.attn[0, 1], torch.tensor([0.6, 0.2, 0.2]))
-        assert said.picks is not None
-        assert said.picks[0].tolist() == [[not trust, bool(trust), False], [True, False, False]]
+        decoded = told(trust, [0.1, 0.8, 0.1], APART)
+        torch.testing.assert_close(decoded.attn[0, 0], torch.tensor(weights) / sum(weights))
+        torch.testing.assert_close(decoded.attn[0, 1], torch.tensor([0.6, 0.2, 0.2]))
+        assert decoded.picks is not None
+        assert decoded.picks[0].tolist() == [[not trust, bool(trust), False], [True, False, False]]
 
 
 def test_a_second_look_takes_the_box_on_which_many_agree() -> None:
     """The first region is the likeliest, but the others are almost one: together they are likelier."""
-    said = told(1.0, [0.4, 0.3, 0.3], [[0.0, 0, 10, 10], [20, 0, 30, 10], [20, 0, 30, 9]])
-    assert said.picks is not None and said.picks[0, 0].tolist()[0] is False
+    decoded = told(1.0, [0.4, 0.3, 0.3], [[0.0, 0, 10, 10], [20, 0, 30, 10], [20, 0, 30, 9]])
+    assert decoded.picks is not None and decoded.picks[0, 0].tolist()[0] is False

@@ -37,6 +37,10 @@ def either() -> Chain:
     return Chain(logits)
 
 
+def known(log_evidence: torch.Tensor | None) -> decoding.Constraints:
+    return decoding.Constraints(log_evidence=log_evidence)
+
+
 def evidence(**p: float) -> torch.Tensor:
     row = torch.zeros(1, 7, dtype=torch.float64)
     for word, value in p.items():
@@ -48,31 +52,33 @@ def evidence(**p: float) -> torch.Tensor:
 def test_the_second_candidate_wins_where_the_image_supports_it(way: BeamSearch | Sampling) -> None:
     """0.6 · 0.5 = 0.30 < 0.4 · 0.9 = 0.36; and the log-probability of the caption stays the captioner's: log 0.4."""
     chain = either()
-    said = way(chain, chain.encoded(), 5, evidence(a=0.5, b=0.9))
-    assert written(said) == [[B, C, EOS]]
-    assert float(said.logp.sum()) == pytest.approx(math.log(0.4), abs=1e-6)
+    decoded = way.decode(chain, chain.encoded(), 5, known(evidence(a=0.5, b=0.9)))
+    assert written(decoded) == [[B, C, EOS]]
+    assert float(decoded.logp.sum()) == pytest.approx(math.log(0.4), abs=1e-6)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_first_candidate_wins_where_support_is_not_enough(way: BeamSearch | Sampling) -> None:
     """0.6 · 0.62 = 0.372 > 0.4 · 0.9 = 0.36."""
     chain = either()
-    assert written(way(chain, chain.encoded(), 5, evidence(a=0.62, b=0.9))) == [[A, C, EOS]]
+    assert written(way.decode(chain, chain.encoded(), 5, known(evidence(a=0.62, b=0.9)))) == [[A, C, EOS]]
 
 
 def test_the_weight_is_the_exponent_of_the_evidence() -> None:
     """0.6 · 0.9^w < 0.4 from w = log(1.5) / log(1 / 0.9) = 3.85 on."""
     chain = either()
     for weight, word in ((3.8, A), (3.9, B)):
-        said = BeamSearch(evidence_weight=weight)(chain, chain.encoded(), 5, evidence(a=0.9))
-        assert written(said)[0][0] == word
+        decoded = BeamSearch(evidence_weight=weight).decode(chain, chain.encoded(), 5, known(evidence(a=0.9)))
+        assert written(decoded)[0][0] == word
 
 
 def test_evidence_of_a_later_noun_decides_about_the_whole_caption_in_a_beam() -> None:
     """A → C alone, B → EOS alone. C is unlikely to be there: 0.6 · 0.5 < 0.4. Greedy cannot know, a beam can."""
     chain = either()
     chain.logits[0, B, C], chain.logits[0, B, EOS] = -50, 0
-    beam, greedy = (BeamSearch(n, evidence_weight=1)(chain, chain.encoded(), 5, evidence(c=0.5)) for n in (2, 1))
+    beam, greedy = (
+        BeamSearch(n, evidence_weight=1).decode(chain, chain.encoded(), 5, known(evidence(c=0.5))) for n in (2, 1)
+    )
     assert written(beam) == [[B, EOS]] and written(greedy) == [[A, C, EOS]]
 
 
@@ -80,13 +86,13 @@ def test_evidence_of_a_later_noun_decides_about_the_whole_caption_in_a_beam() ->
 def test_a_wide_beam_finds_the_best_of_all_captions_by_probability_and_evidence(penalty: float) -> None:
     chain = random_chain(images=5, seed=2)
     bias = -2 * torch.rand(5, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    said = decoding.beam(chain, chain.encoded(), 4, width=200, length_penalty=penalty, bias=bias)
+    decoded = decoding.beam(chain, chain.encoded(), 4, width=200, length_penalty=penalty, bias=bias)
     plain = decoding.beam(chain, chain.encoded(), 4, width=200, length_penalty=penalty)
     for n in range(5):
         worth = {tuple(c): (p + float(bias[n, c].sum())) / len(c) ** penalty for p, c in every_caption(chain, n, 4)}
-        assert tuple(written(said)[n]) == max(worth, key=lambda c: worth[c])
-        assert said.logp[n].tolist()[: len(written(said)[n])] == pytest.approx(chain.logp(n, written(said)[n]))
-    assert written(said) != written(plain)
+        assert tuple(written(decoded)[n]) == max(worth, key=lambda c: worth[c])
+        assert decoded.logp[n].tolist()[: len(written(decoded)[n])] == pytest.approx(chain.logp(n, written(decoded)[n]))
+    assert written(decoded) != written(plain)
 
 
 @pytest.mark.parametrize("way", WAYS[:3])
@@ -94,11 +100,11 @@ def test_each_row_of_a_batch_has_the_evidence_of_its_own_image(way: BeamSearch) 
     """Rows end at different steps, and the rest moves up: the evidence must move with it."""
     chain = random_chain(images=6, seed=1)
     bias = -3 * torch.rand(6, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    together = way(chain, chain.encoded(), 8, bias)
+    together = way.decode(chain, chain.encoded(), 8, known(bias))
     assert len({len(row) for row in written(together)}) > 1
     for n in range(6):
         alone = Chain(chain.logits[n : n + 1], hurry=0.1)
-        assert_same_caption(together, n, way(alone, alone.encoded(), 8, bias[n : n + 1]))
+        assert_same_caption(together, n, way.decode(alone, alone.encoded(), 8, known(bias[n : n + 1])))
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -108,12 +114,15 @@ def test_weight_zero_and_no_evidence_decode_as_before_bit_by_bit(beam: int, seed
     bias = -3 * torch.rand(4, 7, dtype=torch.float64)
     before = decoding.beam(chain, chain.encoded(), 8, width=beam, no_repeat=2)
     for now in (
-        BeamSearch(beam=beam, evidence_weight=0)(chain, chain.encoded(), 8, bias),
-        BeamSearch(beam=beam)(chain, chain.encoded(), 8),
-        BeamSearch(beam=beam)(chain, chain.encoded(), 8, torch.zeros_like(bias)),
+        BeamSearch(beam=beam, evidence_weight=0).decode(chain, chain.encoded(), 8, known(bias)),
+        BeamSearch(beam=beam).decode(chain, chain.encoded(), 8),
+        BeamSearch(beam=beam).decode(chain, chain.encoded(), 8, known(torch.zeros_like(bias))),
     ):
         assert_equal(now, before)
-    drawn = [Sampling(seed=seed, evidence_weight=w)(chain, chain.encoded(), 8, e) for w, e in ((0, bias), (1, None))]
+    drawn = [
+        Sampling(seed=seed, evidence_weight=w).decode(chain, chain.encoded(), 8, known(e))
+        for w, e in ((0, bias), (1, None))
+    ]
     assert_equal(*drawn)
 
 
@@ -126,8 +135,8 @@ def assert_equal(one: Decoding, other: Decoding) -> None:
 def test_words_are_drawn_as_often_as_probability_times_evidence_says() -> None:
     """0.6 · 0.25 : 0.4 · 1 = 0.15 : 0.4, so that A is drawn in 27 of 100; of 4,000, four deviations are 0.028."""
     chain = Chain(either().logits.expand(4000, 7, 7))
-    said = Sampling(evidence_weight=1)(chain, chain.encoded(), 1, evidence(a=0.25).expand(4000, 7))
-    assert float((said.tokens[:, 0] == A).double().mean()) == pytest.approx(0.15 / 0.55, abs=0.028)
+    decoded = Sampling(evidence_weight=1).decode(chain, chain.encoded(), 1, known(evidence(a=0.25).expand(4000, 7)))
+    assert float((decoded.tokens[:, 0] == A).double().mean()) == pytest.approx(0.15 / 0.55, abs=0.028)
 
 
 @pytest.mark.parametrize("weight", [-0.1, math.nan, math.inf])
@@ -173,10 +182,10 @@ def test_nouns_are_counted_by_references_evidence_and_detector(bench: ModuleType
     reference = Caption("a poodle on grass", words, ((0, 0),) * 4, ("DT", "NN", "IN", "NN"), words)
     classes = {name: wordnet().synset(name) for name in ("dog", "cat", "person")}
     truth = bench.truth_of(Example("0", "", (1, 1), (reference,)), {"person"}, classes)
-    said = captioned(("dogs", 0.2), ("grass", 0.9), ("cat", 0.3), ("cup", 0.9), ("woman", 0.4), ("tabby", None))
+    decoded = captioned(("dogs", 0.2), ("grass", 0.9), ("cat", 0.3), ("cup", 0.9), ("woman", 0.4), ("tabby", None))
     of_each = [
         bench.noun_counts(captioned((w, p)), truth, set(classes.values()))
-        for w, p in ((said.word(link), link.evidence) for link in said)
+        for w, p in ((decoded.word(link), link.evidence) for link in decoded)
     ]
     expected = {
         "dogs": (1, 0, 0, 1, 0),
@@ -186,6 +195,6 @@ def test_nouns_are_counted_by_references_evidence_and_detector(bench: ModuleType
         "woman": (1, 1, 1, 1, 0),
         "tabby": (1, 1, 0, 1, 1),
     }
-    assert dict(zip(said.tokens, of_each, strict=True)) == expected
-    whole = bench.noun_counts(said, truth, set(classes.values()))
+    assert dict(zip(decoded.tokens, of_each, strict=True)) == expected
+    whole = bench.noun_counts(decoded, truth, set(classes.values()))
     assert whole == tuple(map(sum, zip(*expected.values(), strict=True))) == (6, 4, 2, 4, 2)

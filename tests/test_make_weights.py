@@ -44,7 +44,7 @@ def run(tmp_path: Path) -> Path:
     vectors = tmp_path / "secret" / "glove.txt"
     vectors.parent.mkdir()
     vectors.write_text("".join(f"{word} {i}.5 {i}\n" for i, word in enumerate(WORDS)))
-    recipe = TwoBranch(joint=8, embed=4, hidden=8, vectors=str(vectors), vector_size=2)
+    recipe = TwoBranch.of(joint=8, embed=4, hidden=8, vectors=str(vectors), vector_size=2)
     vocab, classes = Vocabulary.build([WORDS], min_count=1), Classes(("dog",), {"dog": "dog"})
     parts = recipe.parts(vocab, layout, classes)
     parts.matcher.norm.running_var.fill_(1e-9)

@@ -90,8 +90,8 @@ def test_of_two_equal_boxes_both_are_seen() -> None:
 
 
 def test_a_notebook_shows_a_caption_and_its_boxes_and_no_markup_of_others() -> None:
-    said = caption((10, 20, 30, 40))
-    assert "<td>10 20 30 40</td>" in said._repr_html_()
+    grounded = caption((10, 20, 30, 40))
+    assert "<td>10 20 30 40</td>" in grounded._repr_html_()
     evil = GroundedCaption("x", "<script>", ("<script>",), ((0, 8),), (Link(0, (0, 8), (0, 0, 1, 1), 0.9),))
     assert "<script>" not in evil._repr_html_()
 

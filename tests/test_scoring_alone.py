@@ -64,7 +64,7 @@ def grounding(put: Any, name: str) -> list[str]:
 def test_every_score_command_that_reads_files_alone_runs(put: Any, tmp_path: Path) -> None:
     texts = vector("captions_s")
     rows = list(zip(texts["ids"], texts["hypotheses"], texts["references"], strict=True))[:20]
-    pred = put("pred.json", [{"image_id": id, "caption": said} for id, said, _ in rows])
+    pred = put("pred.json", [{"image_id": id, "caption": caption} for id, caption, _ in rows])
     annotations = [
         {"id": 10 * n + k, "image_id": id, "caption": text}
         for n, (id, _, captions) in enumerate(rows)

@@ -71,14 +71,14 @@ def test_branches_that_say_the_word_join_their_regions() -> None:
 
 def test_a_grounded_caption_survives_json() -> None:
     link = Link(1, (2, 5), (0, 0, 5, 5), 0.5, evidence=0.25)
-    said = GroundedCaption(
+    caption = GroundedCaption(
         "7", "a dog", ("a", "dog"), ((0, 1), (2, 5)), (link,), (WordAttention(1, ((0, 0, 5, 5),), (0.5,)),)
     )
-    assert said.word(link) == "dog"
-    assert GroundedCaption.from_dict(said.to_dict()) == said
-    older = said.to_dict()
+    assert caption.word(link) == "dog"
+    assert GroundedCaption.from_dict(caption.to_dict()) == caption
+    older = caption.to_dict()
     older["looks"] = older.pop("attention")
-    assert GroundedCaption.from_dict(older) == said
+    assert GroundedCaption.from_dict(older) == caption
     del older["links"][0]["evidence"], older["links"][0]["weak"]
     assert GroundedCaption.from_dict(older).links[0].evidence is None
 
@@ -93,8 +93,8 @@ def test_a_grounded_caption_survives_json() -> None:
     ],
 )
 def test_a_word_may_be_made_up_by_its_evidence_or_else_by_its_attention(link: Link, frames: int, weak: bool) -> None:
-    said = GroundedCaption("7", "a", ("a",), ((0, 1),), (link,), frames=frames)
-    assert said.weak(link) is weak is said.to_dict()["links"][0]["weak"]
+    caption = GroundedCaption("7", "a", ("a",), ((0, 1),), (link,), frames=frames)
+    assert caption.weak(link) is weak is caption.to_dict()["links"][0]["weak"]
 
 
 @pytest.mark.parametrize(

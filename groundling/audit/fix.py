@@ -103,10 +103,10 @@ def _outer(caption: Caption, tree: Tree, preposition: int) -> int:
 def _needed(caption: Caption, tree: Tree, preposition: int) -> bool:
     """Is it all that a form of "be" says: "the girl is in a harness"?"""
     verb = tree.heads[preposition]
-    told = [
+    prepositions = [
         i for i in tree.children(verb) if i > verb and tree.relations[i] in ("prep", "attr", "acomp", "advmod", "prt")
     ]
-    return caption.tokens[verb] in BE and told == [preposition]
+    return caption.tokens[verb] in BE and prepositions == [preposition]
 
 
 def _carries_subject(tree: Tree, verb: int) -> bool:

@@ -27,7 +27,7 @@ TOO_BROAD = frozenset(
 
 @dataclass(frozen=True)
 class Found:
-    """The word to look for, and what it is to the one that was said."""
+    """The word to look for, and how it is related to the word of the caption."""
 
     word: str
     how: str  # SAME, SYNONYM, BROADER

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from groundling.boxes import iou_of_arrays
 from groundling.errors import DataError
 from groundling.formats.grounded import Place
 from groundling.inference.evidence import read_calibration
@@ -64,14 +67,6 @@ def best_overlap(place: Place, likely: Sequence[Box]) -> float:
         return 0.0
     around = tuple(f(box[i] for box in likely) for i, f in enumerate((min, min, max, max)))
     targets = [*likely, around]
-    boxes = [_iou(box, target) for box in place.boxes for target in targets]  # type: ignore[arg-type]
+    boxes = iou_of_arrays(np.array(place.boxes, float), np.array(targets, float)).flat if place.boxes else ()
     points = [float(x1 <= x <= x2 and y1 <= y <= y2) for x, y in place.points for x1, y1, x2, y2 in likely]
-    return max([*boxes, *points], default=0.0)
-
-
-def _iou(a: Box, b: Box) -> float:
-    across = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
-    down = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
-    both = across * down
-    either = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both
-    return both / either if either > 0 else 0.0
+    return float(max([*boxes, *points], default=0.0))

@@ -195,8 +195,8 @@ def _rows(args: argparse.Namespace, data: Dataset | None) -> Iterator[Row | BadR
     if args.captions:
         yield from read_rows(args.captions)
         return
-    said = ((example, caption) for example in data or () for caption in example.captions)
-    for number, (example, caption) in enumerate(said, start=1):
+    captions = ((example, caption) for example in data or () for caption in example.captions)
+    for number, (example, caption) in enumerate(captions, start=1):
         yield Row(number, example.id, caption.text)
 
 

@@ -121,8 +121,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--evidence-weight",
         type=float,
         metavar="W",
-        help="how much it counts, when words are chosen, how likely the grounder finds each noun in the image: "
-        "captions are compared by log p + W * sum of log evidence (default 0: the captioner alone chooses)",
+        help="weight of the evidence of nouns when words are chosen: captions are compared by log p + W * sum of log "
+        "evidence, which the grounder gives (default 0: the captioner alone chooses)",
     )
     group.add_argument("--sample", action="store_true", help="sample words at random by the model's probabilities")
     group.add_argument("--temperature", type=float, metavar="T", help="with --sample: below 1 prefers likely words (1)")

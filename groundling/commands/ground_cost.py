@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-TIMES = 5  # the median of so many runs is told
+TIMES = 5  # the median of so many runs is reported
 SENTENCE = "a man in a red shirt is holding a guitar on the street"
 
 

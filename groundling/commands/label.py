@@ -65,7 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "which makes three of four boxes right)",
     )  # fmt: skip
     parser.add_argument(
-        "--to", action="append", default=[], metavar="FORMAT", choices=[*FORMATS], help="may be repeated"
+        "--to",
+        action="append",
+        default=[],
+        metavar="FORMAT",
+        choices=[*FORMATS],
+        help="also write this format; may be repeated",
     )
     parser.add_argument("--calibration", default="", metavar="FILE", help="use this calibration of confidence")
     review = parser.add_argument_group("review")

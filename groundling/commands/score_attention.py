@@ -48,13 +48,13 @@ def run(args: argparse.Namespace) -> None:
     from groundling.evaluation.attention_accuracy import attention_accuracy
     from groundling.inference.loading import device_of, load_model
     from groundling.metrics.evaluation import finite
-    from groundling.metrics.grounding import GivenGrounding
+    from groundling.metrics.grounding import ReferenceGrounding
     from groundling.regions.store import Store
 
     store, data = Store.open(args.regions), load(args.data, skip_bad=args.skip_bad)
     device = device_of(args.device)
 
-    def evaluate(run: Path) -> GivenGrounding:
+    def evaluate(run: Path) -> ReferenceGrounding:
         model = load_model(run, device)
         return attention_accuracy(model, data, store, args.split, iou=args.iou, device=device, localizer=args.localizer)
 

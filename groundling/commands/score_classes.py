@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
         if run is not None:
             model = load_model(run, device)
             require(store.fingerprint, model.fingerprint)
-            steps = named_regions(by_model(model), store, examples, model.recipe.regions_per_image, device)
+            steps = named_regions(by_model(model), store, examples, model.recipe.data.regions_per_image, device)
         else:
             training = data.split("train") if "train" in data.splits else data
             names = by_detector(store.fingerprint, groundable_words(training))

@@ -91,7 +91,8 @@ def _add_recipe(parser: argparse.ArgumentParser, name: str, fields: Sequence[Con
     _run_arguments(parser)
     group = parser.add_argument_group("settings of the recipe")
     for field in fields:
-        line = f"{field.help} (default {field.default})".replace("%", "%%")
+        default = int(field.default) if isinstance(field.default, bool) else field.default
+        line = f"{field.help} (default {default})".replace("%", "%%")
         _config_argument(group, _flag(field.name), field, default=field.default, help=line)
     new = {field.name: field for field in fields}
     for old, now in OLD_FIELDS.get(name, {}).items():
@@ -198,7 +199,7 @@ def run(args: argparse.Namespace) -> int:
     if args.recipe in OLD_RECIPES:
         print(f"groundling: the recipe {args.recipe} is now {OLD_RECIPES[args.recipe]}", file=sys.stderr)
     config = {name.removeprefix("config_"): value for name, value in vars(args).items() if name.startswith("config_")}
-    recipe = recipe_class(files.get(args.recipe, args.recipe))(**config)
+    recipe = recipe_class(files.get(args.recipe, args.recipe)).of(**config)
     if args.threads:
         torch.set_num_threads(args.threads)
     with processes(_device(args.device)) as device:

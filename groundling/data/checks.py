@@ -1,4 +1,4 @@
-"""What every reader asks of files from outside, and what becomes of those that disappoint."""
+"""Checks that every reader makes of files from outside, and how it reports what is wrong."""
 
 from __future__ import annotations
 

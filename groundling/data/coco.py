@@ -66,8 +66,9 @@ def _read(file: Path, pictures: Pictures, problems: Problems) -> list[Example]:
             if not captions[id]:
                 raise DataError(f"{file}: image {id} ({name}) has no caption")
             media, size = located(pictures, name, sizes[id])
-            spoken, seen = tuple(captions[id]), tuple(things.get(id, ()))
-            examples.append(Example(id, media, size, spoken, things=seen, split=from_file_name(file)))
+            things_of = tuple(things.get(id, ()))
+            split = from_file_name(file)
+            examples.append(Example(id, media, size, tuple(captions[id]), things=things_of, split=split))
     return examples
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from groundling.data.checks import MAX_SIDE, Problems, checked_box, expect, get, identity, numbers, within
-from groundling.data.splits import USUAL, usual
+from groundling.data.splits import CANONICAL, canonical
 from groundling.errors import DataError
 from groundling.types import Box, Caption, Example, GroundedCaption, Link, Phrase, Span
 
@@ -76,7 +76,7 @@ def read_splits(splits: Any, where: str) -> dict[str, str]:
     split_of = {}
     for name, ids in expect(splits, dict, where).items():
         for id in expect(ids, list, f"{where}: {name}"):
-            split_of[str(id)] = usual(name)
+            split_of[str(id)] = canonical(name)
     return split_of
 
 
@@ -215,7 +215,7 @@ def image_splits(examples: Iterable[Example]) -> dict[str, list[str]]:
 
 def video_splits(examples: Iterable[Example]) -> dict[str, list[str]]:
     """The split file of videos, whose splits have long names."""
-    long = {usual: name for name, usual in USUAL.items() if name.endswith("ing") or name == "validation"}
+    long = {canonical: name for name, canonical in CANONICAL.items() if name.endswith("ing") or name == "validation"}
     splits: dict[str, list[str]] = {name: [] for name in long.values()}
     for example in examples:
         ids = splits.setdefault(long.get(example.split, example.split), [])

@@ -19,7 +19,7 @@ from typing import Any
 
 from groundling.data.checks import Problems, checked_caption, expect, identity, parse_json
 from groundling.data.pictures import SUFFIXES, Pictures
-from groundling.data.splits import from_file_name, usual
+from groundling.data.splits import canonical, from_file_name
 from groundling.errors import DataError
 from groundling.files import read_text
 from groundling.types import Caption, Example
@@ -91,7 +91,7 @@ def _collect(row: dict[str, Any], split: str, where: str, rows: dict[str, Row]) 
     id = identity(row, "id", where) if row.get("id") not in (None, "") else PurePosixPath(name).stem
     if not id:
         raise DataError(f"{where}: no image is named")
-    split = usual(expect(row.get("split") or split, str, f"{where}: split"))
+    split = canonical(expect(row.get("split") or split, str, f"{where}: split"))
     known = rows.get(id)
     if known is not None and known.name != name:
         raise DataError(f"{where}: the images {known.name} and {name} share the id {id!r}; add a column id")

@@ -12,7 +12,7 @@ from typing import Any
 
 from groundling.data.checks import Problems, checked_caption, get, head, identity, read_json
 from groundling.data.pictures import Pictures
-from groundling.data.splits import usual
+from groundling.data.splits import canonical
 from groundling.progress import track
 from groundling.types import Caption, Example
 
@@ -48,7 +48,7 @@ def _example(row: Any, where: str, pictures: Pictures, problems: Problems) -> Ex
             )
     id = identity(row, "cocoid", where) if "cocoid" in row else PurePosixPath(name).stem
     media = str(pictures.by_name(f"{row.get('filepath', '')}/{name}".lstrip("/"))) if pictures else ""
-    return Example(id, media, (0, 0), tuple(captions), split=usual(get(row, "split", str, where)))
+    return Example(id, media, (0, 0), tuple(captions), split=canonical(get(row, "split", str, where)))
 
 
 def _file(path: Path) -> Path | None:

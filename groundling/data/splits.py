@@ -6,18 +6,25 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-USUAL = {"training": "train", "validation": "val", "valid": "val", "dev": "val", "testing": "test", "restval": "train"}
+CANONICAL = {
+    "training": "train",
+    "validation": "val",
+    "valid": "val",
+    "dev": "val",
+    "testing": "test",
+    "restval": "train",
+}
 
 
-def usual(name: str) -> str:
+def canonical(name: str) -> str:
     """`train`, `val`, `test` for what other people call them; other names stay. COCO's `restval` is trained on."""
-    return USUAL.get(name.lower(), name)
+    return CANONICAL.get(name.lower(), name)
 
 
 def from_file_name(path: Path) -> str:
     """`train` for `captions_train2014.json`; "" where the name tells nothing."""
     words = "".join(c if c.isalpha() else " " for c in path.stem.lower()).split()
-    known = [usual(word) for word in words if usual(word) in ("train", "val", "test")]
+    known = [canonical(word) for word in words if canonical(word) in ("train", "val", "test")]
     return known[0] if known else ""
 
 

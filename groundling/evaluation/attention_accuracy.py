@@ -17,7 +17,7 @@ from groundling.data.dataset import Dataset
 from groundling.errors import GroundlingError
 from groundling.inference.links import boxes_of
 from groundling.metrics.evaluation import ground_given
-from groundling.metrics.grounding import GivenGrounding
+from groundling.metrics.grounding import ReferenceGrounding
 from groundling.progress import track
 from groundling.recipes import Model, recipe_name
 from groundling.recipes.cyclical import CycleParts, Cyclical
@@ -39,7 +39,7 @@ def attention_accuracy(
     device: torch.device | None = None,
     batch: int = 32,
     localizer: bool = False,
-) -> GivenGrounding:
+) -> ReferenceGrounding:
     """Is the most attended region of each annotated word, while the model reads the captions of people, the right one?
 
     The accuracy is averaged over classes, by the rules of Flickr30k-Entities (images) or ActivityNet-Entities (videos,
@@ -92,7 +92,7 @@ def _localized(model: Model, batch: Batch) -> Decoding:
 
 
 def _voted(read: Decoding, frame: Tensor) -> Tensor:
-    """(N, T, R) bool: for each word the union of the choices of the branches that would say it, as in captioning."""
+    """(N, T, R) bool: for each word the union of the choices of the branches that vote for it, as in captioning."""
     attn = torch.stack([branch.attn for branch in read.branches], 2)  # (N, T, K, R)
     words = torch.stack([branch.guess for branch in read.branches], 2)  # (N, T, K)
     n, t, _, r = attn.shape
@@ -116,7 +116,7 @@ def _boxes(
             continue
         longest = max(len(caption.tokens) for example in captioned for caption in example.captions)
         lines = [[encode(caption, model.vocab, longest) for caption in example.captions] for example in captioned]
-        regions = store.batch([example.id for example in captioned], model.recipe.regions_per_image)
+        regions = store.batch([example.id for example in captioned], model.recipe.data.regions_per_image)
         read = collate(captioned, lines, regions, model.vocab).to(device)
         with torch.inference_mode():
             boxes = boxes_of(reading(model, read), read.regions[read.image_of])[0].cpu().double()  # (N, T, F, 4)

@@ -5,7 +5,7 @@
 
 x: the mean log evidence of the heads of the noun phrases (`phrases`), and of the nouns, verbs and adjectives that the
 region source knows as words of images (`words`); and, with p_w the probability of the word w in the image and π_w its
-mean over photos, how much of what must be said is said:
+mean over photos, how much of the important content is named:
 
     mentioned   Σ_{w in the caption} q_w / Σ_w q_w,    q_w = −max(0, p_w − π_w) log π_w
 
@@ -110,9 +110,9 @@ def _inputs_of(grounder: PhraseGrounder, regions: Regions, caption: Caption) -> 
     evidence, words = caption_evidence(grounder, regions, caption), word_evidence(grounder, regions, caption)
     if not (evidence or words):
         return None
-    told = set(_seen_words(caption, model))
+    named = set(_seen_words(caption, model))
     p = word_probabilities(regions.whole, len(model.prior))[0].cpu().numpy()
-    return inputs(evidence, words, [word in told for word in model.prior], p, np.array([*model.prior.values()]))
+    return inputs(evidence, words, [word in named for word in model.prior], p, np.array([*model.prior.values()]))
 
 
 def _value(grounder: PhraseGrounder, regions: Regions, caption: Caption) -> float:
@@ -277,8 +277,8 @@ def _asked(
 
 def _marks(own: Array, meteor: Array) -> Array:
     """1 for a photo's own captions; for others PARTLY of their METEOR over the mean of that of own ones."""
-    usual = float(meteor[own > 0].mean())
-    return np.where(own > 0, 1.0, PARTLY * np.minimum(1.0, meteor / max(usual, 1e-12)))
+    typical = float(meteor[own > 0].mean())
+    return np.where(own > 0, 1.0, PARTLY * np.minimum(1.0, meteor / max(typical, 1e-12)))
 
 
 def _references(example: Example, pair: Pair) -> list[str]:
@@ -296,14 +296,18 @@ def _pairs(examples: Sequence[Example], p: Array, words: WordEvidence, draw: Ran
     """Of each photo one of its captions, and five of others."""
     surprise = -np.log(np.array([*words.prior.values()]))
     at = {word: i for i, word in enumerate(words.prior)}
-    said = np.zeros_like(p)
+    named = np.zeros_like(p)
     for i, one in enumerate(examples):
         for caption in one.captions:
-            said[i, [at[word] for word in _seen_words(caption, words)]] = 1
-    looks_alike, says_alike = _nearest(p * surprise), _nearest(said * surprise)
+            named[i, [at[word] for word in _seen_words(caption, words)]] = 1
+    similar_images, similar_captions = _nearest(p * surprise), _nearest(named * surprise)
     pairs: list[list[Pair]] = [[] for _ in examples]
     for i in range(len(examples)):
-        others = [*draw.sample(says_alike[i], 2), *draw.sample(looks_alike[i], 2), draw.randrange(len(examples))]
+        others = [
+            *draw.sample(similar_captions[i], 2),
+            *draw.sample(similar_images[i], 2),
+            draw.randrange(len(examples)),
+        ]
         for j in (i, *(j for j in others if j != i)):
             pairs[i].append(Pair(i, j, draw.randrange(len(examples[j].captions)), j == i))
     return pairs

@@ -32,7 +32,7 @@ def score(
     seed: int = 0,
     skip_bad: bool = False,
 ) -> Evaluation:
-    """What `groundling score PRED --data DATA --split NAME` tells, by the same names."""
+    """What `groundling score PRED --data DATA --split NAME` reports, by the same names."""
     system = read(pred)
     evaluator = evaluator_for([system], data, split, grounding=grounding, skip_bad=skip_bad)
     return evaluator(system.captions, metrics, iou=iou, bootstrap=bootstrap, seed=seed)
@@ -40,7 +40,7 @@ def score(
 
 @dataclass(frozen=True)
 class System:
-    """What one system said. A grounding submission names only the words that it grounds: its texts are not known."""
+    """The captions of one system. A grounding submission has only grounded words: its texts are not known."""
 
     captions: list[GroundedCaption]
     texts: bool

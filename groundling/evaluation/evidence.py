@@ -30,7 +30,7 @@ from groundling.text.classes import head_noun
 from groundling.text.noun_phrases import joined
 from groundling.types import Box, Caption, Span
 
-PLACES = 5  # likely places of a phrase that are told
+PLACES = 5  # likely places of a phrase that are reported
 HALF = 0.5  # of the best place's score that another likely one has at least; and the overlap of two that are one
 KEPT = 32  # images whose regions are in memory, so that the captions of one need them once
 
@@ -45,7 +45,7 @@ class Likely:
 
 @dataclass(frozen=True)
 class PhraseEvidence:
-    """A noun phrase of a caption, and what speaks for it in the image."""
+    """A noun phrase of a caption, and the evidence for it in the image."""
 
     phrase: str
     span: Span  # characters of the caption
@@ -153,7 +153,7 @@ def regions_of(
     """What gives the regions of an image by its name: those of a store that has it, else made from the file that
     `find` finds."""
     if find is None and store is None:
-        raise GroundlingError("nothing to look at: give --images FOLDER, or --regions STORE")
+        raise GroundlingError("no images: give --images FOLDER, or --regions STORE")
     if store is not None:
         require(store.fingerprint, grounder.model.fingerprint)
 

@@ -1,6 +1,6 @@
 """Does a caption find its own image again? Self-retrieval (Dai and Lin, NeurIPS 2017, section 4.1).
 
-Caption i is what the captioner says of image i; all N images are ranked by  s_ij = log p(caption_i | image_j).
+Caption i is the generated caption of image i; all N images are ranked by  s_ij = log p(caption_i | image_j).
 Scores come as blocks of rows (b, N) for `metrics.diversity.self_retrieval`, so memory stays flat in N.
 
 Captions of one captioner begin alike, and a state depends on the image and the words so far: each image walks the tree
@@ -42,7 +42,7 @@ NUMBERS = 1 << 23  # log-probabilities made at once: 32 MB
 
 @dataclass(frozen=True)
 class Gallery:
-    """N images and what a captioner says of each."""
+    """N images and the caption of each."""
 
     model: Model
     store: Store
@@ -140,7 +140,7 @@ class Gallery:
 def logp_of_pairs(
     captioner: Captioner, encoded: EncodedImage, tokens: Tensor, caption: Tensor, image: Tensor
 ) -> Tensor:
-    """log p(said[caption_p] | image_p) of P pairs: (C, T) tokens, (P,) and (P,) numbers -> (P,).
+    """log p(captions[caption_p] | image_p) of P pairs: (C, T) tokens, (P,) and (P,) numbers -> (P,).
 
     Pairs of one image share the steps of a common beginning.
     """
@@ -187,7 +187,7 @@ def _beginnings(tokens: Tensor) -> Tensor:
 
 def _regions(model: Model, store: Store, ids: Sequence[str], device: torch.device) -> Iterator[Regions]:
     for start in range(0, len(ids), IMAGES):
-        yield store.batch(ids[start : start + IMAGES], model.recipe.regions_per_image).to(device)
+        yield store.batch(ids[start : start + IMAGES], model.recipe.data.regions_per_image).to(device)
 
 
 def _blocks(ids: Sequence[str]) -> int:

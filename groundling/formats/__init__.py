@@ -75,7 +75,7 @@ BRACKETS = re.compile(r"(\[{1,2})" + _FOUR + r"[\];]")  # opened, four numbers
 def _read_plain(raw: str, view: View) -> Grounded:
     """A caption without places."""
     reading = Reading(raw)
-    reading.say(reading.raw)
+    reading.add_text(reading.raw)
     for mark, name in MARKS.items():
         if (at := raw.find(mark)) >= 0:
             reading.problem(at, f"this looks like {name}: name the format", raw[at : at + 40])

@@ -42,15 +42,15 @@ class Brackets:
             new = self._boxes(reading, found.start(), found[0], view)
             if new is None:  # words in brackets
                 span, boxes = _settled(reading, span, boxes)
-                reading.say(piece + found[0])
+                reading.add_text(piece + found[0])
             elif not (boxes and piece.strip() in JOINS):
                 _settled(reading, span, boxes)
-                reading.say(piece)
+                reading.add_text(piece)
                 span, boxes = (reading.phrase() if new else (0, 0)), new
             else:
                 boxes += new
         _settled(reading, span, boxes)
-        reading.say(reading.raw[at:])
+        reading.add_text(reading.raw[at:])
         return reading.done()
 
     def _boxes(self, reading: Reading, at: int, piece: str, view: View) -> list[Box] | None:
@@ -85,7 +85,7 @@ def _settled(reading: Reading, span: Span, boxes: list[Box]) -> tuple[Span, list
     """The place is complete."""
     if boxes:
         reading.place(span, boxes)
-        reading.part()
+        reading.end_place()
     return (0, 0), []
 
 

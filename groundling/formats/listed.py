@@ -43,8 +43,8 @@ class Listed:
         reading = Reading(raw)
         for at, row in _objects(reading):
             name = next((row[key] for key in NAMES if isinstance(row.get(key), str)), "")
-            span = reading.say(name)
-            reading.part(", ")
+            span = reading.add_text(name)
+            reading.end_place(", ")
             if point := self.point_of(row, view):
                 reading.place(span, points=[point])
             elif box := self.box_of(reading, at, row, view):

@@ -27,14 +27,14 @@ def read_florence(raw: str, view: View) -> Grounded:
         at = found.end()
         if piece.strip():
             _florence_place(reading, start, span, values, view)
-            span, values = reading.say(piece), []
+            span, values = reading.add_text(piece), []
         if found[1]:
             start = start if values else found.start()
             values.append(float(found[1]))
         elif not IGNORED.fullmatch(found[0]):
             reading.problem(found.start(), "a tag that is unknown here, or half of one", found[0])
     _florence_place(reading, start, span, values, view)
-    reading.say(reading.raw[at:])
+    reading.add_text(reading.raw[at:])
     return reading.done()
 
 
@@ -48,7 +48,7 @@ def _florence_place(reading: Reading, at: int, span: tuple[int, int], values: li
         fours = (values[i : i + 4] for i in range(0, len(values), 4))
         found = (scaled(reading, at, four, BINS, view, offset=0.5) for four in fours)
         reading.place(span, [box for box in found if box])
-    reading.part(", ")
+    reading.end_place(", ")
 
 
 def write_florence(grounded: Grounded, view: View) -> Written:
@@ -93,8 +93,8 @@ def read_paligemma(raw: str, view: View) -> Grounded:
 def _paligemma_place(reading: Reading, at: int, values: list[float], name: str, view: View) -> None:
     if not (values or name.strip()):
         return
-    span = reading.say(name)
-    reading.part(", ")
+    span = reading.add_text(name)
+    reading.end_place(", ")
     if len(values) != 4:
         reading.problem(at, f"a box has four locations, here are {len(values)}", name.strip())
         return

@@ -27,28 +27,28 @@ def read(raw: str, view: View) -> Grounded:
         if found[1] is not None:
             if opened is not None:
                 reading.problem(opened.start(), "a tag is never closed", opened[0])
-            reading.say(piece)
+            reading.add_text(piece)
             opened = found
         elif found[0].startswith("</point"):
             _place(reading, opened, piece, found.start(), view)
             opened = None
         else:
-            reading.say(piece)
+            reading.add_text(piece)
             if not IGNORED.fullmatch(found[0]):
                 reading.problem(found.start(), "a tag that is unknown here, or half of one", found[0])
     if opened is not None:
         reading.problem(opened.start(), "a tag is never closed", opened[0])
-    reading.say(reading.raw[at:])
+    reading.add_text(reading.raw[at:])
     return reading.done()
 
 
 def _place(reading: Reading, opened: re.Match[str] | None, words: str, at: int, view: View) -> None:
     if opened is None:
-        reading.say(words)
+        reading.add_text(words)
         reading.problem(at, "a tag closes what was not open")
         return
     named = ALT.search(opened[1])
-    span = reading.say(words if words.strip() or not named else named[1] or named[2] or "")
+    span = reading.add_text(words if words.strip() or not named else named[1] or named[2] or "")
     reading.place(span, points=_points(reading, opened, view))
 
 
@@ -62,8 +62,8 @@ def _points(reading: Reading, opened: re.Match[str], view: View) -> list[Point]:
         if 0 <= x <= 100 and 0 <= y <= 100:
             points.append((x / 100 * view.width, y / 100 * view.height))
         else:
-            told = "has no y" if math.isnan(y) else "is outside 0 to 100"
-            reading.problem(opened.start(), f"the point {name} = {x:g} {told}", opened[0])
+            reason = "has no y" if math.isnan(y) else "is outside 0 to 100"
+            reading.problem(opened.start(), f"the point {name} = {x:g} {reason}", opened[0])
     if not values or any(name[0] == "y" for name in values):
         reading.problem(opened.start(), "a point without x", opened[0])
     return points
@@ -96,5 +96,5 @@ def _tag(phrase: str, points: list[Point], view: View) -> str:
     ]
     if len(parts) == 1:
         return f'<point x="{parts[0][0]:.1f}" y="{parts[0][1]:.1f}" alt="{phrase}">{phrase}</point>'
-    told = " ".join(f'x{i}="{x:.1f}" y{i}="{y:.1f}"' for i, (x, y) in enumerate(parts, start=1))
-    return f'<points {told} alt="{phrase}">{phrase}</points>'
+    values = " ".join(f'x{i}="{x:.1f}" y{i}="{y:.1f}"' for i, (x, y) in enumerate(parts, start=1))
+    return f'<points {values} alt="{phrase}">{phrase}</points>'

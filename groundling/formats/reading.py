@@ -1,4 +1,4 @@
-"""How an output is taken apart: the text that is said, the places found on the way, the problems met.
+"""How the output of a model is parsed: its text, the places in it, and what could not be read.
 
 Readers walk an output from left to right, once. Every pattern that they search with is bounded or cannot match the
 same characters in two ways, so time grows with the length of an output, whatever it holds.
@@ -33,8 +33,8 @@ class Reading:
         if len(raw) > LONGEST:
             self.problem(LONGEST, f"only the first {LONGEST:,} characters are read")
 
-    def say(self, piece: str = "") -> Span:
-        """Go on with the text; the characters that the words of the piece have in it."""
+    def add_text(self, piece: str = "") -> Span:
+        """Append to the text; returns the characters that the words of the piece have in it."""
         words = " ".join(piece.split())
         if not words:
             self._gap = self._gap or (" " if piece else "")
@@ -47,12 +47,12 @@ class Reading:
         self._gap = " " if piece[-1].isspace() else ""
         return start, self._length
 
-    def part(self, separator: str = " ") -> None:
+    def end_place(self, separator: str = " ") -> None:
         """A place ended here: this stands before the next word."""
         self._gap, self._since = separator, self._length
 
     def phrase(self) -> Span:
-        """The phrase that was said last, since the last place; empty where nothing was said."""
+        """The last phrase of the text since the last place; empty where there is none."""
         parts: list[str] = []
         length = 0
         for part in reversed(self._parts):
@@ -78,7 +78,7 @@ class Reading:
 
     def done(self) -> Grounded:
         if not (self._parts or self._places or self._problems):
-            self.problem(0, "nothing is said here")
+            self.problem(0, "the output is empty")
         return Grounded("".join(self._parts), tuple(self._places), tuple(self._problems))
 
     def _add(self, piece: str) -> None:
@@ -96,7 +96,7 @@ def scaled(
 ) -> Box | None:
     """A box in pixels of four values from 0 to `grid` (xyxy), `offset` being where in its bin a value stands.
 
-    None, and a problem, where they are no box; a box that leaves the image is cut at its edge, and that is told too.
+    None, and a problem, where they are no box; a box that leaves the image is cut at its edge, which is a problem, too.
     """
     piece = ", ".join(f"{value:g}" for value in values)
     if len(values) != 4:

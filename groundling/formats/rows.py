@@ -25,17 +25,17 @@ from groundling.types import GroundedCaption
 IMAGE = ("image", "image_id", "file_name", "filename", "file", "img", "media", "id")  # the first that a row has
 TEXT = ("caption", "text", "output", "response", "prediction", "answer", "generated_text")
 LINE = 8_000_000  # characters of a line
-WHOLE = 1_000_000_000  # bytes of a JSON file that is no list of lines
+JSON_CHARACTERS = 1_000_000_000  # of a JSON file that is not JSON lines
 
 
 @dataclass(frozen=True)
 class Row:
-    """What was said of one image, as it stands in the file."""
+    """The caption of one image, as it is in the file."""
 
     number: int  # of the line, or of the object in a list; from 1
     image: str
     text: str
-    size: tuple[int, int] | None = None  # of the image, where the row tells
+    size: tuple[int, int] | None = None  # of the image, where the row has it
     seen: tuple[int, int] | None = None  # at which the model saw it
     places: tuple[Place, ...] | None = None  # where the row is our own and has them already
 
@@ -67,7 +67,7 @@ def _rows(path: Path, file: IO[str]) -> Iterator[Row | BadRow]:
     start = (first or "").lstrip()[:1]
     if start == "[" or (start == "{" and _parsed(first or "") is None):
         file.seek(0)
-        return _whole(path, file)
+        return _json_file(path, file)
     if start == "{":
         return _json_lines(rest)
     return (_tabbed(n, line) for n, line in rest if line is None or line.strip())
@@ -146,10 +146,10 @@ def _json_lines(lines: Iterator[tuple[int, str | None]]) -> Iterator[Row | BadRo
             yield _object(number, row) if isinstance(row, dict) else BadRow(number, "not a JSON object")
 
 
-def _whole(path: Path, file: IO[str]) -> Iterator[Row | BadRow]:
-    text = file.read(WHOLE + 1)
-    if len(text) > WHOLE:
-        raise DataError(f"{path}: more than {WHOLE:,} characters of JSON: make it JSON lines")
+def _json_file(path: Path, file: IO[str]) -> Iterator[Row | BadRow]:
+    text = file.read(JSON_CHARACTERS + 1)
+    if len(text) > JSON_CHARACTERS:
+        raise DataError(f"{path}: more than {JSON_CHARACTERS:,} characters of JSON: make it JSON lines")
     found = _parsed(text)
     if isinstance(found, dict) and isinstance(found.get("annotations"), list):
         found = found["annotations"]
@@ -170,12 +170,12 @@ def _parsed(text: str) -> Any:
 
 def _object(number: int, row: Mapping[str, Any]) -> Row | BadRow:
     image = next((row[key] for key in IMAGE if isinstance(row.get(key), str | int) and row[key] != ""), None)
-    said = next((row[key] for key in TEXT if row.get(key) is not None), None)
+    caption = next((row[key] for key in TEXT if row.get(key) is not None), None)
     if image is None or isinstance(image, bool):
         return BadRow(number, f"names no image: expected one of {', '.join(IMAGE)}")
-    if said is None:
-        return BadRow(number, f"says nothing: expected one of {', '.join(TEXT)}")
-    text = said if isinstance(said, str) else json.dumps(said)
+    if caption is None:
+        return BadRow(number, f"has no caption: expected one of {', '.join(TEXT)}")
+    text = caption if isinstance(caption, str) else json.dumps(caption)
     try:
         places = _places(row)
     except (GroundlingError, ValueError, TypeError, KeyError, OverflowError, AttributeError) as error:

@@ -88,9 +88,9 @@ class _State:
             self.held.append(piece)
         elif piece.strip():
             self.settle(self.since)
-            self.reading.say(piece)
+            self.reading.add_text(piece)
         else:
-            self.reading.say(piece)
+            self.reading.add_text(piece)
 
     def tag(self, tag: str, at: int) -> None:
         (name, named), (where, placed) = self.tags.name, self.tags.where
@@ -106,7 +106,7 @@ class _State:
 
     def _closing(self, tag: str, at: int) -> None:
         if self.open == self.tags.name[0] and tag == self.tags.name[1]:
-            self.span = self.reading.say("".join(self.held))
+            self.span = self.reading.add_text("".join(self.held))
         elif self.open == self.tags.where[0] and tag == self.tags.where[1]:
             self.boxes += self.tags.read_boxes(self.reading, self.since, "".join(self.held), self.view)
         else:
@@ -123,7 +123,7 @@ class _State:
         if opened == self.tags.where[0]:
             self._unclosed(held)
         elif opened:
-            self.reading.say(held)
+            self.reading.add_text(held)
         if settle:
             self.settle(at)
 
@@ -135,13 +135,13 @@ class _State:
             self.boxes += self.tags.read_boxes(self.reading, self.since, signs, self.view)
         if held[len(signs) :].strip():
             self.settle(self.since)
-        self.reading.say(held[len(signs) :])
+        self.reading.add_text(held[len(signs) :])
 
     def settle(self, at: int) -> None:
         """The last phrase has all the boxes that it will get."""
         if self.boxes:
-            self.reading.place(self.span or self.reading.say(), self.boxes)
-            self.reading.part()
+            self.reading.place(self.span or self.reading.add_text(), self.boxes)
+            self.reading.end_place()
         elif self.span:
             self.reading.problem(at, "a phrase without a box")
         self.span, self.boxes = None, []

@@ -221,19 +221,22 @@ class GroundedCaptioner:
         """Caption B images by their regions; `ids` and `media` are only passed on."""
         import torch
 
+        from groundling.decoding import Constraints
         from groundling.inference.links import link
 
         self.check(decoding)
         model, reranker, groundable = self.model, self.reranker, self.model.groundable.class_of
-        seen = regions.of_each_frame(model.recipe.regions_per_image).to(self.device)
+        seen = regions.of_each_frame(model.recipe.data.regions_per_image).to(self.device)
         with torch.inference_mode():
-            encoded, nouns = self.network.encode(seen), torch.tensor(model.vocab.nouns, device=self.device)
+            encoded = self.network.encode(seen)
+            constraints = Constraints(torch.tensor(model.vocab.nouns, device=self.device))
             if reranker is None:
-                decoded = decoding(self.network, encoded, self.length, nouns=nouns)
+                decoded = decoding.decode(self.network, encoded, self.length, constraints)
                 return link(decoded, seen, model.vocab, ids, groundable, media=media)
             features = reranker.features(regions)  # of all regions that the grounder uses, once
-            log_evidence = reranker.log_evidence(features) if decoding.evidence_weight else None
-            decoded = decoding(self.network, encoded, self.length, log_evidence, nouns)
+            if decoding.evidence_weight:
+                constraints = replace(constraints, log_evidence=reranker.log_evidence(features))
+            decoded = decoding.decode(self.network, encoded, self.length, constraints)
             decoded = reranker.rerank(decoded, seen, features)
             captions = link(decoded, seen, model.vocab, ids, groundable, media=media)
             return reranker.add_evidence(captions, features)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groundling.boxes import iou_of_arrays as iou
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import networks
 from groundling.inference.beam_search import Said, State, beam_search
@@ -30,7 +31,6 @@ from groundling.regions.fingerprints import from_json
 from groundling.regions.graphs import Session
 from groundling.regions.sources._photos_files import FILES, VERSION
 from groundling.regions.sources._photos_onnx import PhotosOnnx, Seen
-from groundling.regions.sources._pooling import iou
 from groundling.types import PAD, WORD_DEVIATION, WORD_MEAN, Fingerprint, GroundedCaption
 
 if TYPE_CHECKING:

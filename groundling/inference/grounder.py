@@ -230,7 +230,7 @@ class PhraseGrounder:
     @torch.inference_mode()
     def features(self, regions: Regions) -> RegionFeatures:
         """What the model computes of the regions of B images."""
-        regions = regions.of_each_frame(self.model.recipe.regions_per_image).to(self.device)
+        regions = regions.of_each_frame(self.model.recipe.data.regions_per_image).to(self.device)
         return RegionFeatures(self.matcher.see(regions), regions.valid, regions.whole)
 
     @torch.inference_mode()
@@ -251,7 +251,7 @@ class PhraseGrounder:
     ) -> Ranking:
         """Phrases as words, in one image (B = 1). `colours`: words for colours that each has; they help to choose
         where the colours of the regions are known (`inference.colours`)."""
-        regions = regions.of_each_frame(self.model.recipe.regions_per_image).to(self.device)
+        regions = regions.of_each_frame(self.model.recipe.data.regions_per_image).to(self.device)
         scores = self.matcher.read(self._ids(phrases)) @ self.matcher.see(regions)[0].T  # (P, R)
         scores = scores.masked_fill(~regions.valid[0], -torch.inf)
         fit = scores

@@ -174,13 +174,13 @@ def step_graph(weights: Mapping[str, Array], coupled: bool) -> bytes:
         new = graph.add("Add", kept, graph.add("Mul", graph.add("Sigmoid", i), graph.add("Tanh", g)))
         return graph.add("Mul", graph.add("Sigmoid", o), graph.add("Tanh", new)), new
 
-    said = graph.add("Relu", graph.add("Gather", graph.constant(w["embed.weight"]), token, axis=0))
+    embedded = graph.add("Relu", graph.add("Gather", graph.constant(w["embed.weight"]), token, axis=0))
     before, gates_weight = (graph.add("Concat", h2, h1, axis=1), w["attention_gates.weight"])
     if not coupled:
         before, gates_weight = h1, gates_weight[:, hidden:]
     gates = graph.add(
         "Add",
-        graph.add("Add", graph.linear(said, w["word_gates.weight"]), here(still)),
+        graph.add("Add", graph.linear(embedded, w["word_gates.weight"]), here(still)),
         graph.linear(before, gates_weight),
     )
     h1, c1 = cell(gates, c1)

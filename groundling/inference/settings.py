@@ -11,6 +11,7 @@ from groundling.errors import GroundlingError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from groundling.decoding import Constraints
     from groundling.tensors import Captioner, Decoding, EncodedImage
 
 EVIDENCE_WEIGHT = 0.0  # more takes away made-up nouns, and costs BLEU-4: see the model card
@@ -39,21 +40,14 @@ class BeamSearch:
             raise GroundlingError("length_penalty, no_repeat and min_length must be 0 or more")
         _check_evidence_weight(self.evidence_weight)
 
-    def __call__(
-        self,
-        captioner: Captioner,
-        encoded: EncodedImage,
-        length: int,
-        log_evidence: Tensor | None = None,
-        nouns: Tensor | None = None,
+    def decode(
+        self, captioner: Captioner, encoded: EncodedImage, length: int, constraints: Constraints | None = None
     ) -> Decoding:
-        """`log_evidence` (N, V): of each word in the image of each row; 0 for words of which nothing is known.
+        """One caption of at most `length` tokens for each row of `encoded`."""
+        from groundling.decoding import UNCONSTRAINED, beam, greedy
 
-        `nouns` (V,) bool: the words that are nouns, where they are known.
-        """
-        from groundling.decoding import beam, greedy
-
-        bias, once = _bias(self.evidence_weight, log_evidence), None if self.repeat_nouns else nouns
+        known = constraints or UNCONSTRAINED
+        bias, once = _bias(self.evidence_weight, known.log_evidence), None if self.repeat_nouns else known.nouns
         if self.beam == 1 and once is None and not (self.no_repeat or self.min_length):
             return greedy(captioner, encoded, length, bias)
         return beam(
@@ -87,18 +81,13 @@ class Sampling:
             raise GroundlingError("temperature must be above 0, top_k 0 or more, top_p above 0 and at most 1")
         _check_evidence_weight(self.evidence_weight)
 
-    def __call__(
-        self,
-        captioner: Captioner,
-        encoded: EncodedImage,
-        length: int,
-        log_evidence: Tensor | None = None,
-        nouns: Tensor | None = None,
+    def decode(
+        self, captioner: Captioner, encoded: EncodedImage, length: int, constraints: Constraints | None = None
     ) -> Decoding:
-        """`log_evidence`: see `BeamSearch`. Nouns may be drawn twice."""
+        """One caption of at most `length` tokens for each row of `encoded`. Nouns may be drawn twice."""
         import torch
 
-        from groundling.decoding import sample
+        from groundling.decoding import UNCONSTRAINED, sample
 
         generator = torch.Generator(encoded.row.device).manual_seed(self.seed)
         return sample(
@@ -109,7 +98,7 @@ class Sampling:
             top_k=self.top_k,
             top_p=self.top_p,
             generator=generator,
-            bias=_bias(self.evidence_weight, log_evidence),
+            bias=_bias(self.evidence_weight, (constraints or UNCONSTRAINED).log_evidence),
         )
 
 

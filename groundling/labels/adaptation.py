@@ -24,7 +24,7 @@ FEWEST = 50  # images
 
 
 def adapt(start: Path, examples: Dataset, store: Store, out: Path, device: torch.device) -> str:
-    """Adapt the grounder in `start` to these images, leave it in `out`; what is told of it. Done before: kept."""
+    """Adapt the grounder in `start` to these images, leave it in `out`; returns a line of report. Done before: kept."""
     if (out / WEIGHTS).exists():
         return f"{out}: adapted before, and kept"
     if len(examples) < FEWEST:
@@ -32,8 +32,8 @@ def adapt(start: Path, examples: Dataset, store: Store, out: Path, device: torch
     learned, judged = _parted(examples)
     change = adapt_grounder(start, Photos(learned, judged, store, device=device), out)
     name, before, after = change.before.name, change.before.value, change.after.value
-    told = f"{out}: {name} {before:.4f} -> {after:.4f} on {len(judged)} held-out images"
-    return told if change.helped else f"{told}; training gave {change.tried:.4f}, so it was left as it was"
+    message = f"{out}: {name} {before:.4f} -> {after:.4f} on {len(judged)} held-out images"
+    return message if change.helped else f"{message}; training gave {change.tried:.4f}, so it was left as it was"
 
 
 def _parted(examples: Dataset) -> tuple[Dataset, Dataset]:

@@ -62,7 +62,7 @@ class Calibration:
 
     logistic: Logistic
     level: Isotonic  # from the regression's log-odds
-    threshold: float  # confidence from which labels are exported, unless told
+    threshold: float  # confidence from which labels are exported by default
     grounder: str = ""  # digest of the weights that it was fitted with
     boxes: int = 0  # that it was fitted on
 

@@ -146,7 +146,7 @@ def digest(out: str) -> str:
 
 
 def threshold(out: str) -> float:
-    """The confidence from which the labels of an output folder are exported, unless told."""
+    """The confidence from which the labels of an output folder are exported by default."""
     calibration = _settled(out)["settings"].get("calibration")
     return Calibration.from_json(calibration).threshold if calibration else UNFITTED
 

@@ -28,7 +28,7 @@ CAPTIONS = ("caption", "captions", "text", "sentence", "sentences", "description
 
 @dataclass(frozen=True)
 class Pair:
-    """An image, as a file or as the bytes of one, and what people said of it."""
+    """An image, as a file or as the bytes of one, and its captions."""
 
     id: str
     media: str  # path, or where its bytes came from
@@ -145,9 +145,11 @@ def _sample(path: str, key: str, sample: dict[str, tuple[str, bytes]]) -> Iterat
         return
     name, content = found
     about = _about(sample["json"][1], f"{path}{files.INSIDE}{key}.json") if "json" in sample else {}
-    said = sample["txt"][1].decode("utf-8", errors="replace").splitlines() if "txt" in sample else _said(about)
+    captions = (
+        sample["txt"][1].decode("utf-8", errors="replace").splitlines() if "txt" in sample else _captions_of(about)
+    )
     id = str(about.get("id") or key)
-    yield Pair(id, f"{path}{files.INSIDE}{name}", _texts(said), str(about.get("split", "")), content)
+    yield Pair(id, f"{path}{files.INSIDE}{name}", _texts(captions), str(about.get("split", "")), content)
 
 
 def _about(content: bytes, where: str) -> dict[str, Any]:
@@ -159,13 +161,13 @@ def _about(content: bytes, where: str) -> dict[str, Any]:
     return row if isinstance(row, dict) else {}
 
 
-def _said(about: dict[str, Any]) -> Any:
+def _captions_of(about: dict[str, Any]) -> Any:
     return next((about[name] for name in CAPTIONS if about.get(name)), ())
 
 
-def _texts(said: Any) -> tuple[str, ...]:
+def _texts(captions: Any) -> tuple[str, ...]:
     """Captions as strings, without empty ones."""
-    texts = [said] if isinstance(said, str) else list(said) if isinstance(said, list | tuple) else []
+    texts = [captions] if isinstance(captions, str) else list(captions) if isinstance(captions, list | tuple) else []
     return tuple(text.strip() for text in texts if isinstance(text, str) and text.strip())
 
 

@@ -60,7 +60,7 @@ class Label:
 
 @dataclass(frozen=True)
 class LabelledImage:
-    """An image, what people said of it, and the things that they named."""
+    """An image, its captions, and the things that they name."""
 
     id: str
     media: str  # path or address of the image file

@@ -74,7 +74,7 @@ def _apart(phrases: Sequence[CaptionPhrase], some: Sequence[int], others: Sequen
 
 
 def _again(first: CaptionPhrase, second: CaptionPhrase) -> bool:
-    """Does the later phrase of one caption speak of the earlier again?"""
+    """Does the later phrase of one caption refer to the same thing as the earlier?"""
     later = max(first, second, key=lambda phrase: phrase.phrase.span)
     return first.head == second.head and later.definite
 

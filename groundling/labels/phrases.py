@@ -24,7 +24,7 @@ class CaptionPhrase:
     phrase: NounPhrase
     synset: int | None  # of the head; None: WordNet does not know it
     count: int  # instances at most: 1, the number that is given, or SEVERAL
-    definite: bool  # "the dog": may speak again of what was named before
+    definite: bool  # "the dog": may refer to what was named before
 
     @property
     def head(self) -> str:

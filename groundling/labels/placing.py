@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from groundling import boxes as geometry
+from groundling.boxes import iou_of_arrays
 from groundling.labels.features import Chosen, describe, label_scores, mean_evidence
 from groundling.labels.grounder import Ranked
 from groundling.labels.merge import closeness
@@ -43,13 +42,13 @@ class Placed:
 def best_overlaps(ranked: Ranked) -> Array:
     """(P, P): IoU of the best boxes of each pair of phrases."""
     best = ranked.boxes[ranked.overlap.argmax(-1)]
-    return iou(best, best)
+    return iou_of_arrays(best, best)
 
 
 def place(ranked: Ranked, phrases: Sequence[CaptionPhrase], things: Sequence[Sequence[int]]) -> list[Placed]:
     """The place of each thing, given as indices of the phrases that name it."""
     scores = np.array([ranked.overlap[list(members)].mean(0) for members in things])  # (things, R)
-    overlap = iou(ranked.boxes, ranked.boxes)
+    overlap = iou_of_arrays(ranked.boxes, ranked.boxes)
     rivals = {t: {o for o in range(len(things)) if o != t and _told_apart(phrases, things[t], things[o])}
               for t in range(len(things))}  # fmt: skip
     taken: dict[int, list[int]] = {}  # thing -> its regions
@@ -116,9 +115,3 @@ def _inside(box: Array, size: tuple[int, int]) -> Box:
     left, top, right, bottom = box.tolist()
     width, height = size
     return max(0.0, left), max(0.0, top), min(float(width), right), min(float(height), bottom)
-
-
-def iou(a: Array, b: Array) -> Array:
-    """(A, 4), (B, 4) -> (A, B), intersection over union."""
-    found = geometry.iou(torch.from_numpy(np.ascontiguousarray(a)), torch.from_numpy(np.ascontiguousarray(b)))
-    return np.asarray(found.numpy())

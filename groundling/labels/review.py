@@ -20,20 +20,20 @@ from typing import Any
 
 import numpy as np
 
+from groundling.boxes import iou_of_arrays
 from groundling.data.checks import parse_json
 from groundling.errors import DataError
 from groundling.files import read_text, save_text
 from groundling.labels.calibration import Calibration, Judged, fit
 from groundling.labels.inputs import Pair
 from groundling.labels.label import Label, LabelledImage, PlacedBox, as_box
-from groundling.labels.placing import iou
 from groundling.report import template
 from groundling.types import Box
 
 ACTIONS = ("accept", "reject", "redraw", "relabel")
 FORMAT = 1
 SIDE = 640  # pixels of the longest side of an embedded image
-SHOWN = 200  # labels on a page, unless told
+SHOWN = 200  # labels on a page by default
 REJECTED = "rejected in review"
 NOTE = (
     "Answers are kept in this browser until you save them. Then: "
@@ -46,7 +46,7 @@ Key = tuple[str, int]  # id of an image, place among its labels
 
 @dataclass(frozen=True)
 class Decision:
-    """What a person said of one label."""
+    """The decision of a person about one label."""
 
     image: str
     label: int
@@ -219,7 +219,7 @@ def _right(label: Label, decision: Decision) -> Sequence[bool]:
         return [decision.action == "accept"] * len(label.boxes)
     if not label.boxes:
         return []
-    overlap = iou(np.array([placed.box for placed in label.boxes]), np.array(decision.boxes))
+    overlap = iou_of_arrays(np.array([placed.box for placed in label.boxes]), np.array(decision.boxes))
     return [bool(row.max() >= RIGHT) for row in overlap]
 
 

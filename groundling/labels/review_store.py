@@ -19,7 +19,7 @@ from typing import Any
 from groundling.errors import DataError, GroundlingError
 from groundling.labels.review import Decision, Key, decision_of
 
-FILE = "review.jsonl"  # in the folder of the labels, unless told
+FILE = "review.jsonl"  # in the folder of the labels by default
 UNDO = "undo"
 
 

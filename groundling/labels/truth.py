@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groundling.boxes import iou_of_arrays
 from groundling.errors import DataError
 from groundling.inference.calibration import in_first_half
 from groundling.labels.calibration import Calibration, Judged, fit
 from groundling.labels.label import Label, LabelledImage, Mention, PlacedBox
-from groundling.labels.placing import iou
 from groundling.metrics.calibration import Bin, expected_calibration_error, reliability
 from groundling.metrics.statistics import Statistics, mean_statistics, signature
 from groundling.types import Box, Example, Span
 
 RIGHT = 0.5  # IoU
 STEPS = tuple(round(0.05 * i, 2) for i in range(20))  # thresholds of the curve
-NOBODY = "0"  # entity of phrases that name nothing visible
+NO_ENTITY = "0"  # entity of phrases that name nothing visible
 
 Array = NDArray[np.float64]
 Chain = str  # an entity of an image, as the data set names it
@@ -87,7 +87,7 @@ class Tally:
     def add(self, image: LabelledImage, example: Example) -> None:
         """One image. Labels that were left out for doubt count too: their confidence is known."""
         self.images += 1
-        truth = {one.entity: one.boxes for one in example.gold if one.boxes and one.entity != NOBODY}
+        truth = {one.entity: one.boxes for one in example.gold if one.boxes and one.entity != NO_ENTITY}
         self.entities += len(truth)
         self.true_boxes += sum(len(set(boxes)) for boxes in truth.values())
         spans = _marked(example)
@@ -104,7 +104,7 @@ class Tally:
             self.boxes += _judged(label, entity, truth.get(entity, ()), example.id)
 
     def _chains(self, linked: Sequence[Sequence[Chain | None]]) -> None:
-        ours = [[entity for entity in chain if entity not in (None, NOBODY)] for chain in linked]
+        ours = [[entity for entity in chain if entity not in (None, NO_ENTITY)] for chain in linked]
         both = Counter((at, entity) for at, chain in enumerate(ours) for entity in chain)
         sizes, chains = [len(chain) for chain in ours], Counter(entity for chain in ours for entity in chain)
         self.together += sum(n * (n - 1) // 2 for n in both.values())
@@ -113,7 +113,7 @@ class Tally:
         for (at, entity), n in both.items():
             self.cubes += [(n / sizes[at], n / chains[entity])] * n
 
-    # ------------------------------------------------------------ what is told
+    # ------------------------------------------------------------ results
 
     def chains(self) -> Chains:
         b3 = np.array(self.cubes).mean(0) if self.cubes else np.zeros(2)
@@ -122,15 +122,15 @@ class Tally:
 
     def curve(self, confidence: Sequence[float] | None = None) -> list[Point]:
         """Precision and recall from each confidence on; of other confidences than the labels' own where given."""
-        sure = self._sure(confidence)
-        return [self.point(threshold, sure) for threshold in STEPS]
+        confidences = self._confidences(confidence)
+        return [self.point(threshold, confidences) for threshold in STEPS]
 
-    def _sure(self, confidence: Sequence[float] | None) -> Array:
+    def _confidences(self, confidence: Sequence[float] | None) -> Array:
         return np.array([one.placed.confidence for one in self.boxes] if confidence is None else confidence, float)
 
     def point(self, threshold: float, confidence: Sequence[float] | Array | None = None) -> Point:
-        sure = confidence if isinstance(confidence, np.ndarray) else self._sure(confidence)
-        some = [one for one, keep in zip(self.boxes, sure >= threshold, strict=True) if keep]
+        confidences = confidence if isinstance(confidence, np.ndarray) else self._confidences(confidence)
+        some = [one for one, keep in zip(self.boxes, confidences >= threshold, strict=True) if keep]
         drawn = [one for one in some if one.right is not None]
         right = [one for one in drawn if one.right]
         found = len({(one.image, one.entity) for one in right})
@@ -145,8 +145,8 @@ class Tally:
 
     def reliability(self, confidence: Sequence[float] | None = None) -> tuple[float, list[Bin]]:
         """The expected calibration error of boxes whose truth is known, and its bins."""
-        sure = self._sure(confidence).tolist()
-        pairs = [(p, float(one.right)) for p, one in zip(sure, self.boxes, strict=True) if one.right is not None]
+        confidences = self._confidences(confidence).tolist()
+        pairs = [(p, float(one.right)) for p, one in zip(confidences, self.boxes, strict=True) if one.right is not None]
         if not pairs:
             raise DataError("no label has a phrase with annotated boxes, so nothing can be scored")
         stated, true = np.array(pairs).T
@@ -173,12 +173,12 @@ def report(
     if not whole.boxes:
         raise DataError("none of these labels is of an image and a phrase that people annotated")
     fitted = fit(first.judged(), digest)
-    told: dict[str, Any] = _counts(whole) | {"chains": asdict(whole.chains()) | {"f1": whole.chains().f1}}
-    told["as_labelled"] = _judgement(whole, None)
-    sure = fitted.confidence([one.placed for one in second.boxes])
-    told["calibrated"] = _counts(second) | _judgement(second, sure) | {"fitted_on": fitted.boxes}
-    told["calibrated"]["at_threshold"] = asdict(second.point(fitted.threshold, sure))
-    return told, fitted
+    row: dict[str, Any] = _counts(whole) | {"chains": asdict(whole.chains()) | {"f1": whole.chains().f1}}
+    row["as_labelled"] = _judgement(whole, None)
+    confidences = fitted.confidence([one.placed for one in second.boxes])
+    row["calibrated"] = _counts(second) | _judgement(second, confidences) | {"fitted_on": fitted.boxes}
+    row["calibrated"]["at_threshold"] = asdict(second.point(fitted.threshold, confidences))
+    return row, fitted
 
 
 def entities_found(images: Iterable[LabelledImage], examples: Mapping[str, Example]) -> Statistics:
@@ -239,7 +239,7 @@ def _judged(label: Label, entity: Chain, truth: Sequence[Box], image: str) -> li
 
 def _right(boxes: Sequence[Box], truth: Sequence[Box]) -> list[bool]:
     """Which boxes, the surest first, find a true box of their own."""
-    overlap = iou(np.array(boxes, float), np.array(truth, float))
+    overlap = iou_of_arrays(np.array(boxes, float), np.array(truth, float))
     out = []
     for row in overlap:
         best = int(row.argmax())
@@ -249,5 +249,5 @@ def _right(boxes: Sequence[Box], truth: Sequence[Box]) -> list[bool]:
     if len(boxes) == 1 and not out[0]:
         around = np.array(truth, float)
         whole = np.concatenate([around[:, :2].min(0), around[:, 2:].max(0)])[None]
-        out = [bool(iou(np.array(boxes, float), whole)[0, 0] >= RIGHT)]
+        out = [bool(iou_of_arrays(np.array(boxes, float), whole)[0, 0] >= RIGHT)]
     return out

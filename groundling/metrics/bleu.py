@@ -1,8 +1,9 @@
 """BLEU-1 to BLEU-4 of captions, with the constants of the published scorer.
 
-Papineni et al., ACL 2002. Summed over the corpus, for each order n = 1..4: g_n n-grams were said, c_n of them are in a
-reference of their image, an n-gram counting at most as often as in the reference that has it most often; h words were
-said; r is the sum of the lengths of the references that are closest in length, the shorter of two equally close.
+Papineni et al., ACL 2002. Summed over the corpus, for each order n = 1..4: there are g_n n-grams, c_n of them are in a
+reference of their image, an n-gram counting at most as often as in the reference that has it most often; h words are in
+the captions; r is the sum of the lengths of the references that are closest in length, the shorter of two equally
+close.
 
     BLEU-k = (prod_{n <= k} (c_n + 1e-15) / (g_n + 1e-9))^(1/k) * exp(1 - 1/q) if q < 1,    q = (h + 1e-15) / (r + 1e-9)
 

@@ -1,5 +1,4 @@
-"""Does a probability mean what it says? Isotonic and logistic regression make it so, reliability and ECE tell whether
-it does.
+"""Calibrated probabilities: isotonic and logistic regression fit them, reliability and ECE measure how well.
 
 Evidence is the probability that a noun phrase is in an image at all. A region source that was taught by captions gives
 p_w, how likely each of its words w is a word of the image. With s, the similarity of the grounder's best region to the
@@ -74,7 +73,7 @@ class Isotonic:
 def isotonic(scores: Array, truth: Array) -> Isotonic:
     """The rising step function with the least squared error to `truth` (0 or 1): pool adjacent violators.
 
-    Each level becomes a knot at the mean score of its members; no knot says that it is certain: with n members, a
+    Each level becomes a knot at the mean score of its members; no knot is certain: with n members, a
     level is at least 1 / (n + 2) and at most (n + 1) / (n + 2).
     """
     if len(scores) == 0:
@@ -288,7 +287,7 @@ class EvidenceModel:
 
     similarity: Isotonic  # where no word is known
     words: WordEvidence | None = None
-    not_there: float | None = None  # evidence below which an audit says "not there"; None: nobody fitted it
+    not_there: float | None = None  # evidence below which an audit's verdict is "not there"; None: nobody fitted it
     captions: CaptionForm | None = None  # None: nobody fitted it
 
     def __call__(self, nouns: Sequence[str], similarity: Array, likely: Array | None = None) -> list[float]:

@@ -139,7 +139,7 @@ def long_names_of(synonyms: Mapping[str, str]) -> dict[str, str]:
 
 
 def mentions(caption: str, synonyms: Mapping[str, str], names: Mapping[str, str] | None = None) -> list[Mention]:
-    """The objects that a caption speaks of, in order. `names`: `long_names_of` the synonyms, the longest is taken."""
+    """The objects that a caption mentions, in order. `names`: `long_names_of` the synonyms, the longest is taken."""
     words = [singular(token) for token in tokens(caption)]
     merged_names = {**MERGED, **(names or {})}
     sizes = range(LONGEST, 1, -1) if names else (2,)

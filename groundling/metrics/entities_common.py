@@ -71,7 +71,7 @@ def split_name(split: str | Sequence[str]) -> str:
 
 
 def warn_if_empty(sentences: Sequence[Any], split: str | Sequence[str]) -> None:
-    """All scores are NaN without references: better said than guessed."""
+    """All scores are NaN without references: an error is better."""
     if not sentences:
         name = split_name(split)
         log.warning("the reference has no annotation in split %s: scores are NaN (are its boxes withheld?)", name)

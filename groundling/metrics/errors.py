@@ -43,7 +43,7 @@ class Record:
     label: str  # the object class
     kind: str  # one of KINDS
     shape: str  # one of SHAPES where the grounding is wrong, else ""
-    token: int  # its place in the predicted caption, -1 where it was not said
+    token: int  # its place in the predicted caption, -1 where the caption does not have it
     reference_token: int  # its place in the reference caption, -1 where it is not there
     overlap: float  # IoU; -1 where there is nothing to compare
     predicted: tuple[Box, ...]  # one box per frame
@@ -92,7 +92,7 @@ class Analysis:
 
 
 def analyse(grounding: Grounding) -> Analysis:
-    """Sort everything that was said, and everything that was to be said, into the five kinds."""
+    """Sort the predicted and the annotated words into the five kinds."""
     counts = np.zeros((len(grounding.items), len(KINDS)))
     for entries, kind in _judged(grounding):
         known = kind >= 0
@@ -160,7 +160,7 @@ def _forgiven(entries: Entries) -> Entries:
 
 
 def _record(grounding: Grounding, entries: Entries, i: int, kind: int, caption: int) -> Record:
-    s, k, w = int(entries.sentence[i]), int(entries.predicted[i]), int(entries.meant[i])
+    s, k, w = int(entries.sentence[i]), int(entries.predicted[i]), int(entries.reference[i])
     sentence, pointing = grounding.sentences[s], grounding.pointings[s]
     word = sentence.words[w] if w >= 0 else None
     rows = list(word.rows) if word else []

@@ -20,13 +20,13 @@ from groundling.metrics.captions import score_captions
 from groundling.metrics.classification import Proposals, region_classification
 from groundling.metrics.diversity import novel, score_diversity
 from groundling.metrics.grounding import (
-    GivenGrounding,
     Grounding,
     Pointing,
+    ReferenceGrounding,
     Sentence,
     Word,
-    judge_generated,
-    judge_given,
+    evaluate_generated,
+    evaluate_reference,
 )
 from groundling.metrics.overlap import Boxes
 from groundling.metrics.pooled import pooled_statistics
@@ -92,7 +92,7 @@ def evaluate(
     """Score captions, one for each example. Where one is missing, texts leave the image out and links miss it.
 
     `metrics`: those of the texts, by the names of `metrics.captions`; none, to leave the texts out. `links`: judge the
-    links, which takes gold phrases with labels. `class_of`: word -> class of what is said; by default a word belongs to
+    links, which takes gold phrases with labels. `class_of`: word of the caption -> class; by default a word belongs to
     the class with its lemma. `frequency`: how often each class is annotated in training, for the scores by frequency.
     `training`: the words of each caption of the training set, for the share of novel captions.
     `bootstrap`: how many resamples the confidence intervals take. `fields`: data and split, for the signatures.
@@ -191,7 +191,7 @@ def ground_examples(
                 sentences.append(sentence)
                 pointings.append(pointing)
     named = {**fields, "rules": "activitynet-entities" if video else "flickr30k-entities", "lemma": "groundling"}
-    return judge_generated(sentences, pointings, lemma_of, iou, handed_in, named)
+    return evaluate_generated(sentences, pointings, lemma_of, iou, handed_in, named)
 
 
 def ground_given(
@@ -199,7 +199,7 @@ def ground_given(
     examples: Sequence[Example],
     iou: float = 0.5,
     fields: Mapping[str, Any] | None = None,
-) -> GivenGrounding:
+) -> ReferenceGrounding:
     """Where a system places the words of the examples' own captions, against their phrases.
 
     `places[id][c]` (words, frames, 4) are boxes for each word of caption c, in the pixels of the example and NaN where
@@ -221,7 +221,7 @@ def ground_given(
             sentences.append(sentence)
             pointings.append(Pointing(tuple(w.label for w in known), tuple(w.index for w in known), chosen))
     rules = "activitynet-entities" if video else "flickr30k-entities"
-    return judge_given(sentences, pointings, iou, {**(fields or {}), "rules": rules})
+    return evaluate_reference(sentences, pointings, iou, {**(fields or {}), "rules": rules})
 
 
 def classify_examples(

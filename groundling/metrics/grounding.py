@@ -1,10 +1,10 @@
 """Do the words of a caption have the right boxes? What the image and the video evaluator have in common.
 
-A reference `Sentence` has annotated words, each with a class and boxes; a `Pointing` is what a system said of it: words
-with classes and one box in each frame. On generated sentences the system chose the words itself, so there are two
-questions: is what it points at right (precision), and what of the reference did it find (recall)? Two ways to count:
-"all" blames words that the reference does not have and the ones it has alone, "loc" looks only at shared words.
-On given (ground-truth) sentences the words are the same and there is one question.
+A reference `Sentence` has annotated words, each with a class and boxes; a `Pointing` is what a system predicts for it:
+words with classes and one box in each frame. On generated sentences the system chose the words itself, so there are two
+questions: are its boxes right (precision), and how much of the reference did it find (recall)? Two ways to count:
+"all" counts every word of both sentences, "loc" only the words that both have.
+On reference (ground-truth) sentences the words are the same and there is one question.
 
 Every judged word is an entry of `Entries`. Class averages and per-sentence averages are functions of sums over items
 (images, or segments of videos), so `Grounding.statistics` gives all of them to the bootstrap.
@@ -67,7 +67,7 @@ class Entries:
     label: Ints
     shared: NDArray[np.bool_]  # counts in "loc" also
     predicted: Ints  # its index in Pointing.labels, -1 where the caption does not have it
-    meant: Ints  # its place in Sentence.words, -1 where it is not annotated
+    reference: Ints  # its place in Sentence.words, -1 where it is not annotated
     overlap: NDArray[np.float32]  # best of its pairs of boxes; -1 without any
     inside: NDArray[np.bool_]  # is a predicted box contained in a true one?
     around: NDArray[np.bool_]  # does it contain one?
@@ -83,7 +83,7 @@ class Entries:
         return {name: (int(hits[i]), int(count[i])) for i, name in enumerate(labels) if count[i]}
 
 
-class _Docket:
+class _Comparisons:
     """Collects the words to judge and the pairs of boxes that decide; all overlaps are then computed at once."""
 
     def __init__(self, sentences: Sequence[Sentence], pointings: Sequence[Pointing | None]) -> None:
@@ -91,24 +91,24 @@ class _Docket:
         self.offsets = np.cumsum([0, *(len(s.boxes) for s in sentences)]).tolist()
         self.truth = _concatenated([s.boxes for s in sentences], (0, 4))
         self.frames = np.concatenate([np.zeros(0, np.intp), *(s.frames for s in sentences)])
-        spoken = {id(p): p for p in pointings if p is not None}
-        self.predicted = _concatenated([p.boxes for p in spoken.values()], (0, 1, 4))
-        starts = np.cumsum([0, *(len(p.boxes) for p in spoken.values())]).tolist()
-        self.start = dict(zip(spoken, starts, strict=False))
-        self.words = array("q")  # five numbers each: sentence, label, shared, said, meant
+        unique = {id(p): p for p in pointings if p is not None}
+        self.predicted = _concatenated([p.boxes for p in unique.values()], (0, 1, 4))
+        starts = np.cumsum([0, *(len(p.boxes) for p in unique.values())]).tolist()
+        self.start = dict(zip(unique, starts, strict=False))
+        self.words = array("q")  # five numbers each: sentence, label, shared, predicted, reference
         self.pairs = array("q")  # three: word, row of `predicted`, row of `truth`
 
-    def add(self, sentence: int, label: int, shared: bool, predicted: int, meant: int) -> None:
+    def add(self, sentence: int, label: int, shared: bool, predicted: int, reference: int) -> None:
         """A word to judge: by the box of the `predicted`-th word pointed at, if it also is an annotated word."""
-        if predicted >= 0 and meant >= 0:
+        if predicted >= 0 and reference >= 0:
             entry, offset = len(self.words) // 5, self.offsets[sentence]
             k = self.start[id(self.pointings[sentence])] + predicted
-            for row in self.sentences[sentence].words[meant].rows:
+            for row in self.sentences[sentence].words[reference].rows:
                 self.pairs.extend((entry, k, offset + row))
-        self.words.extend((sentence, label, shared, predicted, meant))
+        self.words.extend((sentence, label, shared, predicted, reference))
 
     def entries(self) -> Entries:
-        sentence, label, shared, pointed, meant = np.array(self.words, np.intp).reshape(-1, 5).T.copy()
+        sentence, label, shared, pointed, reference = np.array(self.words, np.intp).reshape(-1, 5).T.copy()
         entry, k, m = np.array(self.pairs, np.intp).reshape(-1, 3).T
         seen = (self.frames[m] >= 0) & (self.frames[m] < self.predicted.shape[1])
         entry, k, m = entry[seen], k[seen], m[seen]
@@ -118,7 +118,7 @@ class _Docket:
         inside, around = np.zeros((2, len(sentence)), bool)
         inside[entry[contains(truth, predicted)]] = True
         around[entry[contains(predicted, truth)]] = True
-        return Entries(sentence, label, shared.astype(bool), pointed, meant, overlap, inside, around)
+        return Entries(sentence, label, shared.astype(bool), pointed, reference, overlap, inside, around)
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,10 @@ class Grounding:
     labels: tuple[str, ...]
     threshold: float
     item_of: Ints  # (sentences,)
-    scored: NDArray[np.bool_]  # (sentences,) annotated and spoken of: those that per-sentence scores average
+    scored: NDArray[np.bool_]  # (sentences,) annotated and predicted: those that per-sentence scores average
     precision: Entries
     recall: Entries
-    present: Ints  # (z, 2) item, class: the classes of each sentence that something was said about
+    present: Ints  # (z, 2) item, class: the classes of each sentence that has a prediction
     submitted: Ints  # (items,) how many sentences the system handed in for each item
     extra: int  # and for no item here: they lower per-sentence scores
     fields: Mapping[str, Any] = field(default_factory=dict)  # for signatures: dataset, split, lemmatiser
@@ -218,8 +218,8 @@ class Grounding:
 
 
 @dataclass(frozen=True)
-class GivenGrounding:
-    """Everything that the accuracy on given (ground-truth) sentences is made of."""
+class ReferenceGrounding:
+    """Everything that the accuracy on reference (ground-truth) sentences is made of."""
 
     items: tuple[str, ...]
     labels: tuple[str, ...]
@@ -246,7 +246,7 @@ class GivenGrounding:
         return {name: s.score().value for name, s in self.statistics().items()}
 
 
-def judge_generated(
+def evaluate_generated(
     sentences: Sequence[Sentence],
     pointings: Sequence[Pointing | None],
     lemma: Callable[[str], str],
@@ -254,16 +254,16 @@ def judge_generated(
     handed_in: Mapping[str, int],
     fields: Mapping[str, Any],
 ) -> Grounding:
-    """Score what a system points at in its own sentences; `pointings[i]` is what it said of `sentences[i]`, or None.
+    """Score what a system points at in its own sentences; `pointings[i]` is its prediction for `sentences[i]`, or None.
 
     Precision, per predicted word: the class is annotated -> compared with the first word of that class; the class is
     the lemma of a word that nobody annotated -> excused; else wrong, in "all" only.
-    Recall, per annotated word: nothing was said -> miss; the class was said -> its first box is compared; else a miss,
-    in "all" only. `handed_in` counts the system's sentences by item, those without a reference included.
+    Recall, per annotated word: no prediction -> miss; the class is predicted -> its first box is compared; else a
+    miss, in "all" only. `handed_in` counts the system's sentences by item, those without a reference included.
     """
     lemma = cache(lemma)
     labels, items = _Numbers(), _Numbers()
-    precision, recall = _Docket(sentences, pointings), _Docket(sentences, pointings)
+    precision, recall = _Comparisons(sentences, pointings), _Comparisons(sentences, pointings)
     present = []
     for s, (sentence, pointing) in enumerate(zip(sentences, pointings, strict=True)):
         item = items[sentence.item]
@@ -274,15 +274,15 @@ def judge_generated(
             for k, name in enumerate(pointing.labels):
                 first.setdefault(name, k)
                 if name in sentence.targets:
-                    precision.add(s, labels[name], True, predicted=k, meant=sentence.targets[name])
+                    precision.add(s, labels[name], True, predicted=k, reference=sentence.targets[name])
                     continue
                 if excused is None:
                     excused = _unannotated_lemmas(sentence, lemma)
                 if lemma(name) not in excused:
-                    precision.add(s, labels[name], False, predicted=k, meant=-1)
+                    precision.add(s, labels[name], False, predicted=k, reference=-1)
         for w, word in enumerate(sentence.words):
             k = first.get(word.label, -1)
-            recall.add(s, labels[word.label], pointing is None or k >= 0, predicted=k, meant=w)
+            recall.add(s, labels[word.label], pointing is None or k >= 0, predicted=k, reference=w)
     counted = np.array([handed_in.get(item, 0) for item in items], np.intp)
     return Grounding(
         sentences=tuple(sentences),
@@ -301,19 +301,19 @@ def judge_generated(
     )
 
 
-def judge_given(
+def evaluate_reference(
     sentences: Sequence[Sentence], pointings: Sequence[Pointing | None], threshold: float, fields: Mapping[str, Any]
-) -> GivenGrounding:
+) -> ReferenceGrounding:
     """Score what a system points at in the reference's own words; a word that it leaves out is a miss."""
     labels, items = _Numbers(), _Numbers()
-    docket = _Docket(sentences, pointings)
+    comparisons = _Comparisons(sentences, pointings)
     for s, (sentence, pointing) in enumerate(zip(sentences, pointings, strict=True)):
         for w, word in enumerate(sentence.words):
             pointed = pointing is not None and word.index in pointing.indices
             k = pointing.indices.index(word.index) if pointing is not None and pointed else -1
-            docket.add(s, labels[word.label], True, predicted=k, meant=w)
+            comparisons.add(s, labels[word.label], True, predicted=k, reference=w)
     item_of = np.array([items[s.item] for s in sentences], np.intp)
-    return GivenGrounding(tuple(items), tuple(labels), threshold, item_of, docket.entries(), fields)
+    return ReferenceGrounding(tuple(items), tuple(labels), threshold, item_of, comparisons.entries(), fields)
 
 
 def _unannotated_lemmas(sentence: Sentence, lemma: Callable[[str], str]) -> set[str]:

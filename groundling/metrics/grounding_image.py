@@ -29,13 +29,13 @@ from groundling.metrics.entities_common import (
     warn_if_empty,
 )
 from groundling.metrics.grounding import (
-    GivenGrounding,
     Grounding,
     Pointing,
+    ReferenceGrounding,
     Sentence,
     Word,
-    judge_generated,
-    judge_given,
+    evaluate_generated,
+    evaluate_reference,
 )
 from groundling.metrics.overlap import as_boxes
 from groundling.progress import collector_paused
@@ -82,7 +82,7 @@ def ground_image(
     for item in results.keys() - scored.keys():  # of other splits, or unknown: counted, so they must be rows
         location.at(item).items(results[item], dict)
     lemma, name = lemmatiser(lemmas)
-    return judge_generated(
+    return evaluate_generated(
         sentences,
         [pointings.get(sentence.item) for sentence in sentences],
         lemma,
@@ -95,7 +95,7 @@ def ground_image(
 @collector_paused()
 def ground_given_image(
     submission: Source, reference: Source, split_file: Source, split: str | Sequence[str], iou: float = 0.5
-) -> GivenGrounding:
+) -> ReferenceGrounding:
     """Score what is pointed at in the reference captions themselves, one row for each; a missing image is a miss."""
     sentences, _ = _read(reference, split_ids(split_file, split))
     warn_if_empty(sentences, split)
@@ -106,7 +106,7 @@ def ground_given_image(
     }
     rows = {item: iter(pointings) for item, pointings in given.items()}
     pointings = [next(rows[sentence.item]) if sentence.item in rows else None for sentence in sentences]
-    return judge_given(sentences, pointings, iou, {"data": "flickr30k-entities", "split": split_name(split)})
+    return evaluate_reference(sentences, pointings, iou, {"data": "flickr30k-entities", "split": split_name(split)})
 
 
 def references(reference: Source, wanted: set[str]) -> list[Sentence]:

@@ -20,13 +20,13 @@ import numpy as np
 from groundling.files import Location, Source, read_json
 from groundling.metrics.entities_common import Lemmas, lemmatiser, results_of, split_ids, split_name, warn_if_empty
 from groundling.metrics.grounding import (
-    GivenGrounding,
     Grounding,
     Pointing,
+    ReferenceGrounding,
     Sentence,
     Word,
-    judge_generated,
-    judge_given,
+    evaluate_generated,
+    evaluate_reference,
 )
 from groundling.metrics.overlap import as_boxes
 from groundling.progress import collector_paused
@@ -72,16 +72,16 @@ def ground_video(
     sentences, pointings, handed_in = _paired(submission, reference, split_file, split)
     lemma, name = lemmatiser(lemmas)
     fields = {"data": "activitynet-entities", "split": split_name(split), "lemma": name}
-    return judge_generated(sentences, pointings, lemma, iou, handed_in, fields)
+    return evaluate_generated(sentences, pointings, lemma, iou, handed_in, fields)
 
 
 @collector_paused()
 def ground_given_video(
     submission: Source, reference: Source, split_file: Source, split: str | Sequence[str], iou: float = 0.5
-) -> GivenGrounding:
+) -> ReferenceGrounding:
     """Score what is pointed at in the reference captions themselves; a missing segment is all misses."""
     sentences, pointings, _ = _paired(submission, reference, split_file, split)
-    return judge_given(sentences, pointings, iou, {"data": "activitynet-entities", "split": split_name(split)})
+    return evaluate_reference(sentences, pointings, iou, {"data": "activitynet-entities", "split": split_name(split)})
 
 
 def _paired(

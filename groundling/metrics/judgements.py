@@ -8,7 +8,7 @@
 
 As in the CLIPScore paper (Hessel et al., EMNLP 2021): each expert's rating is a pair of its own with the metric of the
 candidate, for Flickr8k-CF the share of yes is; and a candidate that is among the references of its image is left out.
-The captions that the Flickr8k files speak of are in Flickr8k.token.txt: image#number<TAB>caption.
+The captions that the Flickr8k files name are in Flickr8k.token.txt: image#number<TAB>caption.
 """
 
 from __future__ import annotations

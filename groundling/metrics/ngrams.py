@@ -79,7 +79,7 @@ class Entries(NamedTuple):
 
 @dataclass(frozen=True)
 class Corpus:
-    """What was said of each image, and what people say of it."""
+    """The caption of each image, and its references."""
 
     hypotheses: Sentences  # one for each image
     references: Sentences  # image by image

@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from groundling.files import Location, Source, parse_json, read_json, read_lines
 from groundling.metrics.statistics import Array, Statistics, mean_statistics, signature
 
-KEPT = 10  # boxes of a ranking that are looked at, padding included
+KEPT = 10  # boxes of a ranking that are compared, padding included
 RANKS = (1, 5, 10)
 
 
 @dataclass(frozen=True)
 class Query:
-    """One phrase: where the system looks, best box first, and where it is."""
+    """One phrase: the boxes of the system, best first, and the true ones."""
 
     id: str
     boxes: Array  # (k, 4), at most KEPT of them count
@@ -137,7 +137,7 @@ def overlap(a: Array, b: Array, continuous: bool = False) -> Array:
 
 
 def rank(boxes: Array, attention: Array) -> Array:
-    """The boxes that a phrase looks at, best first, from the attention of its tokens: (R, 4), (T, slots) -> (k, 4).
+    """The boxes that a phrase attends to, best first, from the attention of its tokens: (R, 4), (T, slots) -> (k, 4).
 
     Attention of the phrase = element-wise maximum over its tokens. The best 10 slots are taken of all, and those that
     are padding (slots beyond the boxes) are then dropped, so fewer than 10 boxes may be left.

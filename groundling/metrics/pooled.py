@@ -75,8 +75,8 @@ def _f1(pool: dict[str, list[tuple[int, int]]], pointing: Pointing | None, right
     correct = len({labels[k] for k in right})  # E, by class
     asked = ((len(labels), len(pool)), (len(named), len(set(named))))
     row = []
-    for of_said, of_pool in asked:
-        p, r = len(right) / max(1, of_said), correct / max(1, of_pool)
+    for of_sentence, of_pool in asked:
+        p, r = len(right) / max(1, of_sentence), correct / max(1, of_pool)
         row += [2 * p * r / (p + r) if p + r else 0.0, float(of_pool > 0)]
     return row
 

@@ -80,11 +80,11 @@ class BleuReward:
         theirs = [ids for i in image.tolist() for ids in self._references[i]]
         lengths = np.array([len(ids) for ids in theirs])
         words = np.fromiter(chain.from_iterable(theirs), np.int64, int(lengths.sum()))
-        corpus = Corpus(_spoken(samples, self.end), Sentences(words, lengths), self._per_image[image])
+        corpus = Corpus(_until_end(samples, self.end), Sentences(words, lengths), self._per_image[image])
         return bleu(counts(corpus), 4)
 
 
-def _spoken(samples: Ints, end: int) -> Sentences:
+def _until_end(samples: Ints, end: int) -> Sentences:
     """Rows (S, T), each up to and including its first end."""
     lengths = _lengths(samples, end)
     return Sentences(samples[np.arange(samples.shape[1]) < lengths[:, None]], lengths)

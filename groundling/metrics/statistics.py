@@ -62,7 +62,7 @@ class Statistics:
     combine: Callable[[Array], Array]  # (..., s) sums -> (...) scores; must accept leading axes
 
     def score(self) -> Score:
-        """The number; its signature tells n, which some metrics have told more fully (`n:3/200`)."""
+        """The number; its signature has n, which some metrics give more fully (`n:3/200`)."""
         n = len(self.ids)
         about = self.signature if "|n:" in self.signature else with_fields(self.signature, n=n)
         return Score(self.name, float(self.combine(self.values.sum(0))), n, about)
@@ -93,7 +93,7 @@ def signature(metric: str, **fields: Any) -> str:
 
 
 def with_fields(signature: str, **fields: Any) -> str:
-    """A signature that tells more, before its version."""
+    """A signature with more fields, before its version."""
     head, mark, version = signature.rpartition("|v:")
     return "|".join([head or version, *(f"{key}:{value}" for key, value in fields.items())]) + (mark and mark + version)
 

@@ -8,9 +8,9 @@
     ĉ_t = β_t s_t + (1 − β_t) c_t                                                                  (11)
     p(y_{t+1} | y_{<=t}) = softmax(W_p (ĉ_t + h_t))                                                (13)
 
-α̂_{i,t} = (1 − β_t) α_{i,t}: where it looks and whether it looks come apart. What it shows is α_t, which sums to 1 over
-the regions; the sentinel's share β_t is in none of them. W_a, W_b, words and ĉ + h are followed by dropout.
-"""
+α̂_{i,t} = (1 − β_t) α_{i,t}: where it attends and whether it attends are separate. The attention that is kept is α_t,
+which sums to 1 over the regions; the sentinel's share β_t is in none of them. W_a, W_b, words and ĉ + h are followed by
+dropout."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class AdaptiveAttention(nn.Module):
         return (h, m), *self.attend(h, gates[:, lstm:].sigmoid() * m.tanh(), encoded)
 
     def forward(self, encoded: EncodedImage, inputs: Tensor, targets: Tensor, mask_special: bool = False) -> Decoding:
-        """Score `targets` (N, T), saying `inputs` (N, T) before them; `mask_special`: among the words that are said."""
+        """Score `targets` (N, T) after `inputs` (N, T); `mask_special`: without PAD, BOS and UNK."""
         packing = Packing.of(targets != PAD, encoded.row, len(encoded.memory))
         encoded = encoded.only(packing.images)
         base = self.whole_gates(encoded.whole)[encoded.row[torch.cat(packing.rows)]] + self.embed_word(

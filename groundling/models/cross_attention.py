@@ -2,7 +2,7 @@
 
     s_it = v_iᵀ e_t                                        (4)  region i, word t, both of unit length
     s̄_it = [s_it]₊ / √(Σ_t [s_it]₊²)
-    α_it = exp(τ s̄_it) / Σ_i exp(τ s̄_it)                   (5)  where word t looks
+    α_it = exp(τ s̄_it) / Σ_i exp(τ s̄_it)                   (5)  attention of word t
     R_t  = e_tᵀ a_t / ‖a_t‖,   a_t = Σ_i α_it v_i               how well it is found there
     S    = (1/n) Σ_t R_t                                   (6)
 

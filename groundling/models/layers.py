@@ -8,6 +8,8 @@ sum and a division.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -162,16 +164,17 @@ def scores(layer: nn.Linear, h: Tensor, mask_special: bool) -> Tensor:
 class WordLink(nn.Module):
     """Logits with the word scores of the image vector added: W_o h2_t + b_o + σ(uᵀ h2_t + c) a ⊙ z.
 
-    z: what the image vector says for each word of the vocabulary (0 for words that it does not know).  a: one learned
-    number for each word.  The gate tells where in a sentence what is seen counts.
+    z: the log-odds of each word of the vocabulary in the image vector (0 for words that it lacks).  a: one learned
+    number for each word.  The gate decides where in a sentence these scores count.
     """
 
     column: Tensor
 
-    def __init__(self, vocab_size: int, hidden: int, gain: float = 0.35) -> None:
+    def __init__(self, columns: Sequence[int], hidden: int, gain: float = 0.35) -> None:
+        """`columns`: of each word of the vocabulary in the image vector; -1: it has none."""
         super().__init__()
-        self.register_buffer("column", torch.full((vocab_size,), -1))  # of each word in the image vector; -1: none
-        self.gain = nn.Parameter(torch.full((vocab_size,), gain))
+        self.register_buffer("column", torch.tensor(columns))
+        self.gain = nn.Parameter(torch.full((len(columns),), gain))
         self.gate = nn.Linear(hidden, 1)
         nn.init.zeros_(self.gate.weight)
         nn.init.constant_(self.gate.bias, 2.0)

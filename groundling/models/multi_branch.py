@@ -9,10 +9,10 @@ Chen et al., Distributed Attention for Grounded Image Captioning, MM 2021. With 
 The attentions have weights of their own; LSTM_2 and W_o are shared, and every branch has its own state. M^{k-1} are the
 regions with the greatest weight of the branches before k: one each, in a video one of each frame, since a word has a
 box in every frame. LSTM_1 gets the image and the word (eq. 1); if `coupled` also the mean of the branches' h2, as
-Up-Down gets its own. Where the paper is silent: a branch for which no region is left, because there are fewer regions
+Up-Down gets its own. Not in the paper: a branch for which no region is left, because there are fewer regions
 than branches, begins anew with all of them.
 
-**What the branches say together.** Each votes for its likeliest word (among those that may be said: not PAD, BOS, UNK);
+**How the branches vote.** Each votes for its likeliest word (not PAD, BOS or UNK);
 the word with the most votes wins, of equals the one that is likelier on average. For sampling, beam search and policy
 gradients a word needs a probability. It is the mixture's
 
@@ -22,8 +22,8 @@ with one correction: where the winner is not the mixture's likeliest word, the t
 differentiable, its likeliest word is the vote (greedy decoding is the paper's), and it is the mixture wherever the two
 agree. `step` and teacher forcing give the same p; beam search adds up its logarithms, a beam carrying the states of all
 K branches. A word's regions are those that the branches which would say it chose (`Glimpse.picks`); a word of a beam or
-sample that no branch would have said has the region with the greatest mean weight. With `mask_special` each p_k is
-among the words that are said, before they are mixed. With one branch, `coupled`, all of this is Up-Down, to the last
+sample that no branch voted for has the region with the greatest mean weight. With `mask_special` each p_k is
+without PAD, BOS and UNK, before they are mixed. With one branch, `coupled`, all of this is Up-Down, to the last
 bit.
 """
 
@@ -49,7 +49,7 @@ from groundling.types import EOS, PAD, UNK
 class MultiBranch(TwoLayerLSTM):
     """Up-Down whose attention is the first branch, and `others` after it: the weights of an Up-Down fit.
 
-    `open` says how many branches are in use; it is saved with the weights, so that a model that has learned with one
+    `open` sets how many branches are in use; it is saved with the weights, so that a model that has learned with one
     branch so far also speaks with one. `eliminate = False`: every branch sees all regions.
     In `Cells`, h1 and c1 are (N, H), h2 and c2 (N, K, H).
     """
@@ -69,10 +69,11 @@ class MultiBranch(TwoLayerLSTM):
         *,
         eliminate: bool = True,
         coupled: bool = True,
-        word_link: bool = False,
+        word_columns: Sequence[int] | None = None,
     ) -> None:
         sizes = (hidden, embed, dropout)
-        super().__init__(vocab_size, encoder, attends[0], *sizes, attend_grid, coupled=coupled, word_link=word_link)
+        more = (attends[0], *sizes, attend_grid)
+        super().__init__(vocab_size, encoder, *more, coupled=coupled, word_columns=word_columns)
         self.others = nn.ModuleList(attends[1:])
         self.eliminate = eliminate
         self.register_buffer("used", torch.tensor(len(attends)))

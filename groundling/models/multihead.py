@@ -4,7 +4,7 @@ compared with.
     β^h = softmax(q_hᵀ k_hi / √d),   v̂ = W_o [Σ_i β^1_i v_1i; …; Σ_i β^h_i v_hi]
 
 with q = W_q h1, k = W_k v', v = W_v v', each cut into heads of size d. The weights that it shows are the mean of the
-heads'. The heads see all regions and their contexts are mixed before a word is said, so nothing makes them agree on a
+heads'. The heads see all regions and their contexts are mixed before a word is chosen, so nothing makes them agree on a
 thing, nor look at different parts of it.
 """
 

@@ -5,7 +5,7 @@
     h_t    = LSTM(x_t, h_{t-1})
     p(y_{t+1} | y_{<=t}) = softmax(W_o h_t + b_o)
 
-Words and h are dropped out. There is no attention: what it looks at is 0 everywhere, so none of its words has a place.
+Words and h are dropped out. There is no attention: its weights are 0 everywhere, so none of its words has a box.
 (Equal weights would be a lie: the first region would win.)
 """
 
@@ -43,7 +43,7 @@ class Neuraltalk2(nn.Module):
 
     def encode(self, regions: Regions) -> EncodedImage:
         whole = whole_image(regions, self.sees_whole)
-        nothing = whole.new_zeros(*regions.valid.shape, 0)  # no word looks at a region
+        nothing = whole.new_zeros(*regions.valid.shape, 0)  # no word attends to a region
         return EncodedImage(
             memory=nothing,
             keys=nothing,
@@ -72,7 +72,7 @@ class Neuraltalk2(nn.Module):
         return gates
 
     def forward(self, encoded: EncodedImage, inputs: Tensor, targets: Tensor, mask_special: bool = False) -> Decoding:
-        """Score `targets` (N, T), saying `inputs` (N, T) before them; `mask_special`: among the words that are said."""
+        """Score `targets` (N, T) after `inputs` (N, T); `mask_special`: without PAD, BOS and UNK."""
         packing = Packing.of(targets != PAD, encoded.row, len(encoded.whole))
         gates = Unrolled(self.hidden_gates.weight, self.embed_word(packing.pack(inputs)), packing.counts)
         h, c = (x[packing.rows[0]] for x in self.start(encoded))

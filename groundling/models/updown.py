@@ -12,7 +12,7 @@ e = Dropout(ReLU(W_e y)), and h2 is dropped out before W_o, as in the code that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -54,11 +54,11 @@ class TwoLayerLSTM(nn.Module):
         attend_grid: Attention | None = None,
         *,
         coupled: bool = True,
-        word_link: bool = False,
+        word_columns: Sequence[int] | None = None,
     ) -> None:
         """`coupled = False`: LSTM_1 gets the image and the word, not h2, as in the code of GVD (Zhou et al. 2019).
 
-        `word_link`: logits get what the image vector says for their words, see `WordLink`.
+        `word_columns`: the scores of words in the image vector are added to logits, see `WordLink`; None: they are not.
         """
         super().__init__()
         self.coupled = coupled
@@ -70,7 +70,7 @@ class TwoLayerLSTM(nn.Module):
         self.attention_gates = nn.Linear(2 * hidden, 4 * hidden, bias=False)  # [h2; h1]
         self.language_gates = nn.Linear(3 * hidden, 4 * hidden)  # [v̂; h1; h2]
         self.logits = nn.Linear(hidden, vocab_size)
-        self.word_link = WordLink(vocab_size, hidden) if word_link else None
+        self.word_link = None if word_columns is None else WordLink(word_columns, hidden)
         self.dropout = nn.Dropout(dropout)
         for layer in (self.word_gates, self.whole_gates, self.attention_gates, self.language_gates):
             for weight in layer.parameters():
@@ -159,7 +159,7 @@ class UpDown(TwoLayerLSTM):
 
         Scheduled sampling: with probability `sampling`, a word after the first is drawn from the captioner itself
         instead of `inputs`. `attend_step` decides what is seen at each step instead of the captioner's own attention.
-        `mask_special`: log p among the words that are said, not among all.
+        `mask_special`: log p without PAD, BOS and UNK.
         """
         packing = Packing.of(targets != PAD, encoded.row, len(encoded.memory))
         encoded = encoded.only(packing.images)
@@ -210,7 +210,7 @@ class UpDown(TwoLayerLSTM):
         probability: float,
         generator: torch.Generator | None,
     ) -> Tensor:
-        """Words (N,), some of them replaced by what the captioner would have said after h2 (N, H)."""
+        """Words (N,), some of them replaced by the captioner's own words after h2 (N, H)."""
         slips = torch.rand(len(word), generator=generator, device=word.device) < probability
         logits = self.word_logits(self.dropout(h2[slips]), encoded, encoded.row[slips])
         own = logits.float().softmax(-1).multinomial(1, generator=generator)

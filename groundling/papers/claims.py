@@ -23,7 +23,7 @@ class Claim:
 
 
 def _of(paper: str, *claims: tuple[str, str, str, str, float, float]) -> tuple[Claim, ...]:
-    """Claims as: what is said, table, score, "row > other row" or "row < other row", the paper's numbers of the two."""
+    """Claims as: claim, table, score, "row > other row" or "row < other row", the paper's numbers of the two."""
     found = []
     for text, table, score, rows, ours, theirs in claims:
         job, sign, than = rows.split()
@@ -36,7 +36,7 @@ CLAIMS = (
     *_of(
         "Zhou et al., CVPR 2020",
         (
-            "POS-SCAN looks at the right region more often than SCAN",
+            "POS-SCAN attends to the right region more often than SCAN",
             "pos-scan-table-1",
             "attention",
             "pos-scan > scan",
@@ -44,7 +44,7 @@ CLAIMS = (
             17.63,
         ),
         (
-            "POS-SCAN looks at the right region more often than a captioner",
+            "POS-SCAN attends to the right region more often than a captioner",
             "pos-scan-table-1",
             "attention",
             "pos-scan > plain",
@@ -52,7 +52,7 @@ CLAIMS = (
             19.83,
         ),
         (
-            "a captioner taught by POS-SCAN looks at the right region more often",
+            "a captioner taught by POS-SCAN attends to the right region more often",
             "pos-scan-table-1",
             "attention",
             "kl-pos-scan > plain",
@@ -162,7 +162,7 @@ CLAIMS = (
             14.6,
         ),
         (
-            "a localizer that hears the state of the decoder is worse than one that hears the word",
+            "a localizer that gets the state of the decoder is worse than one that gets the word",
             "cyclical-table-4",
             "f1_loc",
             "hidden < cyclical",

@@ -12,7 +12,7 @@ import json
 import logging
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -86,7 +86,7 @@ class Bench:
 
     def settings(self, job: Job, seed: int) -> dict[str, Value]:
         """The config of a job, other jobs as folders."""
-        known = {f.name for f in fields(recipe_class(job.recipe))}
+        known = recipe_class(job.recipe)().settings()
         common = {name: value for name, value in self.config.items() if name in known}
         own = {k.rpartition(".")[2]: v for k, v in self.config.items() if k.rpartition(".")[0] == job.recipe}
 
@@ -160,7 +160,7 @@ def _train(job: Job, bench: Bench, seed: int, data: Dataset, store: Store) -> No
     if bench.limit:
         examples = replace(examples, examples=examples.examples[: bench.limit])
     start = bench.folder(job.start, seed) if job.start else None
-    recipe = recipe_class(job.recipe)(**bench.settings(job, seed))
+    recipe = recipe_class(job.recipe).of(**bench.settings(job, seed))
     train(recipe, examples, data.split("val"), store, folder, start=start, seed=seed, device=_device(bench))
     with saved(path) as file:
         file.write(f"{command}\n".encode())
@@ -267,9 +267,9 @@ def both_ways(
         store,
         model.vocab,
         batch_size=IMAGES,
-        length=model.recipe.length,
+        length=model.recipe.data.length,
         captions_per_image=max(len(example.captions) for example in examples),
-        regions=model.recipe.regions_per_image,
+        regions=model.recipe.data.regions_per_image,
     )
     return retrieve(model.parts.matcher, batches(0), device, split, quiet=quiet)
 

@@ -10,25 +10,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from groundling.recipes._base import (
+    AwareRecipe,
+    CrossEntropyRecipe,
+    MatcherRecipe,
+    ModelRecipe,
+    Recipe,
+    TrainingContext,
+    UpDownRecipe,
+)
 from groundling.recipes._model import ABOUT, FORMAT, WEIGHTS, Model, builds_model, kept, load, save
-from groundling.recipes._protocol import CrossEntropyRecipe, MatcherRecipe, ModelRecipe, Recipe, TrainingContext
 from groundling.recipes._registry import OLD_FIELDS, OLD_RECIPES, RECIPES, recipe_class, recipe_name, renamed
 from groundling.recipes._settings import (
-    Adam,
     AwareSize,
     Batches,
     BoxSupervision,
-    BranchTraining,
     CaptionData,
     Count,
-    MatcherTraining,
-    PatientAdam,
-    PlateauTraining,
+    MatcherSize,
     Share,
-    SteppedAdam,
+    Training,
     UpDownSize,
-    UpDownTraining,
 )
+from groundling.training.schedules import Constant, Plateau, StepDecay
 from groundling.types import Score, Vocab
 
 if TYPE_CHECKING:
@@ -50,16 +54,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABOUT",
-    "Adam",
+    "AwareRecipe",
     "AwareSize",
     "Batch",
     "Batches",
     "BoxSupervision",
-    "BranchTraining",
     "CaptionData",
     "CaptionerParts",
     "Classes",
     "Clock",
+    "Constant",
     "Count",
     "CrossEntropyRecipe",
     "FORMAT",
@@ -67,28 +71,29 @@ __all__ = [
     "Layout",
     "Losses",
     "MatcherRecipe",
-    "MatcherTraining",
+    "MatcherSize",
     "Model",
     "ModelRecipe",
     "OLD_FIELDS",
     "OLD_RECIPES",
     "Parts",
-    "PatientAdam",
-    "PlateauTraining",
+    "Plateau",
     "RECIPES",
     "Recipe",
     "Score",
     "Share",
     "Stage",
-    "SteppedAdam",
+    "StepDecay",
     "Tensor",
+    "Training",
     "TrainingContext",
     "UpDownParts",
+    "UpDownRecipe",
     "UpDownSize",
-    "UpDownTraining",
     "Vocab",
     "WEIGHTS",
     "build_aware_updown",
+    "build_updown",
     "builds_model",
     "cross_entropy",
     "forced",
@@ -99,7 +104,6 @@ __all__ = [
     "renamed",
     "sampled",
     "save",
-    "build_updown",
 ]
 _HOME = {  # what needs torch is found on first use, so that help stays quick
     "objectives.cross_entropy": ("cross_entropy",),

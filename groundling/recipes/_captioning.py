@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import torch
-from torch import nn
-
 from groundling.errors import GroundlingError
-from groundling.models.layers import Additive, GroundingAware, Plain, WordLink
+from groundling.models.layers import Additive, GroundingAware, Plain
 from groundling.models.updown import UpDown
 from groundling.recipes._parts import CaptionerParts, UpDownParts
 from groundling.recipes._settings import AwareSize, UpDownSize
-from groundling.regions.fingerprints import words_of
 from groundling.regions.records import Layout
 from groundling.tensors import Attention, Batch, Decoding
 from groundling.text.classes import Classes
 from groundling.text.morphology import lemma, lemma_of
 from groundling.training.stages import Clock
-from groundling.types import Fingerprint, Vocab
+from groundling.types import Vocab
 
 
 def forced(m: CaptionerParts, batch: Batch) -> Decoding:
@@ -52,22 +48,20 @@ def build_aware_updown(
     encoder, attend_grid = aware(size, layout, classes)
     attend = attend or Additive(size.hidden, size.attention)
     sizes = (size.hidden, size.embed, size.dropout)
-    return UpDown(len(vocab), encoder, attend, *sizes, attend_grid, coupled=coupled, word_link=bool(size.word_link))
+    columns = word_columns(vocab, layout) if size.word_link else None
+    return UpDown(len(vocab), encoder, attend, *sizes, attend_grid, coupled=coupled, word_columns=columns)
 
 
-def connect_words(parts: nn.Module, vocab: Vocab, fingerprint: Fingerprint, layout: Layout) -> None:
-    """Tell captioners with a `WordLink` which column of the image vector speaks for each word, by its lemma."""
-    links = [module for module in parts.modules() if isinstance(module, WordLink)]
-    if not links:
-        return
-    words = words_of(fingerprint)
-    if not words:
-        raise GroundlingError(f"word_link needs image vectors with words; the source {fingerprint.name} has none")
-    first = layout.whole - len(words)
-    column = {word: first + i for i, word in enumerate(words)}
-    found = [next((column[form] for form in _forms(word) if form in column), -1) for word in vocab.words]
-    for link in links:
-        link.column = torch.tensor(found, device=link.column.device)
+def word_columns(vocab: Vocab, layout: Layout) -> list[int]:
+    """Which number of the image vector is the log-odds of each word of the vocabulary, by its lemma; -1: none."""
+    if not layout.words:
+        raise GroundlingError(
+            "word_link needs image vectors with words, as the source photos makes them; the source of these regions "
+            "has none: train with --word-link 0"
+        )
+    first = layout.whole - len(layout.words)
+    column = {word: first + i for i, word in enumerate(layout.words)}
+    return [next((column[form] for form in _forms(word) if form in column), -1) for word in vocab.words]
 
 
 def _forms(word: str) -> tuple[str, ...]:

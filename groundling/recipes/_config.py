@@ -1,6 +1,7 @@
-"""The config of a recipe: what its fields may be, and what its source says of them: types, defaults, comments as help.
+"""The config of a recipe: what its fields may be, and what its source has of them: types, defaults, comments as help.
 
-From the source and not from the class, so that `groundling train --help` need not import torch.
+From the source and not from the class, so that `groundling train --help` need not import torch. The groups of settings
+that a recipe is composed of need no torch, so these are looked at as they are.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import ast
 import inspect
 import math
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from groundling.errors import GroundlingError
-from groundling.recipes._protocol import Recipe
+from groundling.recipes import _base, _settings
+from groundling.recipes._base import Recipe
 from groundling.recipes._registry import RECIPES, recipe_class
 from groundling.recipes._settings import Count, Share
 
@@ -53,62 +56,96 @@ def switch(text: str) -> bool:
 
 
 def read(name: str) -> tuple[str, list[ConfigField]]:
-    """The docstring of a recipe's module, and its fields: its own first, then those of the settings that it shares."""
+    """The docstring of a recipe's module, and its fields: its own first, then those of its groups of settings."""
     if name in RECIPES:
-        source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
-        here = _classes(source) | {key: of for key, of in _shared().items() if key != RECIPES[name]}
-        return ast.get_docstring(ast.parse(source)) or "", _fields(here, _bases(RECIPES[name], here))
+        path = Path(__file__).with_name(f"{name}.py")
+        own = _classes(path)[RECIPES[name]]
+        base = next(base.id for base in own.node.bases if isinstance(base, ast.Name))
+        doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        return doc, _fields([own, *_lineage(getattr(_base, base))])
     made = recipe_class(name)
-    lineage = [one for one in made.__mro__ if "__dataclass_params__" in vars(one)]
-    here = {one.__name__: _class_of(one) for one in lineage}
-    return inspect.getdoc(sys.modules[made.__module__]) or inspect.getdoc(made) or "", _fields(here, list(here))
+    return inspect.getdoc(sys.modules[made.__module__]) or inspect.getdoc(made) or "", _fields(_lineage(made))
 
 
-_Source = tuple[ast.ClassDef, list[str]]  # a class, and the lines of its file
+@dataclass(frozen=True)
+class _Source:
+    """A class as it is written."""
+
+    node: ast.ClassDef
+    lines: list[str]  # of its file
+    names: Mapping[str, Any]  # that its defaults may be made of
+
+    def assignments(self) -> Iterator[tuple[str, ast.expr, ast.expr]]:
+        """Name, annotation and default of each field."""
+        for line in self.node.body:
+            if (
+                isinstance(line, ast.AnnAssign)
+                and isinstance(line.target, ast.Name)
+                and line.value is not None
+                and not ast.unparse(line.annotation).startswith("ClassVar")
+            ):
+                yield line.target.id, line.annotation, line.value
+
+    def comment(self, value: ast.expr) -> str:
+        """The comment after a value, on its last line."""
+        assert value.end_lineno is not None and value.end_col_offset is not None
+        return self.lines[value.end_lineno - 1].encode()[value.end_col_offset :].decode().partition("#")[2].strip()
+
+    def value(self, node: ast.expr) -> Any:
+        """Of a literal, a name, or a call of one with such arguments: nothing else is run."""
+        if isinstance(node, ast.Name):
+            return self.names[node.id]
+        if isinstance(node, ast.Call):
+            keywords = {keyword.arg: self.value(keyword.value) for keyword in node.keywords if keyword.arg}
+            return self.value(node.func)(*map(self.value, node.args), **keywords)
+        return ast.literal_eval(node)
+
+    def comments(self, value: ast.expr) -> dict[str, str]:
+        """The comment after a group, which has help for some of its fields: `# lr: of both sides · epochs: of each`."""
+        parts = (part.partition(": ") for part in self.comment(value).split(" · "))
+        return {name: text for name, _, text in parts if text}
 
 
-def _classes(source: str) -> dict[str, _Source]:
-    lines = source.splitlines()
-    return {node.name: (node, lines) for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
+def _lineage(made: type) -> list[_Source]:
+    """The class and the recipes that it is made of, in the order in which Python looks fields up."""
+    return [_source(one) for one in made.__mro__ if "__dataclass_params__" in vars(one)]
 
 
-def _shared() -> dict[str, _Source]:
-    return _classes(Path(__file__).with_name("_settings.py").read_text(encoding="utf-8"))
+def _source(made: type) -> _Source:
+    return replace(_classes(Path(inspect.getfile(made)))[made.__name__], names=vars(sys.modules[made.__module__]))
 
 
-def _class_of(made: type) -> _Source:
-    return _classes(Path(inspect.getfile(made)).read_text(encoding="utf-8"))[made.__name__]
+@cache
+def _classes(path: Path) -> dict[str, _Source]:
+    source = path.read_text(encoding="utf-8")
+    names, lines = vars(_settings) | {"replace": replace}, source.splitlines()
+    return {n.name: _Source(n, lines, names) for n in ast.parse(source).body if isinstance(n, ast.ClassDef)}
 
 
-def _bases(name: str, here: dict[str, _Source]) -> list[str]:
-    """The class and those that it is made of, in the order in which Python looks fields up (none is reached twice)."""
-    bases = [base.id for base in here[name][0].bases if isinstance(base, ast.Name) and base.id in here]
-    return [name, *(above for base in bases for above in _bases(base, here))]
+def _fields(lineage: list[_Source]) -> list[ConfigField]:
+    """Those of the recipe before those of groups. The first default of a field counts, and the first comment."""
+    own: dict[str, ConfigField] = {}
+    groups: dict[str, list[ConfigField]] = {}
+    for source in lineage:
+        for name, annotation, value in source.assignments():
+            kind = RANGES.get(ast.unparse(annotation))
+            if kind is None:
+                groups.setdefault(name, list(_of_group(source.value(value), source.comments(value))))
+            else:
+                own.setdefault(name, ConfigField(name, kind[0], source.value(value), source.comment(value)))
+    return [*own.values(), *(field for group in groups.values() for field in group)]
 
 
-def _fields(here: dict[str, _Source], order: list[str]) -> list[ConfigField]:
-    """The first default of a field counts, and the first comment."""
-    fields_by_name: dict[str, ConfigField] = {}
-    for name in order:
-        for field in _fields_of(*here[name]):
-            known = fields_by_name.setdefault(field.name, field)
-            if not known.help:
-                fields_by_name[field.name] = ConfigField(known.name, known.type, known.default, field.help)
-    return list(fields_by_name.values())
-
-
-def _fields_of(node: ast.ClassDef, lines: list[str]) -> Iterator[ConfigField]:
-    for line in node.body:
-        if (
-            isinstance(line, ast.AnnAssign)
-            and isinstance(line.target, ast.Name)
-            and isinstance(line.annotation, ast.Name)
-            and line.annotation.id in RANGES
-        ):
-            assert line.value is not None and line.end_lineno is not None
-            comment = lines[line.end_lineno - 1].encode()[line.end_col_offset :].decode().partition("#")[2].strip()
-            kind = RANGES[line.annotation.id][0]
-            yield ConfigField(line.target.id, kind, ast.literal_eval(line.value), comment)
+def _of_group(group: Any, comments: Mapping[str, str]) -> Iterator[ConfigField]:
+    """The fields of a group and of the groups in it; `comments` are those of the recipe, before the group's own."""
+    source = _source(type(group))
+    for name, annotation, value in source.assignments():
+        default = getattr(group, name)
+        if is_dataclass(default):
+            yield from _of_group(default, comments)
+        else:
+            kind = RANGES[ast.unparse(annotation)][0]
+            yield ConfigField(name, kind, default, comments.get(name) or source.comment(value))
 
 
 def check(recipe: Recipe) -> None:
@@ -117,12 +154,19 @@ def check(recipe: Recipe) -> None:
     A float may be given as a whole number, a bool as 0 or 1. Since a model on disk names its recipe, this is also what
     a damaged or hostile file meets.
     """
-    for field in fields(recipe):
+    _check(recipe, type(recipe).__name__)
+
+
+def _check(group: Any, recipe: str) -> None:
+    for field in fields(group):
+        value = getattr(group, field.name)
+        if is_dataclass(value):
+            _check(value, recipe)
+            continue
         annotation = field.type if isinstance(field.type, str) else ALIASES.get(field.type, field.type.__name__)
         if annotation not in RANGES:
-            raise GroundlingError(f"{field.name} of {type(recipe).__name__} must be one of {', '.join(RANGES)}")
+            raise GroundlingError(f"{field.name} of {recipe} must be one of {', '.join(RANGES)}")
         kind, least, most = RANGES[annotation]
-        value = getattr(recipe, field.name)
         most = min(most, MOST.get(field.name, math.inf))
         fits = isinstance(value, int) or (kind is float and isinstance(value, float))
         if kind is not str and not (fits and least <= value <= min(most, sys.float_info.max)):

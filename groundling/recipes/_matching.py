@@ -36,18 +36,22 @@ def hardest_triplet(matcher: Scan, batch: Batch, margin: float) -> Tensor:
     e, counts = compact(matcher.read(words, counts), counts)
     image_of, own = batch.image_of, torch.arange(len(words), device=words.device)
     if world() > 1:
-        images, captions = _before(len(v), v.device), _before(len(words), v.device)
+        images, captions = _rows_before(len(v), v.device), _rows_before(len(words), v.device)
         nonzero = e.any(-1)
-        v, e, counts = _everyone(v, batch.regions.valid), _everyone(e, nonzero), _everyone(counts, nonzero)
+        v, e, counts = (
+            _gather_padded(v, batch.regions.valid),
+            _gather_padded(e, nonzero),
+            _gather_padded(counts, nonzero),
+        )
         image_of = gather(image_of + images)
         own = own + captions
-    tau, says = matcher.temperature, counts.any(1)
-    scores = score_all(v.detach(), e.detach(), counts, tau).masked_fill(~says, -torch.inf)
+    tau, scored = matcher.temperature, counts.any(1)
+    scores = score_all(v.detach(), e.detach(), counts, tau).masked_fill(~scored, -torch.inf)
     caption, image = hardest(scores, image_of)
-    mine = image_of[own]
-    pairs = torch.cat([mine, mine, image[own]]), torch.cat([own, caption[own], own])
+    own_image = image_of[own]
+    pairs = torch.cat([own_image, own_image, image[own]]), torch.cat([own, caption[own], own])
     fits = score_pairs(v, e, counts, tau, *pairs).chunk(3)
-    where = says[own] & (image_of[says].bincount().count_nonzero() > 1)  # else there is no rival
+    where = scored[own] & (image_of[scored].bincount().count_nonzero() > 1)  # else there is no rival
     return triplet(fits[0], fits[1], fits[2], where, margin)
 
 
@@ -81,13 +85,13 @@ def retrieve(
     return score_retrieval(blocks(), image_of, ids, split=split)
 
 
-def _everyone(rows: Tensor, real: Tensor) -> Tensor:
+def _gather_padded(rows: Tensor, real: Tensor) -> Tensor:
     """(X, Y, ...) of all processes, in order of rank, of which `real` (X, Y) counts: padded anew to the longest."""
     counts = gather(real.sum(1)).tolist()
     return pad_sequence(list(torch.split(gather(rows[real]), counts)), batch_first=True)
 
 
-def _before(n: int, device: torch.device) -> int:
+def _rows_before(n: int, device: torch.device) -> int:
     """How many rows the processes before this one have, where it has n."""
     counts = gather(torch.tensor([n], device=device))
     return int(counts[: rank()].sum())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from groundling.errors import DataError, GroundlingError
-from groundling.recipes._protocol import ModelRecipe, Recipe
+from groundling.recipes._base import ModelRecipe, Recipe
 from groundling.recipes._registry import recipe_class, recipe_name, renamed
 from groundling.types import Fingerprint, Score
 
@@ -54,7 +54,7 @@ class Model:
     @property
     def length(self) -> int:
         """Tokens of its longest captions: the words that it was trained with, and EOS."""
-        return self.recipe.length + 1
+        return self.recipe.data.length + 1
 
     @property
     def digest(self) -> str:
@@ -78,10 +78,10 @@ def save(folder: Path, model: Model) -> None:
     about = {
         "format": FORMAT,
         "recipe": recipe_name(model.recipe),
-        "fields": asdict(model.recipe),
-        "fine_tuning": [{"recipe": recipe_name(one), "fields": asdict(one)} for one in model.fine_tuning],
+        "fields": model.recipe.settings(),
+        "fine_tuning": [{"recipe": recipe_name(one), "fields": one.settings()} for one in model.fine_tuning],
         "fingerprint": fingerprints.to_json(model.fingerprint),
-        "layout": asdict(model.layout),
+        "layout": model.layout.to_json(),
         "scores": [asdict(score) for score in model.scores],
         "groundable": model.groundable.to_json(),
         "vocab": model.vocab.to_json(),
@@ -102,7 +102,7 @@ def load(folder: Path | str) -> Model:
     """The model that `groundling train --out` left in a folder, on the CPU; DataError if it is not whole.
 
     Every file must have the checksum that `manifest.json` has of it; a model without one, of an earlier version, is
-    loaded, and that is told. The package's own weights must have one.
+    loaded, with a message. The package's own weights must have one.
     """
     from groundling.files import check_manifest
     from groundling.training.checkpoint import read
@@ -152,17 +152,17 @@ def _described(path: Path) -> Model:
         about = json.loads(read_bytes(path))
         if about["format"] != FORMAT:
             raise DataError(f"it has format {about['format']!r}, this version reads {FORMAT}")
-        recipe = recipe_class(about["recipe"])(**renamed(about["recipe"], about["fields"]))
+        recipe = recipe_class(about["recipe"]).of(**renamed(about["recipe"], about["fields"]))
         if not builds_model(recipe):
             raise DataError(f"{about['recipe']} has no modules of its own")
         fine_tuning = tuple(
             _fine_tune_recipe(row["recipe"], row["fields"])
             for row in about.get("fine_tuning", about.get("finishes", ()))
         )
-        layout = Layout(**about["layout"] | {"grid": tuple(about["layout"]["grid"])})
         vocab, classes = Vocabulary.from_json(about["vocab"]), Classes.from_json(about["groundable"])
         scores = tuple(Score(**score) for score in about["scores"])
         fingerprint = fingerprints.from_json(about["fingerprint"])
+        layout = Layout(**about["layout"] | {"grid": tuple(about["layout"]["grid"])}).of_source(fingerprint)
         with MetaInit():
             parts = recipe.parts(vocab, layout, classes)
         model = Model(recipe, parts, vocab, fingerprint, layout, classes, scores, fine_tuning)
@@ -177,5 +177,5 @@ def _described(path: Path) -> Model:
 def _fine_tune_recipe(name: str, stored: dict[str, Any]) -> Recipe:
     """What a model was trained with afterwards, without fields that recipes of this version no longer have."""
     made = recipe_class(name)
-    known = {field.name for field in fields(made)}
-    return made(**{field: value for field, value in renamed(name, stored).items() if field in known})
+    known = made().settings()
+    return made.of(**{field: value for field, value in renamed(name, stored).items() if field in known})

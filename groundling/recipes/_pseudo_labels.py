@@ -1,4 +1,4 @@
-"""What a detector says of a phrase y and a region x:  Σ_z p(y, z) p(z | x),  eq. 3 of Wang et al., CVPR 2021.
+"""The score of a region x for a phrase y by a detector:  Σ_z p(y, z) p(z | x),  eq. 3 of Wang et al., CVPR 2021.
 
 p(y, z) is 1 for the class that the head noun of the phrase leads to (text/labels.py), p(z | x) the detector's score of
 that class. A class of the noun's own name counts before all else. Detectors have no names for most of what surrounds
@@ -49,9 +49,9 @@ AROUND = (
 )
 GROUND = ("street", "road", "path", "sidewalk", "beach", "ramp", "river", "track", "sand", "shore", "bank", "runway")
 LOWER: Box = (0, 0.42, 1, 1)  # where the ground is, the image being the unit square
-BALLS = ("basketball", "football", "baseball", "softball", "volleyball")  # games first of all, says WordNet
+BALLS = ("basketball", "football", "baseball", "softball", "volleyball")  # WordNet has the game as their first meaning
 PEOPLE = ("gathering",)  # with all its kinds, and the words below: persons
-GROUP = ("crowd", "team", "band")  # words of a phrase that speaks of many as of one
+GROUP = ("crowd", "team", "band")  # words of a phrase that name many things as one
 SOMEONE = (  # persons, though WordNet does not say so, or thinks of animals and things first
     *("one", "other", "another", "others", "he", "she", "him", "her", "they", "them", "someone", "somebody"),
     *("group", "family", "bunch", "male", "female", "fan", "climber", "driver", "racer"),
@@ -60,12 +60,12 @@ UNUSED = (  # names in COCO's list of 91 that nobody drew boxes for
     *("street sign", "hat", "shoe", "eye glasses", "plate", "mirror", "window", "desk", "door", "blender"),
     "hair brush",
 )
-AGENT = ("er", "ers", "ist", "ists")  # ends of nouns that tell who does something ("kayaker")
+AGENT = ("er", "ers", "ist", "ists")  # endings of nouns for who does something ("kayaker")
 
 
 @dataclass(frozen=True)
 class PseudoLabels:
-    """Classes of the words of a vocabulary, and which of them tell of a group."""
+    """Classes of the words of a vocabulary, and which of them name a group."""
 
     class_of: Tensor  # (V,) int64
     groups: Tensor  # (V,) bool
@@ -85,7 +85,7 @@ class PseudoLabels:
     def evidence(
         self, regions: Regions, image: Tensor, label: Tensor, group: Tensor, surroundings: float, worn: float
     ) -> Tensor:
-        """(P, R) of phrases of class `label` (P,) in `image` (P,); `group` (P,) bool: do they speak of many?
+        """(P, R) of phrases of class `label` (P,) in `image` (P,); `group` (P,) bool: do they name many?
 
         The last two are weights of what is no detection; 0 leaves it out.
         """
@@ -130,7 +130,7 @@ def _class(word: str, labels: Labels, person: int) -> int:
 
 
 def _never_named(names: Sequence[str]) -> frozenset[str]:
-    """Classes of COCO's list of 91 that have no boxes, so that no detector of it says them."""
+    """Classes of COCO's list of 91 that have no boxes, so that no detector of it gives them."""
     return frozenset(UNUSED if set(UNUSED) <= set(names) else ())
 
 
@@ -153,7 +153,7 @@ def _worn(boxes: Tensor, human: Tensor, where: Box) -> Tensor:
 
 
 def _together(boxes: Tensor, evidence: Tensor) -> Tensor:
-    """(P, R, 4), (P, R) -> (P, R): what was said of single regions where fewer than two are sure."""
+    """(P, R, 4), (P, R) -> (P, R): the evidence of single regions where fewer than two are sure."""
     sure = evidence > SURE
     around = union(boxes, sure)[:, None]  # (P, 1, 4)
     joint = iou(boxes, around).squeeze(-1) * evidence.amax(-1, keepdim=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from groundling.errors import GroundlingError
 
 if TYPE_CHECKING:
-    from groundling.recipes._protocol import Recipe
+    from groundling.recipes._base import Recipe
 
 RECIPES = {  # module -> class; imported by `recipe_class`
     "groundling": "Groundling",
@@ -53,10 +53,13 @@ OLD_FIELDS = {  # recipe -> its fields that had another name in version 0.1
 }
 ABSENT: dict[str, dict[str, Any]] = {  # recipe -> fields that came later, and what models without them did
     "cyclical": {"image_map": True},
+    "gan": {"patience": 0},
     "groundling": {"coupled": True, "image_map": True},
+    "introspective": {"patience": 0},
     "multi_branch": {"coupled": True, "image_map": True},
     "multihead": {"coupled": True, "image_map": True},
     "pos_scan": {"sampling": 0.0},
+    "scst": {"captions_per_image": 1},
     "updown_aware": {"image_map": True},
 }
 GROUP = "groundling.recipes"  # of entry points

@@ -37,18 +37,18 @@ def matcher_of(model: Model, name: str, vocab: Vocabulary, fingerprint: Fingerpr
         )
     fingerprints.require(fingerprint, model.fingerprint)
     own = torch.tensor(model.vocab.encode(vocab.words))
-    return Adapted(model.parts.matcher, own, model.recipe.regions_per_image)
+    return Adapted(model.parts.matcher, own, model.recipe.data.regions_per_image)
 
 
 def guide_of(folder: Path | str, context: TrainingContext) -> nn.Module:
     """The same for the attention of a captioner that was trained before, if it has any."""
     if context.start is not None and isinstance(context.start.captioner, Neuraltalk2):
-        raise GroundlingError("neuraltalk looks at no region, so there is nothing to guide; start with another")
+        raise GroundlingError("neuraltalk has no attention, so there is nothing to guide; start with another captioner")
     return teacher(folder, context)
 
 
 def guidance(guide: Matcher, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Where the guide looks for each word of `batch.targets` (N, T, R), and the nouns that it places (N, T) bool."""
+    """Attention of the guide for each word of `batch.targets` (N, T, R), and the nouns that have any (N, T) bool."""
     alpha = guide.attention(batch)
     return alpha, batch.nouns[:, 1:] & (alpha.sum(-1) > 0)
 

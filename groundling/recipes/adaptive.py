@@ -14,23 +14,23 @@ Lu et al., Knowing When to Look: Adaptive Attention via a Visual Sentinel for Im
 The places of its words are those of α_t, in which the sentinel has no share. The base of Dai and Lin, NeurIPS 2017, who
 cut captions at 18 words.
 
-The papers': (6) to (13), and that length. Ours: it looks at regions instead of a grid of 7 x 7, the network that makes
-them is not trained, and a ReLU is after W_e y, as `updown` has it.
-"""
+The papers': (6) to (13), and that length. Ours: it attends to regions instead of a grid of 7 x 7, the network that
+makes them is not trained, and a ReLU is after W_e y, as `updown` has it."""
 
 from dataclasses import dataclass
 
 from groundling.models.adaptive import AdaptiveAttention, SentinelAttention
-from groundling.recipes import CaptionData, CrossEntropyRecipe, SteppedAdam, UpDownSize
+from groundling.recipes import CrossEntropyRecipe
+from groundling.recipes._settings import CaptionData, UpDownSize
 from groundling.recipes._types import Classes, Layout, Parts, Vocab
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adaptive(UpDownSize, CaptionData, SteppedAdam, CrossEntropyRecipe):
-    hidden: int = 512  # size of v, h and s
-    length: int = 18
+class Adaptive(CrossEntropyRecipe):
+    size: UpDownSize = UpDownSize()  # hidden: size of v, h and s
+    data: CaptionData = CaptionData(length=18)
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        attend = SentinelAttention(self.hidden, self.attention)
-        sizes = (layout.whole, self.hidden, self.embed, self.dropout)
+        attend = SentinelAttention(self.size.hidden, self.size.attention)
+        sizes = (layout.whole, self.size.hidden, self.size.embed, self.size.dropout)
         return Parts(captioner=AdaptiveAttention(len(vocab), layout.dim, attend, *sizes))

@@ -30,8 +30,9 @@ import torch.nn.functional as F
 
 from groundling.errors import GroundlingError
 from groundling.objectives.contrastive import false_pairs, true_pairs
-from groundling.recipes import Batches, Count, Model, PatientAdam, Recipe, TrainingContext, load
+from groundling.recipes import Model, Recipe, TrainingContext, load
 from groundling.recipes._mismatched import Mismatched
+from groundling.recipes._settings import Constant, Count, Training
 from groundling.recipes._teachers import followed, guide_of
 from groundling.recipes._types import Batch, Clock, GuidedParts, Losses, Stage, Tensor, nn
 from groundling.regions import fingerprints
@@ -45,7 +46,7 @@ class ContrastedParts(GuidedParts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contrastive(Batches, PatientAdam, Recipe):
+class Contrastive(Recipe):
     positive: float = 1.0  # weight of the true pairs in eq. 9
     negative: float = 1.0  # weight of the mismatched pairs
     nu: float = 1.0  # ν of eq. 8
@@ -54,11 +55,9 @@ class Contrastive(Batches, PatientAdam, Recipe):
     guide: str = ""  # run of the matcher or grounder whose attention the target goes on following; empty: none
     lam1: float = 0.1  # weight of KL(guide ‖ target)
     replace_every: Count = 0  # epochs after which the best target of them becomes the reference; 0: never
-    lr: float = 1e-6
-    patience: Count = 0  # stop after so many epochs without a better CIDEr-D; 0, and CL(N): never
+    training: Training = Training(lr=1e-6, schedule=Constant())
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         if self.nu == 0 or not (self.positive or self.negative):
             raise GroundlingError("nu must be above 0, and positive or negative must be")
 
@@ -70,15 +69,15 @@ class Contrastive(Batches, PatientAdam, Recipe):
             teachers["earlier"] = deepcopy(captioner_of(context.start))
         if self.reference:
             model = _stronger(self.reference, context)
-            teachers["reference"] = Narrowed(captioner_of(model), model.recipe.regions_per_image)
+            teachers["reference"] = Narrowed(captioner_of(model), model.recipe.data.regions_per_image)
         if self.guide:
             teachers["guide"] = guide_of(self.guide, context)
         return teachers
 
     def stages(self, context: TrainingContext) -> list[Stage]:
         """One for each reference: that of another run, then what was learned so far."""
-        others, period = Mismatched.of(context), self.replace_every or self.epochs
-        lengths = [min(period, self.epochs - done) for done in range(0, self.epochs, period)]
+        others, period = Mismatched.of(context), self.replace_every or self.training.epochs
+        lengths = [min(period, self.training.epochs - done) for done in range(0, self.training.epochs, period)]
         return [
             self.stage(
                 f"cl {number + 1}" if self.replace_every else "cl",
@@ -113,17 +112,17 @@ def log_ratio(
 ) -> tuple[Tensor, Tensor]:
     """Eq. 7 for the N captions of a batch, then for `sets` of other images in place of each, (N + N * sets,).
 
-    And where the target, or its first branch, looked while it told the former, (N, T, R).
+    And the attention of the target, or of its first branch, at the former, (N, T, R).
     """
     n, image_of = len(batch.tokens), torch.cat([batch.image_of, batch.image_of.repeat_interleave(sets)])
     wrong = others.draw([batch.ids[i] for i in batch.image_of.tolist()], sets).to(image_of.device)
     size = max(batch.tokens.shape[1], wrong.shape[1])
     tokens = torch.cat([F.pad(t, (0, size - t.shape[1]), value=PAD) for t in (batch.tokens, wrong)])
     with torch.no_grad():
-        usual = logp(reference, batch, image_of, tokens)
+        reference_logp = logp(reference, batch, image_of, tokens)
     own = teacher_forced(target, batch, image_of, tokens)
     first = own.branches[0] if own.branches else own
-    return own.logp.sum(1) - usual, first.attn[:n, : batch.targets.shape[1]]
+    return own.logp.sum(1) - reference_logp, first.attn[:n, : batch.targets.shape[1]]
 
 
 def logp(captioner: TrainableCaptioner, batch: Batch, image_of: Tensor, tokens: Tensor) -> Tensor:
@@ -159,7 +158,7 @@ def captioner_of(model: Model) -> nn.Module:
 
 
 def _stronger(folder: str, context: TrainingContext) -> Model:
-    """The model of another run, if it sees the same regions and says the same words."""
+    """The model of another run, if it has the same regions and the same vocabulary."""
     model = load(folder)
     fingerprints.require(context.fingerprint, model.fingerprint)
     if model.vocab.words != context.vocab.words:

@@ -2,12 +2,12 @@
 
 Ma et al., Learning to Generate Grounded Visual Captions without Localization Supervision, ECCV 2020.
 
-Decode, localize what was said, reconstruct from what was localized, all with the weights of one captioner:
+Decode, localize the words, reconstruct from what was localized, all with the weights of one captioner:
 
 (1)     h^A_t = LSTM([v_g; h^L_{t-1}; e_{t-1}]),   e_{t-1} = W_e y_{t-1}             v_g: vector of the whole image
-(2, 3)  h^L_t = LSTM([R α_t; h^A_t]),    y^d_t = argmax softmax(W_o h^L_t)         decoding, saying y* before
+(2, 3)  h^L_t = LSTM([R α_t; h^A_t]),    y^d_t = argmax softmax(W_o h^L_t)         decoding, after y*
 (6)     β_t = softmax((W_l e_t)ᵀ R),     e_t = W_e y^d_t,   r̂^l_t = R β_t          localization: the only new layer
-(7)     h^L_t = LSTM([r̂^l_t; h^A_t]),    p(y^l_t) = softmax(W_o h^L_t)             reconstruction, saying y* before
+(7)     h^L_t = LSTM([r̂^l_t; h^A_t]),    p(y^l_t) = softmax(W_o h^L_t)             reconstruction, after y*
 (8)     L = −λ1 Σ_t log p(y^d_t = y*_t) − λ2 Σ_t log p(y^l_t = y*_t)
 
 The captioner is `updown_aware` (section 3.1, appendix D) and is pre-trained alone for `pretrain` epochs. The words y^d
@@ -27,7 +27,7 @@ Variants of the paper, each a flag:
   --of-hidden 1              Table 4: the localizer is asked with h^A_t of the reconstruction instead of e_t
 
 The paper's: (1) to (8) and the variants. The released code's: a feature map is localized by the same words.
-Ours, where both are silent: R is compared with W_l e_t in the space in which the attention compares it with h^A_t, as
+Ours, where neither tells: R is compared with W_l e_t in the space in which the attention compares it with h^A_t, as
 the sizes of W_a and W_l suggest; β is the fixed side of the consistency term; losses are means over words. And where we
 depart: from (6) in the scale of W_l (see `Localizer`), from the released code for video in that the localizer sees all
 frames, not only those that people annotated.
@@ -41,8 +41,9 @@ import torch
 from groundling.models.localizer import Localizer, perceptron
 from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import AwareSize, Count, ModelRecipe, PlateauTraining, Share, TrainingContext
+from groundling.recipes import AwareRecipe, TrainingContext
 from groundling.recipes._captioning import build_aware_updown, forced
+from groundling.recipes._settings import AwareSize, Count, Plateau, Share, Training
 from groundling.recipes._types import Batch, CaptionerParts, Classes, Clock, Layout, Parts, Stage, Tensor, UpDownParts
 from groundling.tensors import Decoding, EncodedImage
 from groundling.types import Vocab
@@ -53,7 +54,7 @@ class CycleParts(UpDownParts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cyclical(AwareSize, PlateauTraining, ModelRecipe):
+class Cyclical(AwareRecipe):
     lam1: float = 0.5  # (8) weight of the decoding loss
     lam2: float = 0.5  # (8) weight of the reconstruction loss
     others_loss: Share = 1.0  # weight in the reconstruction loss of words that are neither nouns nor verbs
@@ -62,15 +63,16 @@ class Cyclical(AwareSize, PlateauTraining, ModelRecipe):
     layers: int = 1  # of the localizer; one is W_l of (6)
     of_hidden: bool = False  # the localizer is asked with h^A instead of the word
     pretrain: Count = 35  # epochs of the decoding loss alone; 0 with --start
-    epochs: int = 45  # epochs of the cycle
-    attention: int = 512  # size of the space in which regions, h1 and words are compared
-    lr: float = 1e-4  # learning rate of Adam, at the beginning of both stages
+    size: AwareSize = AwareSize()  # attention: size of the space in which regions, h1 and words are compared
+    training: Training = Training(
+        lr=1e-4, epochs=45, patience=10, schedule=Plateau()
+    )  # lr: learning rate of Adam, at the beginning of both stages · epochs: epochs of the cycle
 
     saved_modules: ClassVar[tuple[str, ...]] = ("captioner", "localizer")
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        captioner = build_aware_updown(self, vocab, layout, classes)
-        ask = perceptron(self.hidden if self.of_hidden else self.embed, self.attention, self.layers)
+        captioner = build_aware_updown(self.size, vocab, layout, classes)
+        ask = perceptron(self.size.hidden if self.of_hidden else self.size.embed, self.size.attention, self.layers)
         return Parts(captioner=captioner, localizer=Localizer(ask))
 
     def stages(self, context: TrainingContext) -> list[Stage]:

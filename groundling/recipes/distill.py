@@ -18,19 +18,19 @@ from dataclasses import dataclass
 import torch
 
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import Batches, Recipe, SteppedAdam, TrainingContext
+from groundling.recipes import Recipe, TrainingContext
 from groundling.recipes._captioning import forced
+from groundling.recipes._settings import Batches, Training
 from groundling.recipes._teachers import followed, guide_of
 from groundling.recipes._types import Batch, Clock, GuidedParts, Stage, Tensor, nn
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distill(Batches, SteppedAdam, Recipe):
+class Distill(Recipe):
     guide: str = ""  # run of the matcher or grounder whose attention is followed
     lam1: float = 0.1  # weight of KL(guide ‖ captioner)
-    lr: float = 1e-4
-    epochs: int = 10
-    batch: int = 32
+    batches: Batches = Batches(batch=32)
+    training: Training = Training(lr=1e-4, epochs=10)
 
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         return {"guide": guide_of(self.guide, context)}

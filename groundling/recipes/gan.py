@@ -5,7 +5,7 @@ Dai and Lin, NeurIPS 2017. Goes on with any trained captioner; the evaluator is 
 
     r(I, S) = σ(⟨f(I), h(S)⟩)
     evaluator:  max  ln r(I, S_I) + α ln(1 − r(I, G(I))) + β ln(1 − r(I, S_other))
-    captioner:  ∇ = (r(I, y) − r(I, ŷ)) ∇ln p(y)      y: drawn from the captioner,  ŷ: what it would say (greedy)
+    captioner:  ∇ = (r(I, y) − r(I, ŷ)) ∇ln p(y)      y: drawn from the captioner,  ŷ: the greedy caption
 
 S_I: a caption of the image, G(I): one drawn from the captioner, S_other: one of another image.
 
@@ -24,8 +24,9 @@ from groundling import decoding
 from groundling.models.evaluator import Evaluator
 from groundling.objectives.contrastive import false_pairs, true_pairs
 from groundling.objectives.reinforce import reinforce
-from groundling.recipes import Adam, Batches, Recipe, TrainingContext
+from groundling.recipes import Recipe, TrainingContext
 from groundling.recipes._mismatched import Mismatched
+from groundling.recipes._settings import Constant, Training
 from groundling.recipes._types import Batch, CaptionerParts, Clock, Losses, Stage, Tensor, nn
 from groundling.recipes.scst import log_likelihood
 from groundling.types import PAD
@@ -36,13 +37,13 @@ class GanParts(CaptionerParts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gan(Batches, Adam, Recipe):
+class Gan(Recipe):
     alpha: float = 1.0  # weight of the captioner's captions in what the evaluator learns
     beta: float = 1.0  # weight of captions of other images
     hidden: int = 512  # size of f and h
     embed: int = 512  # size of the evaluator's words
     samples: int = 5  # captions drawn for each image
-    lr: float = 1e-4  # learning rate of Adam, for both sides
+    training: Training = Training(lr=1e-4, schedule=Constant())  # lr: learning rate of Adam, for both sides
 
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         layout = context.layout
@@ -57,11 +58,11 @@ class Gan(Batches, Adam, Recipe):
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
             encoded = m.captioner.eval().encode(batch.regions)
-            usual, drawn = decoding.sample_with_greedy(m.captioner, encoded, length, self.samples)
+            greedy, drawn = decoding.sample_with_greedy(m.captioner, encoded, length, self.samples)
             with torch.no_grad():
-                worth = m.evaluator(batch.regions, torch.cat([usual, drawn]), torch.cat([own, image_of])).sigmoid()
-            gain = worth[len(own) :] - worth[image_of]
-            learned = reinforce(log_likelihood(m, encoded[image_of], drawn), drawn, gain)
+                rewards = m.evaluator(batch.regions, torch.cat([greedy, drawn]), torch.cat([own, image_of])).sigmoid()
+            advantage = rewards[len(own) :] - rewards[image_of]
+            learned = reinforce(log_likelihood(m, encoded[image_of], drawn), drawn, advantage)
             return self.evaluator(m, batch, drawn, image_of, others) | {"captioner": learned}
 
         return gan

@@ -16,14 +16,15 @@
     not tuned.
 
 Each stage starts from the best weights of the one before it; `groundling reproduce combine` measures what each adds.
-Where boxes matter more than the captioner's own attention, `groundling caption --grounder` lets the grounder look again
-at what was said.
+Where boxes matter more than the captioner's own attention, `groundling caption --grounder` lets the grounder choose
+the boxes of the words.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
-from groundling.recipes import AwareSize, CaptionData, Count, ModelRecipe, SteppedAdam, TrainingContext
+from groundling.recipes import ModelRecipe, TrainingContext
+from groundling.recipes._settings import AwareSize, Batches, Count, Training
 from groundling.recipes._teachers import teacher
 from groundling.recipes._types import Classes, Layout, Parts, Stage, Vocab, nn
 from groundling.recipes.contrastive import Contrastive
@@ -32,42 +33,39 @@ from groundling.recipes.scst import Scst
 
 
 @dataclass(frozen=True, kw_only=True)
-class Groundling(AwareSize, CaptionData, SteppedAdam, ModelRecipe):
+class Groundling(ModelRecipe):
     guide: str = ""  # run of the grounder or matcher that guides the attention and rates the captions
     lam1: float = 0.1  # weight of KL(guide ‖ first branch)
     lam2: float = 0.1  # weight of the guide's score in the reward
     branches: int = 1  # K, how many attentions take turns
     coupled: bool = True  # LSTM_1 also gets h2 of the word before, as in Up-Down
-    hidden: int = 512
-    embed: int = 300
-    attention: int = 256
-    location: int = 64
-    decay_every: int = 3  # epochs, of all stages before the last together
     warmup_epochs: Count = 12  # epochs with one attention alone; 0 to go on with a trained captioner (--start)
-    epochs: int = 3  # epochs with all of them
     contrast: Count = 1  # epochs of contrastive learning after that
     contrast_lr: float = 5e-5  # learning rate of contrastive learning
     sets: int = 2  # captions of other images for every true one in contrastive learning
     scst_epochs: Count = 0  # epochs of self-critical training
     scst_lr: float = 5e-5  # learning rate of self-critical training
     samples: int = 5  # captions drawn for each image in self-critical training
-    batch: int = 32
+    size: AwareSize = AwareSize(hidden=512, embed=300, attention=256, location=64)
+    batches: Batches = Batches(batch=32)
+    training: Training = Training(epochs=3)  # epochs: with all attentions · decay_every: epochs, of the first stages
 
     def captioning(self) -> MultiBranch:
         """The stages that learn from true captions alone."""
-        return MultiBranch(**self._shared(MultiBranch))
+        return MultiBranch.of(**self._shared(MultiBranch))
 
     def contrasted(self) -> Contrastive:
-        return Contrastive(**self._shared(Contrastive) | {"lr": self.contrast_lr, "epochs": self.contrast})
+        return Contrastive.of(**self._shared(Contrastive) | {"lr": self.contrast_lr, "epochs": self.contrast})
 
     def rewarded(self) -> Scst:
         own = {"reward_model": self.guide, "baseline": "others", "lr": self.scst_lr, "epochs": self.scst_epochs}
-        return Scst(**self._shared(Scst) | own)
+        own["captions_per_image"] = 1
+        return Scst.of(**self._shared(Scst) | own)
 
     def _shared(self, recipe: type[MultiBranch | Contrastive | Scst]) -> dict[str, Any]:
         """The fields that this recipe has in common with another."""
-        own = {field.name for field in fields(self)}
-        return {field.name: getattr(self, field.name) for field in fields(recipe) if field.name in own}
+        own = self.settings()
+        return {name: own[name] for name in recipe().settings() if name in own}
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         return self.captioning().parts(vocab, layout, classes)

@@ -19,16 +19,17 @@ import torch
 
 from groundling.objectives.contrastive import margin
 from groundling.objectives.mean import mean_over
-from groundling.recipes import Adam, Batches, Recipe, TrainingContext
+from groundling.recipes import Recipe, TrainingContext
+from groundling.recipes._settings import Constant, Training
 from groundling.recipes._types import Batch, CaptionerParts, Clock, Stage, Tensor
 from groundling.recipes.contrastive import logp
 
 
 @dataclass(frozen=True, kw_only=True)
-class Introspective(Batches, Adam, Recipe):
+class Introspective(Recipe):
     weight: float = 1.0  # λ of the margin term
     margin: float = 1.0  # M, in nats of the whole caption
-    lr: float = 1e-6
+    training: Training = Training(lr=1e-6, schedule=Constant())
 
     def stages(self, context: TrainingContext) -> list[Stage]:
         return [self.stage("il", self.il, watch="")]

@@ -11,14 +11,14 @@ Zhou et al., More Grounded Image Captioning by Distilling Image-Text Matching Mo
  (8)  S(I, T) = Σ_t 1[y_t is a noun] R_t / Σ_t 1[y_t is a noun],   R_t = e_tᵀ a_t / (‖e_t‖ ‖a_t‖)
  (7)  l = [m − S(I, T) + S(I, T̂)]₊ + [m − S(I, T) + S(Î, T)]₊,   T̂ = argmax S(I, c),   Î = argmax S(p, T)
 
-f_i: a region, brought to mean 0 and deviation 1.  y_t: a word.  α: where each word looks.  T̂, Î: the hardest rivals
+f_i: a region, brought to mean 0 and deviation 1.  y_t: a word.  α: attention of each word.  T̂, Î: the hardest rivals
 in the batch.
 
 The released code's: v_i has unit length in (5) too; Σ_t of (4) runs over the nouns alone, so that other words take no
 attention from them (`--no-nouns-only` is (4) as printed); and a batch is 128 captions.
 Ours, where that code has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. Captions of one
-image are never rivals, and captions without a noun do not take part. Where a caption has no tags, being said by a
-model, nouns are the words that are nouns more often than not in the training captions. The mean of (7) is over the
+image are never rivals, and captions without a noun do not take part. Where a caption has no tags, being generated
+by a model, nouns are the words that are nouns more often than not in the training captions. The mean of (7) is over the
 captions of the batch. Batch, learning rate and epochs are those of SCAN for Flickr30k, see `matcher_scan`.
 """
 
@@ -26,17 +26,17 @@ from dataclasses import dataclass
 
 from groundling.errors import GroundlingError
 from groundling.models.scan import Scan
-from groundling.recipes import MatcherRecipe, MatcherTraining, TrainingContext
+from groundling.recipes import MatcherRecipe, TrainingContext
 from groundling.recipes._types import Classes, Layout, Parts, Stage, Vocab
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatcherPosScan(MatcherTraining, MatcherRecipe):
+class MatcherPosScan(MatcherRecipe):
     nouns_only: bool = True  # nouns alone share the attention of a region in eq. 4, as released; 0: all words do
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        sizes = (layout.dim, self.hidden, self.embed, self.temperature)
-        return Parts(matcher=Scan(len(vocab), *sizes, vocab.nouns, bool(self.nouns_only)))
+        sizes = (self.size.hidden, self.size.embed, self.size.temperature)
+        return Parts(matcher=Scan(len(vocab), layout.dim, *sizes, vocab.nouns, bool(self.nouns_only)))
 
     def stages(self, context: TrainingContext) -> list[Stage]:
         if not any(context.vocab.nouns):

@@ -12,7 +12,7 @@ attention see `matcher_pos_scan`.
  (6)  S(I, T) = (1/n) Σ_t R_t,   R_t = e_tᵀ a_t / (‖e_t‖ ‖a_t‖)
  (7)  l = [m − S(I, T) + S(I, T̂)]₊ + [m − S(I, T) + S(Î, T)]₊,   T̂ = argmax S(I, c),   Î = argmax S(p, T)
 
-f_i: a region, brought to mean 0 and deviation 1.  y_t: a word.  α: where each word looks.  T̂, Î: the hardest rivals
+f_i: a region, brought to mean 0 and deviation 1.  y_t: a word.  α: attention of each word.  T̂, Î: the hardest rivals
 in the batch.
 
 The released code's (of SCAN, to which the paper refers): v_i has unit length in (5) too; a batch is 128 captions, each
@@ -25,11 +25,12 @@ image are never rivals. The mean of (7) is over the captions of the batch.
 from dataclasses import dataclass
 
 from groundling.models.scan import Scan
-from groundling.recipes import MatcherRecipe, MatcherTraining
+from groundling.recipes import MatcherRecipe
 from groundling.recipes._types import Classes, Layout, Parts, Vocab
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatcherScan(MatcherTraining, MatcherRecipe):
+class MatcherScan(MatcherRecipe):
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        return Parts(matcher=Scan(len(vocab), layout.dim, self.hidden, self.embed, self.temperature))
+        sizes = (self.size.hidden, self.size.embed, self.size.temperature)
+        return Parts(matcher=Scan(len(vocab), layout.dim, *sizes))

@@ -12,9 +12,9 @@ without the regions that those before it chose; the union of these regions cover
  (6)  L_CE = −Σ_t log p(y*_t | y*_{1:t-1})
  (7)  a^k_t = Attention_k(R^k, h1_t),   R^k = {r in R, r not in M^{k-1}},   M^{k-1}: chosen by branches 1 … k-1
 
-Every branch says a word by (3) to (5), and (6) is the mean over the branches, first with one branch alone, then with
-all. When captions are made, the word that most branches say is said, and its box is around the regions of the branches
-that say it. `--eliminate 0` is the paper's table 3, `--branches 1` its baseline.
+Every branch predicts a word by (3) to (5), and (6) is the mean over the branches, first with one branch alone, then
+with all. When captions are generated, the branches vote for the word, and its box is around the regions of the branches
+that voted for it. `--eliminate 0` is the paper's table 3, `--branches 1` its baseline.
 
 With a guide (the matcher of another run, as in `pos_scan`) the attention of the first branch, which sees everything, is
 also taught at nouns; where else the thing is, the others learn from the words alone:
@@ -37,8 +37,9 @@ import torch
 from groundling.models.layers import Additive
 from groundling.models.multi_branch import MultiBranch as Captioner
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import BranchTraining, Count, ModelRecipe, TrainingContext
-from groundling.recipes._captioning import aware, forced
+from groundling.recipes import ModelRecipe, TrainingContext
+from groundling.recipes._captioning import aware, forced, word_columns
+from groundling.recipes._settings import AwareSize, Batches, CaptionData, Count, Training
 from groundling.recipes._teachers import followed, teacher
 from groundling.recipes._types import Batch, Classes, Clock, GuidedParts, Layout, Parts, Stage, Tensor, Vocab, nn
 
@@ -48,28 +49,31 @@ class BranchParts(GuidedParts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiBranch(BranchTraining, ModelRecipe):
+class MultiBranch(ModelRecipe):
     branches: int = 4  # K, how many attentions there are
+    coupled: bool = False  # LSTM_1 also gets h2 of the word before, as in Up-Down; the paper's eq. 1 does not
     eliminate: bool = True  # a branch does not see what those before it chose; 0: it sees all regions
     guide: str = ""  # run of a matcher whose attention the first branch follows; none without it
     lam1: float = 0.1  # weight of KL(guide ‖ first branch)
     warmup_epochs: Count = 20  # epochs with the first branch alone; 0 to go on with a trained captioner (--start)
-    epochs: int = 20  # epochs with all branches
-    decay_every: int = 3  # epochs, of both stages together
+    size: AwareSize = AwareSize()
+    batches: Batches = Batches(batch=64)
+    data: CaptionData = CaptionData(length=20, min_count=3)
+    training: Training = Training(epochs=20)  # epochs: with all branches · decay_every: epochs, of both stages together
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        encoder, attend_grid = aware(self, layout, classes)
+        encoder, attend_grid = aware(self.size, layout, classes)
         captioner = Captioner(
             len(vocab),
             encoder,
-            [Additive(self.hidden, self.attention) for _ in range(self.branches)],
-            self.hidden,
-            self.embed,
-            self.dropout,
+            [Additive(self.size.hidden, self.size.attention) for _ in range(self.branches)],
+            self.size.hidden,
+            self.size.embed,
+            self.size.dropout,
             attend_grid,
             eliminate=bool(self.eliminate),
             coupled=bool(self.coupled),
-            word_link=bool(self.word_link),
+            word_columns=word_columns(vocab, layout) if self.size.word_link else None,
         )
         return Parts(captioner=captioner)
 
@@ -77,7 +81,7 @@ class MultiBranch(BranchTraining, ModelRecipe):
         return {"guide": teacher(self.guide, context)} if self.guide else {}
 
     def stages(self, context: TrainingContext) -> list[Stage]:
-        rate = self.schedule()
+        rate = self.training.schedule
         warmup = self.stage("warmup", partial(self.xe, 1), epochs=self.warmup_epochs)
         together = replace(
             self.stage("together", partial(self.xe, self.branches)),

@@ -1,7 +1,7 @@
 """Multi-head attention in place of the attention of `updown_aware`: the baseline of `multi_branch`.
 
-Chen et al., Distributed Attention for Grounded Image Captioning, MM 2021, section 4.4: several heads look at the
-regions (Vaswani et al. 2017), their findings are joined, and one word is said.
+Chen et al., Distributed Attention for Grounded Image Captioning, MM 2021, section 4.4: several heads attend to
+the regions (Vaswani et al. 2017), and their contexts are joined to predict one word.
 
       β^h = softmax(q_hᵀ k_hi / √d),   v̂ = W_o [Σ_i β^1_i v_1i; …; Σ_i β^h_i v_hi],   q = W_q h1,  k = W_k v,  v = W_v v
 
@@ -16,22 +16,26 @@ from dataclasses import dataclass
 
 from groundling.errors import GroundlingError
 from groundling.models.multihead import MultiHead as Attention
-from groundling.recipes import BranchTraining, CrossEntropyRecipe
+from groundling.recipes import CrossEntropyRecipe
 from groundling.recipes._captioning import build_aware_updown
+from groundling.recipes._settings import AwareSize, Batches, CaptionData, Training
 from groundling.recipes._types import Classes, Layout, Parts, Vocab
 
 
 @dataclass(frozen=True, kw_only=True)
-class Multihead(BranchTraining, CrossEntropyRecipe):
+class Multihead(CrossEntropyRecipe):
     heads: int = 4  # how many attentions share the regions
-    attention: int = 512  # size of q, k and v: all heads together
-    epochs: int = 40
+    coupled: bool = False  # LSTM_1 also gets h2 of the word before, as in Up-Down; the paper's eq. 1 does not
+    size: AwareSize = AwareSize()  # attention: size of q, k and v, all heads together
+    batches: Batches = Batches(batch=64)
+    data: CaptionData = CaptionData(length=20, min_count=3)
+    training: Training = Training(epochs=40)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.attention % self.heads:
-            raise GroundlingError(f"attention must be a multiple of heads; got {self.attention} and {self.heads}")
+    def validate(self) -> None:
+        if self.size.attention % self.heads:
+            raise GroundlingError(f"attention must be a multiple of heads; got {self.size.attention} and {self.heads}")
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        attend = Attention(self.hidden, self.attention, self.heads)
-        return Parts(captioner=build_aware_updown(self, vocab, layout, classes, attend, coupled=bool(self.coupled)))
+        attend = Attention(self.size.hidden, self.size.attention, self.heads)
+        captioner = build_aware_updown(self.size, vocab, layout, classes, attend, coupled=bool(self.coupled))
+        return Parts(captioner=captioner)

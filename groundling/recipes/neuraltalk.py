@@ -9,24 +9,25 @@ second code, which follows Vinyals et al., Show and Tell, CVPR 2015:
 
     loss = −log p(y*_t | y*_1 … y*_{t-1}), averaged over the words of the batch
 
-It looks at no region, so its words get no boxes. The baseline of Dai and Lin, NeurIPS 2017.
+It attends to no region, so its words get no boxes. The baseline of Dai and Lin, NeurIPS 2017.
 The papers': the equations, and captions of 18 words. Ours: the network that makes v is not trained.
 """
 
 from dataclasses import dataclass
 
 from groundling.models.neuraltalk import Neuraltalk2
-from groundling.recipes import CaptionData, CrossEntropyRecipe, Share, SteppedAdam
+from groundling.recipes import CrossEntropyRecipe
+from groundling.recipes._settings import CaptionData, Share, Training
 from groundling.recipes._types import Classes, Layout, Parts, Vocab
 
 
 @dataclass(frozen=True, kw_only=True)
-class Neuraltalk(CaptionData, SteppedAdam, CrossEntropyRecipe):
+class Neuraltalk(CrossEntropyRecipe):
     hidden: int = 512  # size of h
     embed: int = 512  # size of x
     dropout: Share = 0.5  # of words and h
-    lr: float = 4e-4
-    length: int = 18
+    data: CaptionData = CaptionData(length=18)
+    training: Training = Training(lr=4e-4)
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         captioner = Neuraltalk2(len(vocab), layout.dim, layout.whole, self.hidden, self.embed, self.dropout)

@@ -18,14 +18,9 @@ from dataclasses import dataclass
 
 from groundling.objectives.attention_kl import attention_kl
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import (
-    CrossEntropyRecipe,
-    TrainingContext,
-    UpDownTraining,
-)
-from groundling.recipes._captioning import build_updown, sampled
+from groundling.recipes import TrainingContext, UpDownRecipe
 from groundling.recipes._teachers import guidance, teacher
-from groundling.recipes._types import Batch, Classes, Clock, Layout, Parts, Tensor, UpDownParts, Vocab, nn
+from groundling.recipes._types import Batch, Clock, Tensor, UpDownParts, nn
 from groundling.tensors import Matcher
 
 
@@ -34,19 +29,16 @@ class GuidedUpDownParts(UpDownParts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PosScan(UpDownTraining, CrossEntropyRecipe):
+class PosScan(UpDownRecipe):
     guide: str = ""  # run of the matcher whose attention is followed
     lam1: float = 0.1  # weight of KL(guide ‖ captioner), as in the authors' code
     lam1_reverse: float = 0.0  # weight of KL(captioner ‖ guide), as printed in eq. 15
-
-    def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        return Parts(captioner=build_updown(self, vocab, layout))
 
     def teachers(self, context: TrainingContext) -> dict[str, nn.Module]:
         return {"guide": teacher(self.guide, context)}
 
     def xe(self, m: GuidedUpDownParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        decoded = sampled(m, batch, self.sampling, clock)
+        decoded = self.decoded(m, batch, clock)
         (alpha, nouns), beta = guidance(m.guide, batch), decoded.attn
         return {
             "xe": cross_entropy(decoded.logp, batch.targets),

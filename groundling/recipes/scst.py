@@ -4,7 +4,7 @@ Rennie et al., Self-Critical Sequence Training for Image Captioning, CVPR 2017, 
 Grounded Image Captioning by Distilling Image-Text Matching Model, CVPR 2020:
 
 (17)  l2 = −E_{y ~ p} r(y)
-(18)  ∇l2 ≈ −(r(y) − r(ŷ)) ∇log p(y)        y: a caption drawn from the captioner, ŷ: the one that it would say (greedy)
+(18)  ∇l2 ≈ −(r(y) − r(ŷ)) ∇log p(y)        y: a caption drawn from the captioner, ŷ: the greedy caption
 (19)  r(y) = CIDEr-D(y) + λ2 S(I, y)
 
 With --baseline others a caption is compared with the other drawn captions of its image instead of ŷ (Luo, A Better
@@ -24,14 +24,13 @@ BLEU-4 may be added, as the code that the papers build on allows.
 
 The paper's: (17) to (19). The released code's: the mean over the words that were drawn, BLEU-4 as a reward.
 Ours: captions are drawn without gradients and scored by teacher forcing, which gives the same log p(y) in less time,
-among the words that are said (else UNK, which is never drawn, would take what is taken from captions below the greedy
+without PAD, BOS and UNK (else UNK, which is never drawn, would take what is taken from captions below the greedy
 one). Dropout is off in both: with a draw of it for each, the captions would not be those of the p that is scored, the
-mean of ∇log p would not be 0, and as the greedy caption is mostly better the captioner would unlearn what it says.
+mean of ∇log p would not be 0, and as the greedy caption is mostly better the captioner would unlearn its captions.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -40,7 +39,8 @@ from groundling import decoding
 from groundling.errors import GroundlingError
 from groundling.metrics.reward import BleuReward, CiderReward
 from groundling.objectives.reinforce import reinforce
-from groundling.recipes import PatientAdam, Recipe, TrainingContext
+from groundling.recipes import Recipe, TrainingContext
+from groundling.recipes._settings import Batches, Constant, Training
 from groundling.recipes._teachers import followed, guide_of, teacher
 from groundling.recipes._types import Batch, CaptionerParts, Clock, GuidedParts, Losses, Stage, Tensor, nn
 from groundling.tensors import EncodedImage, Matcher
@@ -57,7 +57,7 @@ Reward = Callable[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scst(PatientAdam, Recipe):
+class Scst(Recipe):
     reward_model: str = ""  # run of the matcher whose score is rewarded too; empty: none
     lam2: float = 1.0  # weight of its score, eq. 19
     bleu: float = 0.0  # weight of BLEU-4, from 0 to 1
@@ -65,14 +65,10 @@ class Scst(PatientAdam, Recipe):
     lam1: float = 0.1  # weight of KL(guide ‖ captioner)
     baseline: str = "greedy"  # what a drawn caption is compared with: greedy (eq. 18), or others that were drawn
     samples: int = 5  # captions drawn for each image
-    lr: float = 5e-5
-    epochs: int = 80
-    batch: int = 16  # images in a batch
+    batches: Batches = Batches(captions_per_image=1)  # captions_per_image: for the guide; the references are all
+    training: Training = Training(lr=5e-5, epochs=80, schedule=Constant())
 
-    captions_per_image: ClassVar[int] = 1  # for the guide; the references are all captions of an image
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         if self.baseline not in ("greedy", "others"):
             raise GroundlingError(f"baseline must be greedy or others; got {self.baseline!r}")
         if self.baseline == "others" and self.samples < 2:
@@ -93,14 +89,14 @@ class Scst(PatientAdam, Recipe):
             image_of = own.repeat_interleave(self.samples)
             encoded = m.captioner.eval().encode(batch.regions)
             if self.baseline == "greedy":
-                usual, drawn = decoding.sample_with_greedy(m.captioner, encoded, length, self.samples)
-                worth = reward(m, batch, torch.cat([usual, drawn]), torch.cat([own, image_of]))
-                gain = worth[len(own) :] - worth[image_of]
+                greedy, drawn = decoding.sample_with_greedy(m.captioner, encoded, length, self.samples)
+                rewards = reward(m, batch, torch.cat([greedy, drawn]), torch.cat([own, image_of]))
+                advantage = rewards[len(own) :] - rewards[image_of]
             else:
                 drawn = decoding.sample_several(m.captioner, encoded, length, self.samples)
-                worth = reward(m, batch, drawn, image_of)
-                gain = worth - of_others(worth, self.samples)
-            terms = {"scst": reinforce(log_likelihood(m, encoded[image_of], drawn), drawn, gain)}
+                rewards = reward(m, batch, drawn, image_of)
+                advantage = rewards - mean_of_others(rewards, self.samples)
+            terms = {"scst": reinforce(log_likelihood(m, encoded[image_of], drawn), drawn, advantage)}
             if self.guide:
                 terms["attention"] = self.lam1 * followed(m.guide, batch, attention(m, encoded, batch))
             return terms
@@ -109,18 +105,18 @@ class Scst(PatientAdam, Recipe):
 
     def reward(self, context: TrainingContext) -> Reward:
         """Eq. 19; the references are made ready here, once."""
-        spoken = [example for example in context.examples if any(caption.tokens for caption in example.captions)]
-        number = {example.id: i for i, example in enumerate(spoken)}
-        captions = [[context.vocab.encode(c.tokens) for c in example.captions if c.tokens] for example in spoken]
+        captioned = [example for example in context.examples if any(caption.tokens for caption in example.captions)]
+        number = {example.id: i for i, example in enumerate(captioned)}
+        captions = [[context.vocab.encode(c.tokens) for c in example.captions if c.tokens] for example in captioned]
         cider, bleu = CiderReward(captions), BleuReward(captions) if self.bleu else None
 
         @torch.no_grad()
         def reward(m: RewardedParts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
             samples, image = words.cpu().numpy(), np.array([number[name] for name in batch.ids])[image_of.cpu().numpy()]
-            worth = cider(samples, image)
+            rewards = cider(samples, image)
             if bleu is not None:
-                worth = worth + self.bleu * bleu(samples, image)
-            total = torch.from_numpy(worth).to(words.device, torch.float32)
+                rewards = rewards + self.bleu * bleu(samples, image)
+            total = torch.from_numpy(rewards).to(words.device, torch.float32)
             return (
                 total + self.lam2 * m.reward_model.rate(batch.regions, words, image_of) if self.reward_model else total
             )
@@ -128,14 +124,14 @@ class Scst(PatientAdam, Recipe):
         return reward
 
 
-def of_others(worth: Tensor, samples: int) -> Tensor:
+def mean_of_others(rewards: Tensor, samples: int) -> Tensor:
     """(N * samples,): the mean worth of the other captions of the same image."""
-    each = worth.view(-1, samples)
+    each = rewards.view(-1, samples)
     return ((each.sum(1, keepdim=True) - each) / (samples - 1)).flatten()
 
 
 def log_likelihood(m: CaptionerParts, encoded: EncodedImage, words: Tensor) -> Tensor:
-    """(N, T): log p of each word of captions (N, T), which end at EOS or PAD, among the words that are said."""
+    """(N, T): log p of each word of captions (N, T), which end at EOS or PAD; PAD, BOS and UNK are left out of it."""
     before = torch.cat([torch.full_like(words[:, :1], BOS), words[:, :-1]], 1)
     return m.captioner(encoded, before, words, mask_special=True).logp
 

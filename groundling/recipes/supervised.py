@@ -33,21 +33,20 @@ from groundling.objectives.attention_truth import (
     uniform,
 )
 from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import BoxSupervision, CrossEntropyRecipe, UpDownTraining
-from groundling.recipes._captioning import build_updown, sampled
-from groundling.recipes._types import Batch, Classes, Clock, Layout, Parts, Tensor, UpDownParts, Vocab
+from groundling.recipes import UpDownRecipe
+from groundling.recipes._settings import BoxSupervision
+from groundling.recipes._types import Batch, Clock, Tensor, UpDownParts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Supervised(BoxSupervision, UpDownTraining, CrossEntropyRecipe):
+class Supervised(UpDownRecipe):
+    boxes: BoxSupervision = BoxSupervision()
+
     uses_boxes: ClassVar[bool] = True
 
-    def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        return Parts(captioner=build_updown(self, vocab, layout))
-
     def xe(self, m: UpDownParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        decoded = sampled(m, batch, self.sampling, clock)
-        return {"xe": cross_entropy(decoded.logp, batch.targets), **supervision(self, batch, decoded.attn)}
+        decoded = self.decoded(m, batch, clock)
+        return {"xe": cross_entropy(decoded.logp, batch.targets), **supervision(self.boxes, batch, decoded.attn)}
 
 
 def supervision(weights: BoxSupervision, batch: Batch, beta: Tensor) -> dict[str, Tensor]:

@@ -21,20 +21,19 @@ import torch
 from groundling.models.layers import GroundingAware
 from groundling.objectives.cross_entropy import cross_entropy
 from groundling.objectives.region_classes import region_cross_entropy
-from groundling.recipes import AwareSize, BoxSupervision, ModelRecipe, PlateauTraining, TrainingContext
-from groundling.recipes._captioning import build_aware_updown, forced
-from groundling.recipes._types import Batch, Classes, Clock, Layout, Losses, Parts, Stage, Tensor, UpDownParts, Vocab
+from groundling.recipes import AwareRecipe, TrainingContext
+from groundling.recipes._captioning import forced
+from groundling.recipes._settings import BoxSupervision
+from groundling.recipes._types import Batch, Classes, Clock, Losses, Stage, Tensor, UpDownParts, Vocab
 from groundling.recipes.supervised import supervision
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupervisedAware(BoxSupervision, AwareSize, PlateauTraining, ModelRecipe):
+class SupervisedAware(AwareRecipe):
+    boxes: BoxSupervision = BoxSupervision()
     classes: float = 0.1  # weight of the region classification loss; 0: W_c learns from words alone
 
     uses_boxes: ClassVar[bool] = True
-
-    def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        return Parts(captioner=build_aware_updown(self, vocab, layout, classes))
 
     def stages(self, context: TrainingContext) -> list[Stage]:
         return [self.stage("xe", self.losses(class_of_word(context.vocab, context.classes)))]
@@ -44,7 +43,7 @@ class SupervisedAware(BoxSupervision, AwareSize, PlateauTraining, ModelRecipe):
 
         def xe(m: UpDownParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             decoded = forced(m, batch)
-            terms = {"xe": cross_entropy(decoded.logp, batch.targets), **supervision(self, batch, decoded.attn)}
+            terms = {"xe": cross_entropy(decoded.logp, batch.targets), **supervision(self.boxes, batch, decoded.attn)}
             if self.classes:
                 assert batch.gold is not None and isinstance(m.captioner.encoder, GroundingAware)
                 logits = m.captioner.encoder.classify(batch.regions.feats)[batch.image_of]  # (N, R, C)

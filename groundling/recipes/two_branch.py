@@ -46,8 +46,9 @@ from groundling.models.grounder import Grounder, Phrases
 from groundling.objectives.distill import distill, soft_labels
 from groundling.objectives.max_margin import max_margin
 from groundling.objectives.nce import nce
-from groundling.recipes import CaptionData, Count, ModelRecipe, Share, SteppedAdam, TrainingContext
+from groundling.recipes import ModelRecipe, TrainingContext
 from groundling.recipes._pseudo_labels import PseudoLabels
+from groundling.recipes._settings import Batches, CaptionData, Count, Share, StepDecay, Training
 from groundling.recipes._types import Batch, Classes, Clock, Layout, Losses, Parts, Score, Stage, Tensor, Vocab
 from groundling.text.vectors import read_vectors
 from groundling.training.meta_init import in_meta_init
@@ -60,7 +61,7 @@ class GrounderParts(Parts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
+class TwoBranch(ModelRecipe):
     nce: float = 1.0  # weight of (5)
     distill: float = 1.0  # b of (6), the last weight of (4); 0: no detector is needed
     ranking: float = 0.0  # weight of (7)
@@ -81,17 +82,13 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
     hidden: int = 200  # size of the LSTM; the paper takes 300
     layers: int = 1  # of the LSTM; the paper takes 2
     dropout: Share = 0.3  # of words, phrases and regions; a third of it on the features
-    lr: float = 1e-3
-    decay: float = 0.3
-    epochs: int = 6
-    batch: int = 32
-    length: int = 40
-    min_count: int = 2
+    batches: Batches = Batches(batch=32)
+    data: CaptionData = CaptionData(length=40, min_count=2)
+    training: Training = Training(lr=1e-3, epochs=6, schedule=StepDecay(decay=0.3))
 
     saved_modules: ClassVar[tuple[str, ...]] = ("matcher",)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         if not (self.nce or self.distill or self.ranking):
             raise GroundlingError("nce, distill and ranking are all 0: nothing would be learned")
         if bool(self.vectors) != bool(self.vector_size):
@@ -130,7 +127,7 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
 
     def losses(self, context: TrainingContext) -> Losses:
         """Terms of (6) and (7), each weighted; only those that have a weight."""
-        steps = -(-len(context.examples) // self.batch)
+        steps = -(-len(context.examples) // self.batches.batch)
         labels = context.fingerprint.labels
         if self.distill and not (labels and context.layout.labels):
             raise GroundlingError(
@@ -162,12 +159,12 @@ class TwoBranch(CaptionData, SteppedAdam, ModelRecipe):
     ) -> tuple[Tensor, Tensor]:
         """S (N', B') of the captions that have a phrase with the images of all processes, and the image of each."""
         frames = 1 + (int(batch.regions.frame.max()) if batch.regions.frame.numel() else 0)
-        most = self.regions_per_image * int(gather(torch.tensor([frames], device=v.device)).max())
+        most = self.data.regions_per_image * int(gather(torch.tensor([frames], device=v.device)).max())
         short = max(0, most - v.shape[1]) if world() > 1 else 0  # all processes alike
-        everyone = gather(F.pad(v, (0, 0, 0, short)))
+        all_regions = gather(F.pad(v, (0, 0, 0, short)))
         valid = gather(F.pad(batch.regions.valid, (0, short)).float()) > 0
         before = int(gather(torch.tensor([len(v)], device=v.device))[: rank()].sum())
-        scores = (y @ everyone.flatten(0, 1).T).view(len(y), *valid.shape)  # (P, B', R)
+        scores = (y @ all_regions.flatten(0, 1).T).view(len(y), *valid.shape)  # (P, B', R)
         best = matcher.best(scores, valid)
         has_phrase = torch.bincount(phrases.caption, minlength=len(batch.tokens)) > 0
         total = best.new_zeros(len(batch.tokens), best.shape[1]).index_add(0, phrases.caption, best)

@@ -19,16 +19,9 @@ the rows of the tables here). Ours: batch, dropout and the norm at which the gra
 
 from dataclasses import dataclass
 
-from groundling.objectives.cross_entropy import cross_entropy
-from groundling.recipes import CrossEntropyRecipe, UpDownTraining
-from groundling.recipes._captioning import build_updown, sampled
-from groundling.recipes._types import Batch, Classes, Clock, Layout, Parts, Tensor, UpDownParts, Vocab
+from groundling.recipes import UpDownRecipe
 
 
 @dataclass(frozen=True, kw_only=True)
-class Updown(UpDownTraining, CrossEntropyRecipe):
-    def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        return Parts(captioner=build_updown(self, vocab, layout))
-
-    def xe(self, m: UpDownParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        return {"xe": cross_entropy(sampled(m, batch, self.sampling, clock).logp, batch.targets)}
+class Updown(UpDownRecipe):
+    """All of it is what the recipes that build on it share: sizes and parts, teacher forcing, cross-entropy."""

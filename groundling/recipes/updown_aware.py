@@ -16,12 +16,9 @@ the rest instead of taken from a classifier of Visual Genome.
 
 from dataclasses import dataclass
 
-from groundling.recipes import AwareSize, CrossEntropyRecipe, PlateauTraining
-from groundling.recipes._captioning import build_aware_updown
-from groundling.recipes._types import Classes, Layout, Parts, Vocab
+from groundling.recipes import AwareRecipe
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpdownAware(AwareSize, PlateauTraining, CrossEntropyRecipe):
-    def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        return Parts(captioner=build_aware_updown(self, vocab, layout, classes))
+class UpdownAware(AwareRecipe):
+    """All of it is what the recipes that build on it share: sizes and parts, teacher forcing, cross-entropy."""

@@ -17,7 +17,7 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from math import inf
 from typing import Any
@@ -41,18 +41,30 @@ ID_MAX = 4096  # bytes; longer is damage
 
 @dataclass(frozen=True)
 class Layout:
-    """What every image of a store has: D, L, the length of `whole` and the shape of `grid` (0 where absent)."""
+    """What every image of a store has: D, L, the length of `whole` and the shape of `grid` (0 where absent).
+
+    `words`: the words whose log-odds are the last numbers of `whole`, in order. They are no part of the bytes: the
+    fingerprint of the source names them.
+    """
 
     dim: int
     labels: int = 0
     whole: int = 0
     grid: tuple[int, int] = (0, 0)
+    words: tuple[str, ...] = field(default=(), compare=False)
 
     @staticmethod
     def of(regions: Regions) -> Layout:
         whole = 0 if regions.whole is None else regions.whole.shape[-1]
         c, g = (0, 0) if regions.grid is None else regions.grid.shape[-2:]
         return Layout(regions.feats.shape[-1], regions.labels.shape[-1], whole, (c, g))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"dim": self.dim, "labels": self.labels, "whole": self.whole, "grid": self.grid}
+
+    def of_source(self, fingerprint: Fingerprint) -> Layout:
+        """With the words of the source."""
+        return replace(self, words=fingerprints.words_of(fingerprint))
 
     def front(self, r: int) -> int:
         """Bytes of a body before its region features."""
@@ -120,7 +132,7 @@ def parse_layout(head: dict[str, Any], name: str) -> Layout:
 
 
 def pack_data_head(fingerprint: Fingerprint, layout: Layout) -> bytes:
-    plain = {"format": FORMAT, "fingerprint": fingerprints.to_json(fingerprint), "layout": asdict(layout)}
+    plain = {"format": FORMAT, "fingerprint": fingerprints.to_json(fingerprint), "layout": layout.to_json()}
     return pack_head(DATA_MAGIC, plain)
 
 
@@ -273,7 +285,7 @@ def pack_index(
     plain = {
         "format": FORMAT,
         "fingerprint": fingerprints.to_json(fingerprint),
-        "layout": asdict(layout),
+        "layout": layout.to_json(),
         "images": len(ids),
         "regions": sum(counts),
         "bytes": length,
@@ -297,10 +309,11 @@ def parse_index(buffer: memoryview, name: str) -> Index:
         raise DataError(f"{name} is damaged: it ends too early")
     u8 = np.frombuffer(tables, "<u8", 3 * n)
     u4 = np.frombuffer(tables, "<u4", 2 * n, 24 * n)
+    fingerprint = fingerprints.from_json(_mapping(head.get("fingerprint"), name))
     return Index(
         name=name,
-        fingerprint=fingerprints.from_json(_mapping(head.get("fingerprint"), name)),
-        layout=parse_layout(head, name),
+        fingerprint=fingerprint,
+        layout=parse_layout(head, name).of_source(fingerprint),
         bytes=size,
         regions=regions,
         crc=crc,

@@ -83,7 +83,7 @@ def _row(item: Item, side: int) -> dict[str, Any]:
         "id": item.id,
         "size": list(known),
         "pictures": [embed(picture, side if len(pictures) == 1 else side // 2) for picture in pictures],
-        "said": [_caption(one) for one in item.captions],
+        "captions": [_caption(one) for one in item.captions],
         "references": list(item.truth.references),
         "phrases": [{"text": p.text, "boxes": _round(p.boxes), "frames": p.frames} for p in item.truth.phrases],
         "numbers": {name: round(float(value), 4) for name, value in item.numbers.items()},
@@ -119,7 +119,7 @@ def _caption(caption: GroundedCaption | None) -> dict[str, Any] | None:
             }
             for x in caption.links
         ],
-        "looks": [
+        "attention": [
             {
                 "token": x.token,
                 "boxes": _round(x.boxes),

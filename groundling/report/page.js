@@ -9,8 +9,8 @@ function canvas(item) {
 
 // ---------------------------------------------------------------- one image with its captions
 
-function colours(said) {
-  const tokens = [...new Set(said.links.map((link) => link.token))];
+function colours(caption) {
+  const tokens = [...new Set(caption.links.map((link) => link.token))];
   return new Map(tokens.map((token, i) => [token, PALETTE[i % PALETTE.length]]));
 }
 
@@ -78,19 +78,19 @@ function film(item, shape, repaint, failed) {
 function moment(item, at) {
   const near = Math.min(item.pictures.length - 1, Math.max(0, Math.round(at)));
   const here = (boxes, frames) => tracks(boxes, frames).map((track) => between(track, at)).filter(Boolean);
-  const said = item.said.map((said) => said && {
-    ...said,
-    links: [...new Set(said.links.map((link) => link.token))].flatMap((token) => {
-      const links = said.links.filter((link) => link.token === token);
+  const captions = item.captions.map((caption) => caption && {
+    ...caption,
+    links: [...new Set(caption.links.map((link) => link.token))].flatMap((token) => {
+      const links = caption.links.filter((link) => link.token === token);
       return here(links.map((link) => link.box), links.map((link) => link.frame)).map((box) => ({ ...links[0], frame: 0, box }));
     }),
-    looks: said.looks.map((look) => {
-      const now = look.boxes.map((_, i) => i).filter((i) => look.frames[i] === near);
-      return { token: look.token, boxes: now.map((i) => look.boxes[i]), weights: now.map((i) => look.weights[i]), frames: [] };
+    attention: caption.attention.map((attended) => {
+      const now = attended.boxes.map((_, i) => i).filter((i) => attended.frames[i] === near);
+      return { token: attended.token, boxes: now.map((i) => attended.boxes[i]), weights: now.map((i) => attended.weights[i]), frames: [] };
     }),
   });
   const phrases = item.phrases.map((phrase) => ({ ...phrase, boxes: here(phrase.boxes, phrase.frames), frames: [] }));
-  return { ...item, said, phrases, palette: item.said };
+  return { ...item, captions, phrases, palette: item.captions };
 }
 
 /** Boxes in frames as things that move, each a map from frame to box: the first box of every frame is one, the second another. */
@@ -113,15 +113,15 @@ function between(track, at) {
   return share < 0.5 ? a : b;
 }
 
-/** What is known of a word: is it there at all, or else how much attention its place got, all frames of a clip together. */
-function told(item, links) {
+/** What is known of a word: how likely it is in the image, or else how much attention its box got, all frames of a clip together. */
+function tooltip(item, links) {
   const known = links[0].evidence;
   return known === null ? `attention ${(Math.max(...links.map((link) => link.score)) * item.pictures.length).toFixed(2)}` : `${Math.round(100 * known)} % likely to be there`;
 }
 
-/** Draw what one system says; `token` >= 0 lights up one word. */
+/** Draw the boxes of one system's caption; `token` >= 0 lights up one word. */
 function paint(item, svgs, system, token) {
-  const said = item.said[system];
+  const caption = item.captions[system];
   for (const svg of svgs) {
     svg.replaceChildren();
     svg.classList.toggle("lit", token >= 0);
@@ -130,40 +130,40 @@ function paint(item, svgs, system, token) {
   if ($("truth").checked) {
     for (const phrase of item.phrases) phrase.boxes.forEach((box, i) => put(phrase.frames[i], box, { class: "gold" }));
   }
-  if (!said) return;
-  const colour = colours((item.palette ?? item.said)[system]);
-  const look = token >= 0 && $("attention").checked ? said.looks.find((l) => l.token === token) : null;
-  if (look) {
-    const most = Math.max(...look.weights, 1e-6);
-    look.boxes.forEach((box, i) => {
+  if (!caption) return;
+  const colour = colours((item.palette ?? item.captions)[system]);
+  const attended = token >= 0 && $("attention").checked ? caption.attention.find((word) => word.token === token) : null;
+  if (attended) {
+    const most = Math.max(...attended.weights, 1e-6);
+    attended.boxes.forEach((box, i) => {
       const c = colour.get(token) || "#888888";
-      put(look.frames[i], box, { class: "look", style: `stroke:${c};fill:${c};fill-opacity:${((0.6 * look.weights[i]) / most).toFixed(3)}` });
+      put(attended.frames[i], box, { class: "attended", style: `stroke:${c};fill:${c};fill-opacity:${((0.6 * attended.weights[i]) / most).toFixed(3)}` });
     });
   }
-  for (const link of said.links) {
+  for (const link of caption.links) {
     const kind = `box${link.token === token ? " on" : ""}${link.weak ? " weak" : ""}`;
     put(link.frame, link.box, { class: kind, style: `stroke:${colour.get(link.token)}` });
   }
 }
 
-function caption(item, system, light) {
-  const said = item.said[system];
+function captionLine(item, system, light) {
+  const caption = item.captions[system];
   const line = make("p", { class: "caption" });
   if (page.systems.length > 1) line.append(make("span", { class: "system" }, page.systems[system]));
-  if (!said) { line.append(make("i", {}, "no caption")); return line; }
-  const colour = colours(said);
+  if (!caption) { line.append(make("i", {}, "no caption")); return line; }
+  const colour = colours(caption);
   let end = 0;
-  said.spans.forEach(([from, to], token) => {
-    line.append(said.text.slice(end, from));
+  caption.spans.forEach(([from, to], token) => {
+    line.append(caption.text.slice(end, from));
     end = to;
-    const links = said.links.filter((link) => link.token === token);
-    const word = make("button", { type: "button", class: "word" }, said.text.slice(from, to));
+    const links = caption.links.filter((link) => link.token === token);
+    const word = make("button", { type: "button", class: "word" }, caption.text.slice(from, to));
     if (links.length) {
       word.classList.add("link");
       const weak = links.every((link) => link.weak);
       word.classList.toggle("weak", weak);
       word.style.setProperty("--c", colour.get(token));
-      word.title = `${told(item, links)}${weak ? ": weak evidence, perhaps made up" : ""}`;
+      word.title = `${tooltip(item, links)}${weak ? ": weak evidence, perhaps made up" : ""}`;
     } else word.tabIndex = $("attention").checked ? 0 : -1;
     word.addEventListener("mouseenter", () => light(system, token));
     word.addEventListener("focus", () => light(system, token));
@@ -172,17 +172,17 @@ function caption(item, system, light) {
     word.addEventListener("blur", () => light(system, -1));
     line.append(word);
   });
-  line.append(said.text.slice(end));
+  line.append(caption.text.slice(end));
   return line;
 }
 
 function card(item) {
-  const [shape, svgs] = figure(item, item.said.find(Boolean)?.text ?? item.id);
+  const [shape, svgs] = figure(item, item.captions.find(Boolean)?.text ?? item.id);
   const text = make("div", { class: "text" });
   let lit = [0, -1];
   const repaint = (now, where) => paint(now, where, ...lit);
   const light = (system, token) => { lit = [system, token]; repaint(item, svgs); };
-  page.systems.forEach((_, system) => text.append(caption(item, system, light)));
+  page.systems.forEach((_, system) => text.append(captionLine(item, system, light)));
   const numbers = Object.entries(item.numbers).map(([name, value]) => `${name} ${value}`);
   text.append(make("div", { class: "meta" }, [item.id, ...numbers].join(" · ")));
   if ($("truth").checked && item.references.length) {
@@ -209,7 +209,7 @@ function more() {
 }
 
 function matches(item, words) {
-  const text = [item.id, ...item.said.map((s) => s?.text ?? ""), ...($("truth").checked ? item.references : [])].join(" ").toLowerCase();
+  const text = [item.id, ...item.captions.map((s) => s?.text ?? ""), ...($("truth").checked ? item.references : [])].join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
@@ -263,7 +263,7 @@ function table(head, rows) {
   return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, header), body));
 }
 
-const KINDS = { corr_grd: "right place", part_grd: "only a part of it", other_err: "wrong place", hallu_cls: "word not in the reference", mis_cls: "word not said" };
+const KINDS = { corr_grd: "right place", part_grd: "only a part of it", other_err: "wrong place", hallu_cls: "word not in the reference", mis_cls: "word not in the caption" };
 const named = (kind) => KINDS[kind] ?? kind;
 
 function errorCard(error) {
@@ -319,7 +319,7 @@ function evaluationView(evaluation) {
   section.append(table(["score", "value", "n", "signature"], evaluation.scores.map((s) => [s.name, s.value, s.n, make("code", {}, s.signature)])));
   const classes = Object.entries(evaluation.per_class ?? {});
   if (classes.length) {
-    const head = ["class", "F1 all", "F1 loc", "said", "right", "annotated", "found"];
+    const head = ["class", "F1 all", "F1 loc", "in captions", "right", "annotated", "found"];
     const row = ([name, { all, loc }]) => [name, all.f1, loc.f1, all.precision[1], all.precision[0], all.recall[1], all.recall[0]];
     section.append(make("h2", {}, "Classes"), table(head, classes.map(row).sort((a, b) => b[5] - a[5])));
   }

@@ -1,7 +1,7 @@
 """The index of a folder of labelled images: one vector for each box, and what it is the box of.
 
 The vector of a box holds, side by side, what the grounder sees there (where regions are stored) and what the phrase of
-its label says, in the space that both share; so its product with a query is the mean of two cosines. A query of several
+its label has, in the space that both share; so its product with a query is the mean of two cosines. A query of several
 phrases is the mean over its phrases of the best box of the image.
 """
 
@@ -93,7 +93,7 @@ class Index:
 def build(
     images: Iterable[LabelledImage], folder: Path, model: grounder.Grounder, regions: str = "", exact: int = EXACT_BELOW
 ) -> dict[str, Any]:
-    """Write the index of these images; what is told of it, recall against exact search too."""
+    """Write the index of these images; returns what is reported of it, recall against exact search too."""
     with filling(folder, last=ABOUT) as part:
         about = _write(images, part, model, regions, exact)
     if about["exact"]:
@@ -155,15 +155,15 @@ def open_index(path: str | Path, model: str = "", device: str = "cpu") -> Index:
 def _vectors(
     image: LabelledImage, labels: Sequence[Label], boxes: Sequence[Box], model: grounder.Grounder, store: Any
 ) -> Vectors:
-    """(boxes, D): what is seen, if regions are stored, beside what is said."""
-    said = model.embed_phrases([words.caption(label.phrase).tokens for label in labels])
+    """(boxes, D): vectors of regions, if these are stored, beside vectors of phrases."""
+    phrase_vectors = model.embed_phrases([words.caption(label.phrase).tokens for label in labels])
     if store is None:
-        return _side_by_side([said])
-    from groundling.labels.placing import iou
+        return _side_by_side([phrase_vectors])
+    from groundling.boxes import iou_of_arrays
 
     places, seen = model.embed_regions(store[image.id])
-    nearest = iou(np.array(boxes, float), places).argmax(1)
-    return _side_by_side([seen[nearest], said])
+    nearest = iou_of_arrays(np.array(boxes, float), places).argmax(1)
+    return _side_by_side([seen[nearest], phrase_vectors])
 
 
 def _side_by_side(halves: Sequence[Any]) -> Vectors:
@@ -174,8 +174,8 @@ def _side_by_side(halves: Sequence[Any]) -> Vectors:
 def _probes(vectors: Vectors, halves: int) -> Vectors:
     """Queries: the phrases of some of the boxes, as a person would search for them."""
     some = vectors[:: max(1, len(vectors) // PROBES)][:PROBES]
-    said = some[:, some.shape[1] // halves * (halves - 1) :] * np.sqrt(halves)
-    return _side_by_side([said] * halves)
+    phrase_vectors = some[:, some.shape[1] // halves * (halves - 1) :] * np.sqrt(halves)
+    return _side_by_side([phrase_vectors] * halves)
 
 
 def _row(image: LabelledImage, label: Label, box: Box, confidence: float) -> dict[str, Any]:

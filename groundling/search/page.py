@@ -37,11 +37,11 @@ def write(path: Path, query: str, hits: Sequence[Hit]) -> None:
 
 def _figure(hit: Hit) -> str:
     boxes = list(highlighted(hit))
-    told = ", ".join(
+    phrases = ", ".join(
         f'<span style="color:{COLOURS[i % len(COLOURS)]}">{html.escape(text)}</span>'
         for i, (text, _) in enumerate(boxes)
     )
-    caption = f"<figcaption><b>{html.escape(hit.id)}</b> {hit.score:.3f}<br>{told}</figcaption>"
+    caption = f"<figcaption><b>{html.escape(hit.id)}</b> {hit.score:.3f}<br>{phrases}</figcaption>"
     try:
         address = _embedded(hit)
     except DataError as error:

@@ -2,7 +2,7 @@
 
 As in the papers: the head of a phrase is its last noun, its class the lemma of that noun, and a class is a lemma that
 heads enough phrases with boxes in the training split: 100 in the 29,000 images of Flickr30k, where the papers count 480
-classes; in fewer images the same share is fewer phrases, 20 in 6,000. A word that a model says is groundable when it is
+classes; in fewer images the same share is fewer phrases, 20 in 6,000. A generated word is groundable when it is
 a form of a class: when captions have this word as a noun, or a pronoun, more often than not, with the class as its
 lemma.
 """
@@ -41,7 +41,7 @@ NO_THING = frozenset(  # nouns of captions that name nothing that has a place
 
 @dataclass(frozen=True)
 class Classes(Collection[str]):
-    """The groundable words, and the class of each. `word in classes` decides whether a said word is groundable."""
+    """The groundable words, and the class of each. `word in classes` decides whether a word is groundable."""
 
     names: tuple[str, ...]  # the most frequent first
     class_of: Mapping[str, str]  # word as captions have it -> name of its class
@@ -92,7 +92,7 @@ def build(examples: Iterable[Example], min_count: int = 20) -> Classes:
 
 
 def forms(names: Sequence[str], captions: Iterable[Caption]) -> dict[str, str]:
-    """The words of annotated captions that are said for a class, with that class: {"dog": "dog", "dogs": "dog"}.
+    """The words of annotated captions that name a class, with that class: {"dog": "dog", "dogs": "dog"}.
 
     A word that is something else in half of its uses or more is no form: "red" may be a class ("a man in red"), but
     most of what is called red is a shirt.

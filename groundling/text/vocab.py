@@ -17,7 +17,7 @@ SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 class Vocabulary:
     """Satisfies `types.Vocab`: `words[i]` has id i, the first four being <pad>, <bos>, <eos>, <unk>.
 
-    `nouns[i]` tells whether word i is a noun more often than not: for captions that a model says, which nobody tagged.
+    `nouns[i]` tells whether word i is a noun more often than not: for generated captions, which nobody tagged.
     Where no tags were known it is False for all words.
     """
 
@@ -34,7 +34,7 @@ class Vocabulary:
         object.__setattr__(self, "_ids", ids)
         object.__setattr__(self, "nouns", self.nouns or (False,) * len(self.words))
         if len(self.nouns) != len(self.words):
-            raise ValueError(f"a vocabulary of {len(self.words)} words tells which are nouns for {len(self.nouns)}")
+            raise ValueError(f"a vocabulary of {len(self.words)} words names which are nouns for {len(self.nouns)}")
 
     @staticmethod
     def build(sentences: Iterable[Sequence[str]], min_count: int = 5) -> Vocabulary:
@@ -82,7 +82,7 @@ class Vocabulary:
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> Vocabulary:
-        """The inverse of `to_json`; raises DataError on anything else. Older files do not tell the nouns."""
+        """The inverse of `to_json`; raises DataError on anything else. Older files do not have the nouns."""
         words, nouns = row.get("words"), row.get("nouns", [])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise DataError('not a vocabulary: expected {"words": [...]} with a list of strings')

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from groundling.files import MANIFEST, replace_files
 from groundling.inference.calibration import SEPARATION, calibrate_run, keep_calibration, separation
 from groundling.inference.evidence import CALIBRATION
 from groundling.inference.grounder import load_grounder
-from groundling.recipes import WEIGHTS, Model, TrainingContext, load, save
+from groundling.recipes import WEIGHTS, Model, ModelRecipe, TrainingContext, load, save
 from groundling.regions.store import Store
 from groundling.training.extend import extended
 from groundling.training.run import EVALUATED, train
@@ -66,7 +66,7 @@ def adapt_grounder(start: Path, photos: Photos, out: Path, **settings: Any) -> C
     model, before = load(start), grounder_score(start, photos)
     bigger = _train(model, start, photos, out / TRAINING, GROUNDER | settings)
     after = grounder_score(out / TRAINING, photos)
-    _leave(start, out, model.recipe, helped := after.value > before.value + _doubt(before))
+    _leave(start, out, model.recipe, helped := after.value > before.value + _standard_error(before))
     if not helped and (start / CALIBRATION).exists():
         keep_calibration(out / CALIBRATION, (start / CALIBRATION).read_bytes())
     else:
@@ -93,7 +93,7 @@ def grounder_score(folder: Path, photos: Photos) -> Score:
     return separation(grounder, photos.held_out, photos.store)
 
 
-def _doubt(score: Score) -> float:
+def _standard_error(score: Score) -> float:
     """By how much the grounder must become better: where boxes judge it, at all.
 
     What captions tell is a measure of it at second hand, so there by more than a standard error, √(p (1 − p) / n).
@@ -110,7 +110,7 @@ def captioner_score(model: Model, photos: Photos, guide: Path) -> Score:
         model.layout,
         model.fingerprint,
         model.groundable,
-        model.recipe.length,
+        model.recipe.data.length,
         photos.held_out[0].split,
     )
     batches = Loader(
@@ -118,13 +118,12 @@ def captioner_score(model: Model, photos: Photos, guide: Path) -> Score:
         photos.store,
         model.vocab,
         batch_size=EVALUATED,
-        length=model.recipe.length,
+        length=model.recipe.data.length,
         captions_per_image=1,
-        regions=model.recipe.regions_per_image,
+        regions=model.recipe.data.regions_per_image,
     )
     parts = Parts(**dict(model.parts.named_children())).to(photos.device)
-    score: Score = recipe.scores(parts, batches(0), context, photos.device)[0]
-    return score
+    return recipe.scores(parts, batches(0), context, photos.device)[0]
 
 
 def _train(model: Model, start: Path, photos: Photos, out: Path, settings: Mapping[str, Any]) -> Model:
@@ -132,7 +131,7 @@ def _train(model: Model, start: Path, photos: Photos, out: Path, settings: Mappi
     bigger = extended(model, captions)
     most = max(len(example.captions) for example in photos.examples)
     recipe = _with(bigger.recipe, settings)
-    recipe = _with(recipe, {"captions_per_image": min(recipe.captions_per_image, most)})
+    recipe = _with(recipe, {"captions_per_image": min(recipe.batches.captions_per_image, most)})
     bigger = replace(bigger, recipe=recipe, scores=())
     train(
         recipe,
@@ -159,7 +158,7 @@ def _leave(start: Path, out: Path, recipe: Any, helped: bool) -> None:
     replace_files(out, {name: (start / name).read_bytes() for name in (WEIGHTS, *beside)})
 
 
-def _with(recipe: Any, settings: Mapping[str, Any]) -> Any:
+def _with(recipe: ModelRecipe, settings: Mapping[str, Any]) -> ModelRecipe:
     """The recipe with those of the settings that it has."""
-    known = {field.name for field in fields(recipe)}
-    return replace(recipe, **{name: value for name, value in settings.items() if name in known})
+    known = recipe.settings()
+    return recipe.changed(**{name: value for name, value in settings.items() if name in known})

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from groundling.errors import GroundlingError
 from groundling.recipes import Model, recipe_name
-from groundling.recipes._captioning import connect_words
 from groundling.text.classes import Classes
 from groundling.text.vectors import PACKED, vectors_of_new_words
 from groundling.text.vocab import SPECIAL, Vocabulary
@@ -49,25 +48,23 @@ def extended(model: Model, captions: Iterable[Caption], min_count: int = MIN_COU
             "adapted; adapt the weights of this package, or a model of groundling, updown or two_branch"
         )
     copied = [model.vocab.encode([nearest[word]])[0] if word in nearest else -1 for word in new]
-    sizes = {name: tuple(value.shape) for name, value in parts.state_dict().items()}
-    known = model.parts.state_dict()
-    grown = {name: _grown(value, sizes[name], copied, name.endswith(BIAS)) for name, value in known.items()}
+    fresh, known = parts.state_dict(), model.parts.state_dict()
+    grown = {name: _grown(value, fresh[name], copied, name.endswith(BIAS)) for name, value in known.items()}
     fill(parts, grown | _own_vectors(model, grown, new))
-    connect_words(parts, vocab, model.fingerprint, model.layout)
     return replace(model, parts=parts, vocab=vocab, groundable=classes)
 
 
-def _grown(old: Tensor, size: Sequence[int], copied: Sequence[int], bias: bool) -> Tensor:
-    """The same tensor with a row for each new word: that of the word at `copied`, or, for -1, the mean.
+def _grown(old: Tensor, fresh: Tensor, copied: Sequence[int], bias: bool) -> Tensor:
+    """The tensor `old` as large as `fresh`, with a row for each new word: that of the word at `copied`; -1: the mean.
 
-    In a `bias` all new words begin low.
+    In a `bias` all new words begin low. Whole numbers are not learned: columns of image vectors are those of `fresh`.
     """
-    if tuple(old.shape) == tuple(size):
+    if old.shape == fresh.shape:
         return old
-    if tuple(size) != (len(old) + len(copied), *old.shape[1:]):
-        raise GroundlingError(f"a tensor of {tuple(old.shape)} cannot become one of {tuple(size)}")
-    if not old.is_floating_point():  # columns of image vectors, which are found anew
-        return torch.full(tuple(size), -1, dtype=old.dtype)
+    if fresh.shape != (len(old) + len(copied), *old.shape[1:]):
+        raise GroundlingError(f"a tensor of {tuple(old.shape)} cannot become one of {tuple(fresh.shape)}")
+    if not old.is_floating_point():
+        return fresh
     if bias:
         return torch.cat([old, old.float().quantile(RARE).to(old.dtype).expand(len(copied))])
     mean = old[len(SPECIAL) :].mean(0, dtype=torch.float32).to(old.dtype)

@@ -93,8 +93,8 @@ def gather(rows: Tensor) -> Tensor:
     """
     if world() == 1:
         return rows
-    everyone: Tensor = _Gather.apply(rows)  # type: ignore[no-untyped-call]
-    return everyone
+    gathered: Tensor = _Gather.apply(rows)  # type: ignore[no-untyped-call]
+    return gathered
 
 
 class _Gather(torch.autograd.Function):
@@ -106,9 +106,9 @@ class _Gather(torch.autograd.Function):
         ctx.sizes = sizes
         padded = rows.new_zeros(max(sizes), *rows.shape[1:])
         padded[: len(rows)] = rows
-        everyone = [torch.empty_like(padded) for _ in sizes]
-        dist.all_gather(everyone, padded)
-        return torch.cat([theirs[:n] for theirs, n in zip(everyone, sizes, strict=True)])
+        gathered = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(gathered, padded)
+        return torch.cat([part[:n] for part, n in zip(gathered, sizes, strict=True)])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:

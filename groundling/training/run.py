@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from groundling.recipes import (
     renamed,
     save,
 )
-from groundling.recipes._captioning import connect_words
 from groundling.regions import fingerprints
 from groundling.regions.store import Store
 from groundling.text.classes import groundable_words
@@ -74,7 +73,7 @@ def train(
         model.layout,
         model.fingerprint,
         model.groundable,
-        model.recipe.length,
+        model.recipe.data.length,
         held_out[0].split,
         trained,
     )
@@ -83,13 +82,13 @@ def train(
         examples,
         store,
         model.vocab,
-        batch_size=recipe.batch,
-        length=model.recipe.length,
-        captions_per_image=recipe.captions_per_image,
-        regions=model.recipe.regions_per_image,
+        batch_size=recipe.batches.batch,
+        length=model.recipe.data.length,
+        captions_per_image=recipe.batches.captions_per_image,
+        regions=model.recipe.data.regions_per_image,
         seed=seed,
         uses_boxes=recipe.uses_boxes,
-        merge_boxes=recipe.merge_boxes,
+        merge_boxes=recipe.boxes.merge_boxes,
         rank=rank(),
         world=world(),
     )
@@ -98,9 +97,9 @@ def train(
         store,
         model.vocab,
         batch_size=EVALUATED,
-        length=model.recipe.length,
+        length=model.recipe.data.length,
         captions_per_image=1,
-        regions=model.recipe.regions_per_image,
+        regions=model.recipe.data.regions_per_image,
     )
 
     def evaluate() -> list[Score]:
@@ -138,13 +137,12 @@ def begin(recipe: Recipe, examples: Dataset, store: Store, start: Path | None, n
         return replace(origin, fine_tuning=(*origin.fine_tuning, recipe), scores=())
     captions = [caption for e in examples for caption in e.captions]
     if new_words and origin is not None:
-        origin = extended(origin, captions, recipe.min_count)
-    vocab = Vocabulary.of(captions, recipe.min_count) if origin is None else origin.vocab
+        origin = extended(origin, captions, recipe.data.min_count)
+    vocab = Vocabulary.of(captions, recipe.data.min_count) if origin is None else origin.vocab
     classes = origin.groundable if new_words and origin is not None else groundable_words(examples)
     parts = recipe.parts(vocab, store.layout, classes)
     if origin is not None:
         _take_over(parts, origin.parts, f"{start}")
-    connect_words(parts, vocab, store.fingerprint, store.layout)
     return Model(recipe, parts, vocab, store.fingerprint, store.layout, classes)
 
 
@@ -169,7 +167,7 @@ def settings(recipe: Recipe, model: Model, examples: Dataset, held_out: Dataset,
     truth = [e.gold for e in examples] if recipe.uses_boxes else []
     return {
         "recipe": recipe_name(recipe),
-        **asdict(recipe),
+        **recipe.settings(),
         "seed": seed,
         "training data": f"{len(examples)} images, {_hash(([_captions_of(e) for e in examples], truth))}",
         "object classes": f"{len(groundable.names)}, {_hash((groundable.names, sorted(groundable.class_of.items())))}",

@@ -1,6 +1,7 @@
 """Learning-rate schedules and early stopping: pure functions of the epoch and of the scores of the epochs before it.
 
-So they have no state of their own, and a resumed run computes what an uninterrupted one would have.
+So they have no state of their own, and a resumed run computes what an uninterrupted one would have. Recipes name one of
+the classes in their settings: the comments of its fields are the help of `groundling train`.
 """
 
 from __future__ import annotations
@@ -11,35 +12,39 @@ from dataclasses import dataclass
 Schedule = Callable[[int, Sequence[float]], float]  # (epoch, scores so far) -> factor of the learning rate
 
 
-def constant(epoch: int, scores: Sequence[float]) -> float:
-    return 1.0
+@dataclass(frozen=True)
+class Constant:
+    """1"""
+
+    def __call__(self, epoch: int, scores: Sequence[float]) -> float:
+        return 1.0
 
 
 @dataclass(frozen=True)
 class StepDecay:
-    """factor ^ ⌊epoch / every⌋"""
+    """decay ^ ⌊epoch / decay_every⌋"""
 
-    factor: float = 0.8
-    every: int = 3
+    decay: float = 0.8  # factor of the learning rate every `decay_every` epochs
+    decay_every: int = 3  # epochs between two steps of the learning rate
 
     def __call__(self, epoch: int, scores: Sequence[float]) -> float:
-        return self.factor ** (epoch // self.every)
+        return self.decay ** (epoch // self.decay_every)
 
 
 @dataclass(frozen=True)
 class Plateau:
-    """factor ^ drops, where the rate drops whenever `patience` epochs in a row did not better the best score."""
+    """decay ^ drops, where the rate drops whenever `plateau` epochs in a row did not better the best score."""
 
-    factor: float = 0.1
-    patience: int = 3
+    decay: float = 0.1  # factor of the learning rate when CIDEr-D has not become better for `plateau` epochs
+    plateau: int = 3  # epochs without a better score after which the learning rate falls
 
     def __call__(self, epoch: int, scores: Sequence[float]) -> float:
         best, waited, drops = float("-inf"), 0, 0
         for score in scores:
             best, waited = (score, 0) if score > best else (best, waited + 1)
-            if waited == self.patience:
+            if waited == self.plateau:
                 drops, waited = drops + 1, 0
-        return self.factor**drops
+        return self.decay**drops
 
 
 def stale(scores: Sequence[float]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from groundling.tensors import Batch, ImageTextMatcher, TrainableCaptioner
-from groundling.training.schedules import Schedule, constant
+from groundling.training.schedules import Constant, Schedule
 
 
 class Parts(nn.Module):
@@ -49,7 +49,7 @@ class Stage:
     trains: tuple[str, ...]  # the parts that learn; all others are frozen, without dropout
     clip: float = 10.0  # largest norm of the gradient
     clip_each: float = 0.0  # largest size of each number of the gradient, in place of the norm; 0: the norm counts
-    schedule: Schedule = constant  # factor of lr, from the epoch and the scores so far
+    schedule: Schedule = Constant()  # factor of lr, from the epoch and the scores so far
     watch: str = "cider-d"  # the score, greater is better, that decides which weights are kept; "": the last ones are
     patience: int = 0  # stop after so many epochs without a better score; 0: never
 

@@ -126,10 +126,10 @@ def test_a_given_box_in_the_wrong_place_is_told(words: list[object], grounded: P
     for box in ([x1, y1, x2, y2], [0, 0, 2, 2]):
         place = {"span": one["span"], "boxes": [box]}
         rows.append({"image": line["image"], "text": line["caption"], "places": [place]})
-    said = tmp_path / "boxes.jsonl"
-    said.write_text("\n".join(map(json.dumps, rows)))
+    captions_file = tmp_path / "boxes.jsonl"
+    captions_file.write_text("\n".join(map(json.dumps, rows)))
     options = ["--images", grounded / "scenes", "--model", grounded / "model", "-o", tmp_path / "boxes.out"]
-    assert run("audit", said, *options) == 0
+    assert run("audit", captions_file, *options) == 0
     verdicts = []
     for line in sorted(lines(tmp_path / "boxes.out"), key=lambda line: line["row"]):
         verdicts += [p["verdict"] for p in line["phrases"] if p["span"] == one["span"]]

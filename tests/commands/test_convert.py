@@ -51,8 +51,8 @@ def test_our_own_captions_are_written_for_the_report(tmp_path: Path, photos: Pat
         run("convert", tmp_path / "in.tsv", "--from", "kosmos-2", "--images", photos, "--to", "groundling", "-o", out)
         == 0
     )
-    [said] = read_captions(out)
-    assert [said.word(link) for link in said] == ["dog"] and said.size == (320, 160)
+    [caption] = read_captions(out)
+    assert [caption.word(link) for link in caption] == ["dog"] and caption.size == (320, 160)
 
 
 def test_everything_that_could_not_be_read_is_counted_and_listed(

@@ -57,9 +57,9 @@ def answer(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, Any]
 def test_a_sound_data_set_with_regions_is_well(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of three phrases with boxes the man is found twice and the bird never: 2 / 3."""
     regions = store(tmp_path / "regions", {"1": [WHOLE_LEFT], "2": [WHOLE_LEFT, [0.0, 0.0, 9.0, 9.0]]})
-    code, said = answer(capsys, data, "--regions", regions)
-    assert code == 0 and said["ok"]
-    assert said["data"]["facts"]["format"] == "Flickr30k Entities"
+    code, printed = answer(capsys, data, "--regions", regions)
+    assert code == 0 and printed["ok"]
+    assert printed["data"]["facts"]["format"] == "Flickr30k Entities"
     counts = {
         "images": 1,
         "files": 1,
@@ -70,18 +70,18 @@ def test_a_sound_data_set_with_regions_is_well(data: Path, tmp_path: Path, capsy
         "boxes": 2,
         "things": 0,
     }
-    assert said["data"]["rows"] == [{"split": "train"} | counts, {"split": "val"} | counts]
-    assert said["regions"]["rows"][0] == {"split": "train", "phrases with boxes": 3, "upper bound %": 66.67}
-    assert said["regions"]["facts"]["regions per image"] == 1.5
+    assert printed["data"]["rows"] == [{"split": "train"} | counts, {"split": "val"} | counts]
+    assert printed["regions"]["rows"][0] == {"split": "train", "phrases with boxes": 3, "upper bound %": 66.67}
+    assert printed["regions"]["facts"]["regions per image"] == 1.5
 
 
 def test_bad_items_are_all_listed_and_may_be_accepted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (data / "Annotations" / "1.xml").write_text(XML.replace("<xmax>50<", "<xmax>0<").replace("<ymin>1<", "<ymin>70<"))
-    code, said = answer(capsys, data)
-    assert code == 1 and not said["ok"] and len(said["data"]["problems"]) == 2
-    assert "1.xml, entity 1: the box" in said["data"]["problems"][0]
-    code, said = answer(capsys, data, "--skip-bad")
-    assert code == 0 and said["data"]["facts"]["left out"] == 2
+    code, printed = answer(capsys, data)
+    assert code == 1 and not printed["ok"] and len(printed["data"]["problems"]) == 2
+    assert "1.xml, entity 1: the box" in printed["data"]["problems"][0]
+    code, printed = answer(capsys, data, "--skip-bad")
+    assert code == 0 and printed["data"]["facts"]["left out"] == 2
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_bad_regions_are_named(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], made: dict[str, Any], problem: str
 ) -> None:
     path = store(tmp_path / "regions", **({"boxes": {"1": [WHOLE_LEFT], "2": [WHOLE_LEFT]}} | made))
-    code, said = answer(capsys, data, "--regions", path)
+    code, printed = answer(capsys, data, "--regions", path)
     assert code == 1
-    assert re.search(problem, said["regions"]["problems"][0])
+    assert re.search(problem, printed["regions"]["problems"][0])
 
 
 def test_features_that_are_not_finite_are_named() -> None:
@@ -114,22 +114,22 @@ def test_image_files_of_a_wrong_size_or_damaged_are_named(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [{"id": n, "file_name": f"{n}.png", "width": 50, "height": 80} for n in (1, 2)]
-    said = [{"id": n, "image_id": n, "caption": "A man."} for n in (1, 2)]
-    (data / "captions.json").write_text(json.dumps({"images": rows, "annotations": said}))
+    printed = [{"id": n, "image_id": n, "caption": "A man."} for n in (1, 2)]
+    (data / "captions.json").write_text(json.dumps({"images": rows, "annotations": printed}))
     (data / "images" / "2.png").write_bytes(b"no image")
-    code, said = answer(capsys, data / "captions.json")
-    assert code == 1 and len(said["data"]["problems"]) == 2
-    assert "1.png: 100 x 80 pixels, the data set says 50 x 80" in said["data"]["problems"][0]
-    assert "2.png" in said["data"]["problems"][1]
+    code, printed = answer(capsys, data / "captions.json")
+    assert code == 1 and len(printed["data"]["problems"]) == 2
+    assert "1.png: 100 x 80 pixels, the data set says 50 x 80" in printed["data"]["problems"][0]
+    assert "2.png" in printed["data"]["problems"][1]
 
 
 def test_what_is_not_there_is_a_problem_and_the_rest_is_still_told(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, said = answer(capsys, tmp_path / "nowhere")
-    assert code == 1 and "no such file" in said["data"]["problems"][0] and said["environment"]["facts"]["torch"]
-    code, said = answer(capsys, data, "--regions", tmp_path / "nowhere")
-    assert code == 1 and "no region store" in said["regions"]["problems"][0]
+    code, printed = answer(capsys, tmp_path / "nowhere")
+    assert code == 1 and "no such file" in printed["data"]["problems"][0] and printed["environment"]["facts"]["torch"]
+    code, printed = answer(capsys, data, "--regions", tmp_path / "nowhere")
+    assert code == 1 and "no region store" in printed["regions"]["problems"][0]
 
 
 def test_a_region_of_another_frame_is_not_right() -> None:
@@ -142,9 +142,9 @@ def test_a_region_of_another_frame_is_not_right() -> None:
 
 def test_the_tables_are_readable(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", str(data)]) == 0
-    said = capsys.readouterr().out
-    assert "Flickr30k Entities" in said and "all is well" in said
-    assert "train" in said and "torch" in said
+    printed = capsys.readouterr().out
+    assert "Flickr30k Entities" in printed and "all is well" in printed
+    assert "train" in printed and "torch" in printed
 
 
 def test_the_machine_alone_can_be_checked_and_absent_extras_come_with_their_cure(
@@ -152,10 +152,10 @@ def test_the_machine_alone_can_be_checked_and_absent_extras_come_with_their_cure
 ) -> None:
     monkeypatch.setattr(doctor, "EXTRAS", (("no_such_module", "no-such-package", "video", "frames"),))
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    code, said = answer(capsys)
-    assert code == 0 and set(said) == {"ok", "environment"}
-    assert "pip install 'groundling[video]'" in said["environment"]["facts"]["no-such-package"]
-    assert said["environment"]["facts"]["java"].startswith("not found")
+    code, printed = answer(capsys)
+    assert code == 0 and set(printed) == {"ok", "environment"}
+    assert "pip install 'groundling[video]'" in printed["environment"]["facts"]["no-such-package"]
+    assert printed["environment"]["facts"]["java"].startswith("not found")
 
 
 def test_regions_without_data_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,8 +166,8 @@ def test_regions_without_data_are_refused(capsys: pytest.CaptureFixture[str]) ->
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["doctor", "--help"])
-    said = capsys.readouterr().out
-    assert "examples:" in said and "--skip-bad" in said and "upper bound" in said
+    printed = capsys.readouterr().out
+    assert "examples:" in printed and "--skip-bad" in printed and "upper bound" in printed
 
 
 def test_the_upper_bound_is_that_of_boxes_at_the_size_of_the_regions(
@@ -176,8 +176,8 @@ def test_the_upper_bound_is_that_of_boxes_at_the_size_of_the_regions(
     """Regions made at twice the size: the same share of phrases is within reach as at the size itself."""
     twice = [2 * x for x in WHOLE_LEFT]
     regions = store(tmp_path / "regions", {"1": [twice], "2": [twice]}, size=(200, 160))
-    _, said = answer(capsys, data, "--regions", regions)
-    assert [row["upper bound %"] for row in said["regions"]["rows"]] == [66.67, 66.67]
+    _, printed = answer(capsys, data, "--regions", regions)
+    assert [row["upper bound %"] for row in printed["regions"]["rows"]] == [66.67, 66.67]
 
 
 def test_a_photo_saved_again_in_another_split_is_told_and_other_photos_are_not(
@@ -194,7 +194,7 @@ def test_a_photo_saved_again_in_another_split_is_told_and_other_photos_are_not(
     splits = {"one.png": "train", "again.jpg": "val", "other.png": "val", "empty.png": "train", "void.png": "val"}
     rows = [f"{name},A dog runs.,{split}" for name, split in splits.items()]
     (tmp_path / "captions.csv").write_text("\n".join(["image,caption,split", *rows]))
-    code, said = answer(capsys, tmp_path)
+    code, printed = answer(capsys, tmp_path)
     assert code == 0
-    told = said["data"]["facts"]["look alike in two splits"]
+    told = printed["data"]["facts"]["look alike in two splits"]
     assert told == "a pair of pictures (one in train, again in val): keep one, or scores are too good"

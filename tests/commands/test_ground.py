@@ -92,10 +92,10 @@ def test_phrases_of_a_sentence_are_found_and_drawn(
 
 def test_what_was_not_found_has_no_box_and_says_so() -> None:
     here = inference.GroundedPhrase("a dog", (0, 5), (1.0, 2.0, 3.0, 4.0), 0.9, 0.8)
-    said = as_caption([here, replace(here, phrase="a cat", evidence=0.1), replace(here, phrase="a car")])
-    assert said.text == "a dog · a cat (not found) · a car"
-    assert [(said.word(link), link.evidence) for link in said] == [("a dog", 0.8), ("a car", 0.8)]
-    assert [said.text[slice(*span)] for span in said.spans] == ["a dog", "a cat (not found)", "a car"]
+    caption = as_caption([here, replace(here, phrase="a cat", evidence=0.1), replace(here, phrase="a car")])
+    assert caption.text == "a dog · a cat (not found) · a car"
+    assert [(caption.word(link), link.evidence) for link in caption] == [("a dog", 0.8), ("a car", 0.8)]
+    assert [caption.text[slice(*span)] for span in caption.spans] == ["a dog", "a cat (not found)", "a car"]
 
 
 def test_phrases_may_be_named_and_unknown_words_are_told(

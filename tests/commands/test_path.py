@@ -33,10 +33,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run("scenes", scenes, "--images", 40) == 0
     assert run("regions", "extract", scenes, "--source", "scenes", "--out", regions, "--workers", 1) == 0
     assert run("train", "updown", "--data", scenes, "--regions", regions, "--out", model, *TINY) == 0
-    said = place / "new" / "folder"
-    outputs: list[object] = ["--out", said / "test.jsonl", "--coco", said / "coco.json", "--png", said / "png"]
-    outputs += ["--submission", said / "submission.json", "--beam", 2, "--no-repeat", 2]
-    outputs += ["--coco-boxes", said / "boxes.json", "--html", said / "page.html"]
+    out = place / "new" / "folder"
+    outputs: list[object] = ["--out", out / "test.jsonl", "--coco", out / "coco.json", "--png", out / "png"]
+    outputs += ["--submission", out / "submission.json", "--beam", 2, "--no-repeat", 2]
+    outputs += ["--coco-boxes", out / "boxes.json", "--html", out / "page.html"]
     assert run("caption", scenes, "--split", "test", "--regions", regions, "--model", model, *outputs) == 0
     return place
 
@@ -46,16 +46,16 @@ def lines(path: Path) -> list[Any]:
 
 
 def test_every_output_speaks_of_every_image(place: Path) -> None:
-    said = place / "new" / "folder"
-    ids = [row["id"] for row in lines(said / "test.jsonl")]
+    out = place / "new" / "folder"
+    ids = [row["id"] for row in lines(out / "test.jsonl")]
     assert sorted(ids) == sorted((place / "scenes" / "test.txt").read_text().split())
-    assert [str(row["image_id"]) for row in json.loads((said / "coco.json").read_text())] == ids
-    assert sorted(file.stem for file in (said / "png").iterdir()) == sorted(ids)
-    boxes = json.loads((said / "boxes.json").read_text())
+    assert [str(row["image_id"]) for row in json.loads((out / "coco.json").read_text())] == ids
+    assert sorted(file.stem for file in (out / "png").iterdir()) == sorted(ids)
+    boxes = json.loads((out / "boxes.json").read_text())
     assert [str(image["id"]) for image in boxes["images"]] == ids
-    assert len(boxes["annotations"]) == sum(len(row["links"]) for row in lines(said / "test.jsonl")) > 0
-    assert (said / "page.html").read_text().count("data:image/webp") == len(ids)
-    submitted = image_captions(json.loads((said / "submission.json").read_text()), "submission")
+    assert len(boxes["annotations"]) == sum(len(row["links"]) for row in lines(out / "test.jsonl")) > 0
+    assert (out / "page.html").read_text().count("data:image/webp") == len(ids)
+    submitted = image_captions(json.loads((out / "submission.json").read_text()), "submission")
     assert [caption.id for caption in submitted] == ids
 
 
@@ -180,14 +180,14 @@ def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_captioned(
 def test_words_are_drawn_by_a_seed(place: Path, tmp_path: Path) -> None:
     pictures = sorted((place / "scenes" / "images").iterdir())[:3]
 
-    def said(*more: object) -> list[str]:
+    def captions(*more: object) -> list[str]:
         out = tmp_path / "drawn.jsonl"
         assert run("caption", *pictures, "--model", place / "model", "--out", out, *more) == 0
         return [row["caption"] for row in lines(out)]
 
-    assert said("--sample", "--seed", 1) == said("--sample", "--seed", 1) != said("--sample", "--seed", 2)
-    assert said("--sample", "--top-k", 1) == said("--beam", 1, "--no-repeat", 0, "--repeat-nouns")
-    assert said("--evidence-weight", 0) == said()  # there is no grounder whose evidence could count
+    assert captions("--sample", "--seed", 1) == captions("--sample", "--seed", 1) != captions("--sample", "--seed", 2)
+    assert captions("--sample", "--top-k", 1) == captions("--beam", 1, "--no-repeat", 0, "--repeat-nouns")
+    assert captions("--evidence-weight", 0) == captions()  # there is no grounder whose evidence could count
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,8 @@ def test_what_cannot_be_done_is_told_before_the_work(
     (tmp_path / "file").touch()
     words = [word.format(file=tmp_path / "file", folder=tmp_path) for word in more]
     assert run("caption", place / "scenes" / "images", "--model", place / "model", *words) == 2
-    said = capsys.readouterr()
-    assert told in said.err and not said.out
+    printed = capsys.readouterr()
+    assert told in printed.err and not printed.out
 
 
 def test_a_bad_item_is_left_out_all_along_the_path(place: Path, tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def test_a_table_that_was_stopped_says_so_and_goes_on(
     whole = module.train
 
     def stopped(recipe: Any, *args: Any, **more: Any) -> Any:
-        if recipe.hidden == 12:
+        if recipe.settings()["hidden"] == 12:
             raise Stopped("stopped; all is saved", 2)
         return whole(recipe, *args, **more)
 
@@ -291,7 +291,7 @@ def test_every_table_speaks_of_recipes_and_knobs_that_there_are(name: str, tmp_p
     for job in found.order(found.rows):
         known = {field.name for field in _config.read(job.recipe)[1]}
         assert set(job.config) <= known, job
-        assert recipe_class(job.recipe)(**bench.settings(job, 0))
+        assert recipe_class(job.recipe).of(**bench.settings(job, 0))
     assert all(set(row.paper) <= set(found.columns) for row in found.rows)
 
 
@@ -350,10 +350,10 @@ def test_tables_of_videos_look_at_a_hundred_regions_of_each_of_ten_frames(tmp_pa
     jobs = {job.name: bench.settings(job, 0) for job in found.order(found.rows)}
     each = tables.table("distributed-videos")
     made = [*found.order(found.rows), *each.order(each.rows)]
-    assert {recipe_class(job.recipe)(**bench.settings(job, 0)).regions_per_image for job in made} == {100}
+    assert {recipe_class(job.recipe).of(**bench.settings(job, 0)).data.regions_per_image for job in made} == {100}
     assert {job["length"] for job in jobs.values()} == {20}
-    cycle = recipe_class("cyclical")(**jobs["video-cyclical"])
-    assert jobs["video-baseline"]["epochs"] == cycle.epochs
+    cycle = recipe_class("cyclical").of(**jobs["video-cyclical"])
+    assert jobs["video-baseline"]["epochs"] == cycle.training.epochs
     assert {job.start for job in found.order(found.rows)} == {"", "video-decoder"}
 
 
@@ -371,7 +371,7 @@ def test_rows_of_several_heads_learn_as_many_epochs_as_those_of_several_branches
     heads = tables.table("distributed-heads")
     bench = Bench(tmp_path, tmp_path, tmp_path, config)
     epochs = {
-        job.name: recipe_class(job.recipe)(**bench.settings(job, 0)).epochs
+        job.name: recipe_class(job.recipe).of(**bench.settings(job, 0)).training.epochs
         for job in heads.order(heads.rows)
         if job.name != "alone"
     }

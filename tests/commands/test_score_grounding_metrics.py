@@ -27,8 +27,8 @@ def test_grounding_is_told_for_each_caption_and_entries_may_share_an_image(
 ) -> None:
     file, caption, references = corpus[0]
     images = [{"id": i, "file_name": file} for i in (1, 2)]
-    said = [{"image_id": i, "caption": text} for i in (1, 2) for text in references]
-    (tmp_path / "refs.json").write_text(json.dumps({"images": images, "annotations": said}))
+    captions = [{"image_id": i, "caption": text} for i in (1, 2) for text in references]
+    (tmp_path / "refs.json").write_text(json.dumps({"images": images, "annotations": captions}))
     pred = [{"image_id": 1, "caption": caption}, {"image_id": 2, "caption": "quickly and there"}]
     (tmp_path / "pred.json").write_text(json.dumps(pred))
     words = ["score", "captions", "--pred", tmp_path / "pred.json", "--refs", tmp_path / "refs.json"]

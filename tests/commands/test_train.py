@@ -65,7 +65,7 @@ def test_a_run_leaves_a_model_a_log_and_its_score(
     assert "split:val" in printed[0]
     assert printed[-1] == f"model: {tmp_path}"
     model = load(tmp_path)
-    assert model.recipe.hidden == 8  # type: ignore[attr-defined]
+    assert model.recipe.settings()["hidden"] == 8
     assert "dog" in model.groundable
     assert "runs" not in model.groundable
     rows = (tmp_path / "log.csv").read_text().splitlines()
@@ -85,7 +85,7 @@ def test_the_same_command_again_goes_on_and_another_is_refused(
     assert main(words(data, tmp_path, "--limit", "8")) == 2
     assert "training data was 9 images" in capsys.readouterr().err
     assert main(words(data, tmp_path, "--lr", "0.1", "--restart")) == 0
-    assert load(tmp_path).recipe.lr == 0.1  # type: ignore[attr-defined]
+    assert load(tmp_path).recipe.training.lr == 0.1
 
 
 def test_a_model_without_its_training_state_is_not_written_over(

@@ -72,7 +72,7 @@ def truth(place: Path, split: str) -> list[GroundedCaption]:
     """Captions that say and point at what the data says: a perfect system."""
     from groundling.types import Link
 
-    said = []
+    captions = []
     for e in load(place / "clips", split, annotated=False):
         caption = e.captions[0]
         links = tuple(
@@ -80,8 +80,10 @@ def truth(place: Path, split: str) -> list[GroundedCaption]:
             for p in e.gold
             for box, frame in dict(zip(p.frames, zip(p.boxes, p.frames, strict=True), strict=True)).values()
         )
-        said.append(GroundedCaption(e.id, caption.text, caption.tokens, caption.spans, links, media=e.media, frames=3))
-    return said
+        captions.append(
+            GroundedCaption(e.id, caption.text, caption.tokens, caption.spans, links, media=e.media, frames=3)
+        )
+    return captions
 
 
 def test_the_official_files_go_through_the_official_evaluation(
@@ -114,13 +116,13 @@ def test_our_own_score_and_the_official_one_are_the_same_number(
 
     from groundling.data.evaluator_files import video_submission
 
-    said = [
+    captions = [
         replace(one, links=tuple(replace(x, box=(0.0, 0.0, 3.0, 3.0)) if x.token % 2 else x for x in one.links))
         for one in truth(place, "val")
     ]
-    (tmp_path / "half.jsonl").write_text("\n".join(json.dumps(one.to_dict()) for one in said))
+    (tmp_path / "half.jsonl").write_text("\n".join(json.dumps(one.to_dict()) for one in captions))
     class_of = {e.captions[0].tokens[p.head]: p.label for e in load(place / "clips", annotated=False) for p in e.gold}
-    (tmp_path / "half.json").write_text(json.dumps(video_submission(said, class_of)))
+    (tmp_path / "half.json").write_text(json.dumps(video_submission(captions, class_of)))
     assert run("official", place / "clips", "--out", tmp_path) == 0
     capsys.readouterr()
     files = ["--reference", tmp_path / "reference.json", "--split-file", tmp_path / "splits.json", "--json"]
@@ -167,10 +169,10 @@ def test_a_video_file_is_captioned_and_drawn(place: Path, tmp_path: Path) -> Non
 def test_python_captions_a_segment_of_a_video(place: Path, tmp_path: Path) -> None:
     clip = write_clip(tmp_path / "clip.mkv")
     model = groundling.load(place / "model")
-    said = model.caption(clip, frames=3, segment=(1.0, 2.0))
-    assert (said.id, said.frames, said.segment) == ("clip", 3, (1.0, 2.0))
-    assert groundling.draw(clip, said).width == 3 * 320 + 2 * 6
-    assert {frame for word in said.attention for frame in word.frames} <= {0, 1, 2}
+    captions = model.caption(clip, frames=3, segment=(1.0, 2.0))
+    assert (captions.id, captions.frames, captions.segment) == ("clip", 3, (1.0, 2.0))
+    assert groundling.draw(clip, captions).width == 3 * 320 + 2 * 6
+    assert {frame for word in captions.attention for frame in word.frames} <= {0, 1, 2}
 
 
 def test_a_folder_of_videos_is_captioned_from_its_store_as_from_its_files(place: Path, tmp_path: Path) -> None:

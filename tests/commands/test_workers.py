@@ -26,15 +26,15 @@ def captioner(grounded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def works(grounded: Path, captioner: Path, out: Path) -> dict[str, list[object]]:
     """A call of each command; what it writes or prints is compared."""
-    said = out.parent / "said.tsv"
+    captions_file = out.parent / "said.tsv"
     examples = load(grounded / "scenes", annotated=False).examples
     rows = [f"{Path(e.media).name}\t{e.captions[0].text}" for e in examples]
-    said.write_text("\n".join([*rows, "missing.png\ta dog", "no tab"]) + "\n")
+    captions_file.write_text("\n".join([*rows, "missing.png\ta dog", "no tab"]) + "\n")
     scenes, model = grounded / "scenes", ["--model", grounded / "model"]
     return {
         "caption": ["caption", scenes, "--model", captioner, "--out", out],
         "ground": ["ground", "--data", scenes, "--regions", grounded / "regions", *model, "--split", "train", "--json"],
-        "audit": ["audit", said, "--images", scenes, *model, "-o", out, "--json"],
+        "audit": ["audit", captions_file, "--images", scenes, *model, "-o", out, "--json"],
         "regions": ["regions", "extract", scenes, "--source", "scenes", "--out", out],
         "label": ["label", scenes, *model, "--regions", grounded / "regions", "--out", out],
     }

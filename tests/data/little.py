@@ -80,8 +80,10 @@ def coco(root: Path) -> Path:
         name = f"{number:012d}.jpg"
         image(root / f"{split}2017" / name)
         images = [{"id": number, "file_name": name, "width": 100, "height": 80}]
-        said = [{"id": 10 + i, "image_id": number, "caption": text} for i, text in enumerate(("A dog.", "One dog."))]
-        dump(root / "annotations" / f"captions_{split}2017.json", {"images": images, "annotations": said})
+        captions = [
+            {"id": 10 + i, "image_id": number, "caption": text} for i, text in enumerate(("A dog.", "One dog."))
+        ]
+        dump(root / "annotations" / f"captions_{split}2017.json", {"images": images, "annotations": captions})
         seen = [{"id": 1, "image_id": number, "category_id": 18, "bbox": [10, 20, 30, 40]}]
         seen.append({"id": 2, "image_id": 99, "category_id": 18, "bbox": [1, 1, 1, 1]})
         kinds = [{"id": 18, "name": "dog"}]
@@ -135,13 +137,13 @@ def anet(root: Path) -> Path:
 
 
 def reference(root: Path) -> Path:
-    said = {
+    captions = {
         "tokens": ["A", "man", "and", "dogs"],
         "process_idx": [1, 3],
         "process_clss": ["man", "dog"],
         "process_bnd_box": [[0, 0, 9, 9], [5, 5, 24, 34]],
     }
-    rows = [{"image_id": n, "image_size": [100, 80], "captions": [said, said]} for n in (1, 2)]
+    rows = [{"image_id": n, "image_size": [100, 80], "captions": [captions, captions]} for n in (1, 2)]
     dump(root / "flickr30k_cleaned_class.json", {"vocab": ["man", "dog"], "annotations": rows})
     dump(root / "split_ids_flickr30k_entities.json", {"train": ["1"], "val": ["2"], "test": []})
     return root

@@ -10,13 +10,13 @@ from groundling.types import Caption, Example, Phrase
 VOCAB = Vocabulary(("<pad>", "<bos>", "<eos>", "<unk>", "a", "dog", "runs", "red", "ball"))
 
 
-def said(text: str, tags: str = "", chunks: tuple[tuple[int, int], ...] = ()) -> Caption:
+def caption(text: str, tags: str = "", chunks: tuple[tuple[int, int], ...] = ()) -> Caption:
     words = tuple(text.split())
     return Caption(text, words, tuple((0, 0) for _ in words), tuple(tags.split()), words, chunks)
 
 
-RUNS = said("a dog runs", "DT NN VBZ", ((0, 2),))
-BALL = said("a shiny red ball", "DT JJ JJ NN", ((0, 4),))
+RUNS = caption("a dog runs", "DT NN VBZ", ((0, 2),))
+BALL = caption("a shiny red ball", "DT JJ JJ NN", ((0, 4),))
 
 
 def regions(*boxes: tuple[float, float, float, float], size: tuple[float, float] = (100, 100)) -> Regions:
@@ -32,7 +32,7 @@ def test_a_caption_is_bos_words_eos_with_its_nouns_verbs_and_phrases_moved_by_on
 
 
 def test_a_long_caption_is_cut_and_so_are_its_phrases() -> None:
-    text = said("a dog runs a red ball", "DT NN VBZ DT JJ NN", ((0, 2), (3, 6)))
+    text = caption("a dog runs a red ball", "DT NN VBZ DT JJ NN", ((0, 2), (3, 6)))
     line = encode(text, VOCAB, 4)
     assert line.tokens.tolist() == [1, 4, 5, 6, 4, 2]
     assert line.chunks.tolist() == [[1, 3], [4, 5]]
@@ -41,7 +41,7 @@ def test_a_long_caption_is_cut_and_so_are_its_phrases() -> None:
 
 
 def test_unknown_words_are_unk_and_a_caption_without_tags_has_no_nouns() -> None:
-    line = encode(said("a zebra"), VOCAB, 16)
+    line = encode(caption("a zebra"), VOCAB, 16)
     assert line.tokens.tolist() == [1, 4, 3, 2]
     assert not line.visual.any()
     assert line.chunks.shape == (0, 2)

@@ -117,11 +117,11 @@ def test_a_word_that_is_seen_in_some_frames_gets_one_pixel_in_the_others() -> No
 
 
 def test_several_boxes_of_a_word_become_the_box_around_them() -> None:
-    said = evaluator_files.of_tokens(["Two", "dogs"], "here")
+    caption = evaluator_files.of_tokens(["Two", "dogs"], "here")
     phrase = Phrase(0, (0, 2), ((0, 0, 10, 10), (50, 5, 60, 20)), label="dog", head=1)
-    row = evaluator_files.image_reference([Example("1", "", (0, 0), (said,), (phrase,))])["annotations"][0]["captions"][
-        0
-    ]
+    row = evaluator_files.image_reference([Example("1", "", (0, 0), (caption,), (phrase,))])["annotations"][0][
+        "captions"
+    ][0]
     assert row["process_bnd_box"] == [[0, 0, 59, 19]] and row["process_idx"] == [1] and row["tokens"] == ["Two", "dogs"]
 
 

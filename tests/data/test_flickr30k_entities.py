@@ -22,11 +22,11 @@ def read(root: Path, **how: bool) -> list[Example]:
 
 
 def phrases(example: Example) -> dict[str, tuple[tuple[float, ...], ...]]:
-    said = {}
+    sentences = {}
     for phrase in example.gold:
         words = example.captions[phrase.caption].tokens[slice(*phrase.span)]
-        said[" ".join(words)] = phrase.boxes
-    return said
+        sentences[" ".join(words)] = phrase.boxes
+    return sentences
 
 
 def test_markup_is_taken_off_and_its_places_are_kept() -> None:

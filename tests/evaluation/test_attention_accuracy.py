@@ -27,7 +27,7 @@ from groundling.text.vocab import Vocabulary
 from groundling.training.stages import Parts
 from groundling.types import Caption, Example, Phrase
 
-SMALL = Updown(hidden=8, embed=8, attention=8, min_count=1)
+SMALL = Updown.of(hidden=8, embed=8, attention=8, min_count=1)
 
 
 class Knows(nn.Module):
@@ -115,7 +115,7 @@ def test_regions_made_at_another_size_point_at_the_same_place(world: tuple[Datas
 def test_long_captions_are_read_to_their_end(world: tuple[Dataset, Store]) -> None:
     dataset, store = world
     made = matcher(dataset, store)
-    short = replace(made, recipe=MatcherScan(length=1))
+    short = replace(made, recipe=MatcherScan.of(length=1))
     assert attention_accuracy(short, dataset, store).by_class() == attention_accuracy(made, dataset, store).by_class()
 
 
@@ -134,9 +134,9 @@ def test_what_cannot_be_judged_is_told(world: tuple[Dataset, Store], tmp_path: P
 
 def test_videos_are_judged_frame_by_frame() -> None:
     """Two frames, the word drawn in the second alone: its box there counts, that of the first does not."""
-    said = Caption("a dog", ("a", "dog"), ((0, 1), (2, 5)))
+    caption = Caption("a dog", ("a", "dog"), ((0, 1), (2, 5)))
     gold = (Phrase(0, (0, 2), ((0.0, 0.0, 10.0, 10.0),), frames=(1,), label="dog", head=1),)
-    example = Example("v", "", (100, 100), (said,), gold)
+    example = Example("v", "", (100, 100), (caption,), gold)
     right, wrong, none = (0.0, 0.0, 10.0, 10.0), (50.0, 50.0, 60.0, 60.0), (np.nan,) * 4
     for first, second, expected in ((wrong, right, 1.0), (right, wrong, 0.0), (right, none, 0.0)):
         places = {"v": [np.array([[none, none], [first, second]])]}

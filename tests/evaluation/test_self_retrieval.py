@@ -44,18 +44,18 @@ def test_the_words_of_an_image_are_the_mean_of_what_it_chose_from() -> None:
     """Two words of image 0 (EOS is one), one of image 1: rows are distributions, by hand from `step`."""
     model = tiny.updown()
     encoded = model.encode(tiny.regions(3, 4))
-    said = torch.tensor([[5, EOS], [EOS, PAD]])
+    tokens = torch.tensor([[5, EOS], [EOS, PAD]])
     first, _, state = model.step(torch.tensor([1, 1]), encoded, model.start(encoded))
     second, _, _ = model.step(torch.tensor([5, EOS]), encoded, state)
     wanted = torch.stack([(first[0].exp() + second[0].exp()) / 2, first[1].exp()])
-    torch.testing.assert_close(own_words(model, encoded, said).exp(), wanted)
+    torch.testing.assert_close(own_words(model, encoded, tokens).exp(), wanted)
 
 
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
     """Planted images and a captioner that has learned nothing."""
     dataset, store = planted.make(tmp_path_factory.mktemp("store"), images=70)
-    recipe = recipes.recipe_class("updown")(hidden=16, embed=8, attention=8, min_count=1)
+    recipe = recipes.recipe_class("updown").of(hidden=16, embed=8, attention=8, min_count=1)
     vocab = Vocabulary.build((c.tokens for e in dataset for c in e.captions), 1)
     torch.manual_seed(0)
     classes = groundable_words(dataset)
@@ -69,8 +69,8 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
 
 def test_a_gallery_says_what_the_captioner_says(gallery: Gallery) -> None:
     captioner = gallery.model.captioner
-    said = greedy(captioner, captioner.encode(gallery.store.batch(["3"])), gallery.model.length).tokens
-    assert gallery.words()[3] == gallery.model.vocab.decode(said[0].tolist())
+    tokens = greedy(captioner, captioner.encode(gallery.store.batch(["3"])), gallery.model.length).tokens
+    assert gallery.words()[3] == gallery.model.vocab.decode(tokens[0].tolist())
 
 
 def test_blocks_of_any_size_give_the_same_ranks(gallery: Gallery, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_our_own_captions_bring_their_places(tmp_path: Path) -> None:
         ("a.csv", "image,caption\n1.jpg\n", "1 columns"),
         ("a.jsonl", '{"image": "1", "caption": "a"}\n{"image": \n', "not a JSON object"),
         ("a.jsonl", '{"caption": "a"}\n', "names no image"),
-        ("a.jsonl", '{"image": "1"}\n', "says nothing"),
+        ("a.jsonl", '{"image": "1"}\n', "has no caption"),
         ("a.jsonl", '{"image": "1", "text": "a", "places": [{"span": [0, 9]}]}\n', "the span 0 to 9"),
         ("a.jsonl", '{"image": "1", "text": "a", "places": [{"span": [0, 1], "boxes": [[1, 2, NaN, 3]]}]}\n', "finite"),
         ("a.json", "[3]", "not a JSON object"),

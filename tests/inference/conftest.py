@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     made = source("scenes")
     layout = Layout.of(made(Image.new("RGB", (32, 32), "white")))
-    recipe = Updown(hidden=8, embed=8, attention=8, length=6)
+    recipe = Updown.of(hidden=8, embed=8, attention=8, length=6)
     vocab, classes = Vocabulary.build([WORDS], min_count=1), Classes(NOUNS, {noun: noun for noun in NOUNS})
     parts = recipe.parts(vocab, layout, classes)
     with torch.no_grad():
@@ -55,7 +55,7 @@ def looking(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A grounder that never learned, with words of its own, which says a probability of (cosine + 1) / 2."""
     torch.manual_seed(1)
     seen = recipes.load(folder)
-    recipe = TwoBranch(joint=8, embed=8, hidden=8, distill=0)
+    recipe = TwoBranch.of(joint=8, embed=8, hidden=8, distill=0)
     vocab = Vocabulary.build([["ball", "the", "dog"]], min_count=1)
     parts = recipe.parts(vocab, seen.layout, seen.groundable)
     path = tmp_path_factory.mktemp("grounder")

@@ -32,22 +32,22 @@ def model(folder: Path) -> groundling.GroundedCaptioner:
 def talkative(model: groundling.GroundedCaptioner, picture: Path) -> groundling.GroundedCaption:
     """A caption with a link, drawn: greedily an untrained model may say no noun at all."""
     drawn = (model.caption(picture, inference.Sampling(seed=seed)) for seed in range(50))
-    return next(said for said in drawn if said.links)
+    return next(caption for caption in drawn if caption.links)
 
 
 def test_every_link_is_a_noun_with_a_box_inside_the_picture(model: groundling.GroundedCaptioner, picture: Path) -> None:
-    said = talkative(model, picture)
-    assert said.id == "a photo" and said.media == str(picture) and said.size == (120, 90)
-    for link in said:
+    caption = talkative(model, picture)
+    assert caption.id == "a photo" and caption.media == str(picture) and caption.size == (120, 90)
+    for link in caption:
         left, top, right, bottom = link.box
-        assert said.word(link) in NOUNS and 0 <= left < right <= 120 and 0 <= top < bottom <= 90
+        assert caption.word(link) in NOUNS and 0 <= left < right <= 120 and 0 <= top < bottom <= 90
 
 
 def test_the_drawing_is_the_picture_with_coloured_boxes_and_a_strip_below(
     model: groundling.GroundedCaptioner, picture: Path
 ) -> None:
-    said = talkative(model, picture)
-    drawn, bare = groundling.draw(picture, said), groundling.draw(picture, replace(said, links=()))
+    caption = talkative(model, picture)
+    drawn, bare = groundling.draw(picture, caption), groundling.draw(picture, replace(caption, links=()))
     assert drawn.width == 640 and drawn.height > 480
     assert drawn.tobytes() != bare.tobytes()
 
@@ -77,21 +77,21 @@ def test_by_default_no_word_comes_twice_in_a_row_and_no_two_words_come_twice(
 
 
 def test_a_seed_decides_what_is_drawn(model: groundling.GroundedCaptioner, picture: Path) -> None:
-    said = [model.caption(picture, inference.Sampling(seed=seed)).text for seed in (1, 1, 2, 3, 4)]
-    assert said[0] == said[1] and len(set(said)) > 1
+    texts = [model.caption(picture, inference.Sampling(seed=seed)).text for seed in (1, 1, 2, 3, 4)]
+    assert texts[0] == texts[1] and len(set(texts)) > 1
 
 
 def test_a_batch_says_what_each_of_its_images_says_alone(model: groundling.GroundedCaptioner, picture: Path) -> None:
     images = [Image.open(picture), Image.new("RGB", (50, 50), "green")]
     together = model.generate(Regions.stack([model.regions(image) for image in images]), ["0", "1"], ["", ""])
-    assert [said.text for said in together] == [model.caption(image).text for image in images]
+    assert [caption.text for caption in together] == [model.caption(image).text for image in images]
 
 
 def test_evidence_is_how_likely_the_noun_alone_is_there(folder: Path, looking: Path, picture: Path) -> None:
-    said = talkative(groundling.load(folder, grounder=looking), picture)
+    caption = talkative(groundling.load(folder, grounder=looking), picture)
     grounder = inference.load_grounder(looking)
-    for link in said:
-        cosine = grounder.rank(grounder.regions(picture), [[said.word(link)]]).similarity.max()
+    for link in caption:
+        cosine = grounder.rank(grounder.regions(picture), [[caption.word(link)]]).similarity.max()
         assert link.evidence == pytest.approx((float(cosine) + 1) / 2, abs=1e-5)
 
 
@@ -101,13 +101,13 @@ def test_evidence_comes_from_all_regions_of_the_grounder_however_few_the_caption
     """As it was calibrated: the best of fewer regions would fit less well, and true words would look made up."""
     captioner, grounder = groundling.load(folder, grounder=looking), inference.load_grounder(looking)
     few = replace(captioner.model.recipe, regions_per_image=2)  # type: ignore[type-var]
-    said = talkative(
+    caption = talkative(
         inference.GroundedCaptioner(replace(captioner.model, recipe=few), captioner.device, captioner.reranker), picture
     )
     regions = grounder.regions(picture)
-    for link in said:
+    for link in caption:
         likely = [
-            grounder.evidence([said.word(link)], grounder.rank(some, [[said.word(link)]]).similarity, None)[0]
+            grounder.evidence([caption.word(link)], grounder.rank(some, [[caption.word(link)]]).similarity, None)[0]
             for some in (regions, regions.first(2))
         ]
         assert link.evidence == pytest.approx(likely[0], abs=1e-5) != pytest.approx(likely[1], abs=1e-5)
@@ -124,8 +124,8 @@ def test_evidence_is_the_same_in_a_batch_and_unknown_without_calibration(
     for one, other in zip(captioner.generate(batch, ["", ""], ["", ""], decoding), alone, strict=True):
         assert [link.evidence for link in one] == pytest.approx([link.evidence for link in other], abs=1e-5)
     shutil.copytree(looking, tmp_path / "new", ignore=shutil.ignore_patterns(evidence.CALIBRATION))
-    said = groundling.load(folder, grounder=tmp_path / "new").caption(picture, decoding)
-    assert said.links and all(link.evidence is None for link in said)
+    caption = groundling.load(folder, grounder=tmp_path / "new").caption(picture, decoding)
+    assert caption.links and all(link.evidence is None for link in caption)
 
 
 def test_without_a_path_the_weights_of_the_package_are_loaded(
@@ -138,9 +138,9 @@ def test_without_a_path_the_weights_of_the_package_are_loaded(
     for name in ("everyday", "flickr8k"):
         shutil.copytree(folder, tmp_path / name / "captioner")
         shutil.copytree(looking, tmp_path / name / "grounder")
-    said, named = groundling.load(), groundling.load(folder, grounder=looking)
+    shipped, named = groundling.load(), groundling.load(folder, grounder=looking)
     assert groundling.load("flickr8k").caption(picture) == named.caption(picture)
-    assert said.caption(picture) == named.caption(picture)
+    assert shipped.caption(picture) == named.caption(picture)
     assert inference.load_grounder().ground(picture, phrases=["dog"]) == inference.load_grounder(looking).ground(
         picture, phrases=["dog"]
     )
@@ -159,8 +159,8 @@ def test_regions_of_a_store_are_said_as_those_made_on_the_fly(
 ) -> None:
     with Writer(tmp_path / "store", model.model.fingerprint) as writer:
         writer.add("x", model.regions(picture))
-    [said] = model.caption(["x"], regions=Store.open(tmp_path / "store"))
-    assert said.id == "x" and said.text == model.caption(picture).text
+    [caption] = model.caption(["x"], regions=Store.open(tmp_path / "store"))
+    assert caption.id == "x" and caption.text == model.caption(picture).text
 
 
 def test_a_model_of_imported_regions_asks_for_a_store(model: groundling.GroundedCaptioner, picture: Path) -> None:
@@ -208,8 +208,8 @@ def test_captions_without_weight_of_evidence_are_those_of_the_captioner_alone(
             inference.BeamSearch(seed + 1, evidence_weight=0),
             inference.Sampling(seed=seed, evidence_weight=0),
         ):
-            alone, said = model.caption(picture, off), beside.caption(picture, off)
-            assert (said.tokens, said.logp) == (alone.tokens, alone.logp)
+            alone, caption = model.caption(picture, off), beside.caption(picture, off)
+            assert (caption.tokens, caption.logp) == (alone.tokens, alone.logp)
 
 
 def test_the_noun_that_the_image_supports_is_chosen(folder: Path, looking: Path, picture: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import groundling
 from groundling.cli import main
+from groundling.decoding import Constraints
 from groundling.errors import GroundlingError
 from groundling.inference import BeamSearch, Sampling
 from groundling.inference.beam_search import beam_search
@@ -82,15 +83,15 @@ def test_the_search_finds_what_that_of_torch_finds(settings: BeamSearch) -> None
     chain = random_chain(images=8, vocab=9, seed=3, ends=-1.0)
     encoded = chain.encoded()
     nouns = tuple(word in (4, 6) for word in range(9))
-    expected = settings(chain, encoded, 7, nouns=torch.tensor(nouns))
+    expected = settings.decode(chain, encoded, 7, Constraints(torch.tensor(nouns)))
 
     def step(tokens: Array, images: Array, state: tuple[Array, ...]) -> tuple[Array, Array, tuple[Array, ...]]:
         rows: EncodedImage = encoded[torch.from_numpy(images)]
         logp, glimpse, after = chain.step(torch.from_numpy(tokens), rows, tuple(map(torch.from_numpy, state)))
         return logp.float().numpy().copy(), glimpse.attn.numpy(), tuple(x.numpy() for x in after)
 
-    said = beam_search(step, tuple(x.numpy() for x in chain.start(encoded)), 7, settings, nouns)
-    for n, one in enumerate(said):
+    captions = beam_search(step, tuple(x.numpy() for x in chain.start(encoded)), 7, settings, nouns)
+    for n, one in enumerate(captions):
         words = [word for word in expected.tokens[n].tolist() if word != PAD]
         assert list(one.words) == words
         np.testing.assert_allclose(one.logps, expected.logp[n, : len(words)], atol=1e-5)
@@ -145,9 +146,9 @@ def test_a_clip_and_a_captioner_alone_are_as_with_torch(tmp_path: Path) -> None:
         shutil.copy(PHOTOS / f"{name}.jpg", tmp_path / f"{number}.jpg")
     ours, theirs = (groundling.load(CAPTIONER, runtime=runtime) for runtime in ("onnx", "torch"))
     clip = Example("clip", str(tmp_path), (0, 0))
-    said = ours.caption(clip)
-    assert said.frames == 2 and said.links
-    assert_close(said.to_dict(), theirs.caption(clip).to_dict())
+    caption = ours.caption(clip)
+    assert caption.frames == 2 and caption.links
+    assert_close(caption.to_dict(), theirs.caption(clip).to_dict())
 
 
 def test_regions_that_are_known_get_the_same_captions(

@@ -31,8 +31,8 @@ def test_one_and_several_are_not_the_same_thing() -> None:
 
 
 def test_phrases_of_two_captions_with_the_same_place_are_one_thing() -> None:
-    said = [phrase("dog", 0), phrase("terrier", 1), phrase("ball", 1, 9)]
-    assert chains(said, np.ones((3, 3))) == [[0, 1], [2]]
+    phrases = [phrase("dog", 0), phrase("terrier", 1), phrase("ball", 1, 9)]
+    assert chains(phrases, np.ones((3, 3))) == [[0, 1], [2]]
 
 
 def test_phrases_with_other_places_are_two_things() -> None:
@@ -41,14 +41,14 @@ def test_phrases_with_other_places_are_two_things() -> None:
 
 def test_a_caption_tells_two_things_of_one_noun_apart() -> None:
     """Not even a phrase of another caption that fits both brings them together."""
-    said = [phrase("man", 0, 0), phrase("man", 0, 10), phrase("man", 1, 0)]
-    found = chains(said, np.array([[1, 0.9, 0.8], [0.9, 1, 0.7], [0.8, 0.7, 1]]))
+    phrases = [phrase("man", 0, 0), phrase("man", 0, 10), phrase("man", 1, 0)]
+    found = chains(phrases, np.array([[1, 0.9, 0.8], [0.9, 1, 0.7], [0.8, 0.7, 1]]))
     assert found == [[0, 2], [1]]
 
 
 def test_a_definite_phrase_speaks_again_of_what_was_named() -> None:
-    said = [phrase("dog", 0, 0), phrase("dog", 0, 10, definite=True)]
-    assert chains(said, np.ones((2, 2))) == [[0, 1]]
+    phrases = [phrase("dog", 0, 0), phrase("dog", 0, 10, definite=True)]
+    assert chains(phrases, np.ones((2, 2))) == [[0, 1]]
 
 
 def test_captions_are_read_for_heads_and_numbers() -> None:

@@ -32,14 +32,14 @@ def test_a_thing_is_where_all_its_phrases_together_say() -> None:
 
 def test_two_men_of_one_caption_get_two_boxes() -> None:
     """The less sure one may take neither the box of the other nor one that is nearly the same (region 3)."""
-    said = [phrase("man", 0, 0), phrase("man", 0, 9)]
-    found = place(ranked([[0.8, 0.3, 0, 0.7], [0.9, 0.4, 0, 0.8]]), said, [[0], [1]])
+    phrases = [phrase("man", 0, 0), phrase("man", 0, 9)]
+    found = place(ranked([[0.8, 0.3, 0, 0.7], [0.9, 0.4, 0, 0.8]]), phrases, [[0], [1]])
     assert [one.boxes[0] for one in found] == [(20, 0, 30, 10), (0, 0, 10, 10)]
 
 
 def test_different_nouns_may_share_a_box() -> None:
-    said = [phrase("snow", 0, 0), phrase("mountain", 0, 9)]
-    found = place(ranked([[0.8, 0.3, 0, 0], [0.9, 0.4, 0, 0]]), said, [[0], [1]])
+    phrases = [phrase("snow", 0, 0), phrase("mountain", 0, 9)]
+    found = place(ranked([[0.8, 0.3, 0, 0], [0.9, 0.4, 0, 0]]), phrases, [[0], [1]])
     assert [one.boxes[0] for one in found] == [(0, 0, 10, 10)] * 2
 
 

@@ -43,8 +43,11 @@ def tar(scenes: Path) -> Path:
     path.parent.mkdir()
     with tarfile.open(path, "w") as archive:
         for example in load(scenes / "scenes", "train", annotated=False):
-            said = "\n".join(caption.text for caption in example.captions)
-            for name, content in ((f"{example.id}.png", Path(example.media).read_bytes()), (f"{example.id}.txt", said)):
+            texts = "\n".join(caption.text for caption in example.captions)
+            for name, content in (
+                (f"{example.id}.png", Path(example.media).read_bytes()),
+                (f"{example.id}.txt", texts),
+            ):
                 about = tarfile.TarInfo(name)
                 raw = content if isinstance(content, bytes) else content.encode()
                 about.size = len(raw)

@@ -97,18 +97,18 @@ def test_labels_that_name_no_thing_are_not_judged() -> None:
 
 def test_merged_phrases_are_compared_with_the_annotators_chains() -> None:
     """Two captions; we join man with man (right) and dogs with man (wrong)."""
-    said = "a man and dogs"
+    text = "a man and dogs"
     gold = tuple(
         Phrase(c, span, ((0, 0, 9, 9),), entity=e) for c in (0, 1) for span, e in (((0, 2), "1"), ((3, 4), "2"))
     )
-    whole = Example("y", "", (10, 10), (caption(said), caption(said)), gold)
+    whole = Example("y", "", (10, 10), (caption(text), caption(text)), gold)
     man, dogs = (0, 5), (10, 14)
     labels = (
         Label("a man", "man", (Mention(0, man), Mention(1, man), Mention(1, dogs))),
         Label("dogs", "dog", (Mention(0, dogs),)),
     )
     found = Tally()
-    found.add(LabelledImage("y", "", (10, 10), (said, said), labels), whole)
+    found.add(LabelledImage("y", "", (10, 10), (text, text), labels), whole)
     told = found.chains()
     assert told.mentions == 4
     assert (told.precision, told.recall) == (pytest.approx(1 / 3), pytest.approx(1 / 2))

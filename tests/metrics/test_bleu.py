@@ -81,6 +81,6 @@ def test_counts_are_those_of_dictionaries(corpus: Any) -> None:
             most: Counter[Any] = Counter()
             for r in references:
                 most |= Counter(tuple(r[i : i + n]) for i in range(len(r) - n + 1))
-            said = Counter(tuple(hypothesis[i : i + n]) for i in range(len(hypothesis) - n + 1))
-            expected.append((said & most).total())
+            counts = Counter(tuple(hypothesis[i : i + n]) for i in range(len(hypothesis) - n + 1))
+            expected.append((counts & most).total())
         assert row.tolist() == expected

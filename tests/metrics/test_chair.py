@@ -119,10 +119,10 @@ def test_any_list_of_classes_may_have_names_of_several_words() -> None:
     """ "palm trees" is a palm tree, not a tree; the official rules, which know no palm trees, see a tree."""
     synonyms = read_synonyms(["palm tree, coconut palm", "tree, bush", "tree house"])
     names = long_names_of(synonyms)
-    said = "two palm trees, a bush and a tree house"
-    assert [one.name for one in mentions(said, synonyms, names)] == ["palm tree", "tree", "tree house"]
-    assert [one.name for one in mentions(said, synonyms)] == ["tree", "tree", "tree"]
-    captions, references = [("1", said)], [("1", "a tree")]
+    caption = "two palm trees, a bush and a tree house"
+    assert [one.name for one in mentions(caption, synonyms, names)] == ["palm tree", "tree", "tree house"]
+    assert [one.name for one in mentions(caption, synonyms)] == ["tree", "tree", "tree"]
+    captions, references = [("1", caption)], [("1", "a tree")]
     found = score_chair(captions, references, synonyms, long_names=True)
     assert [one.name for one in found.captions[0].hallucinated] == ["palm tree", "tree house"]
     assert "names:long" in found.statistics()["CHAIRi"].score().signature

@@ -16,7 +16,7 @@ VECTORS = Path(__file__).parent.parent / "vectors"
 TRUE, INSIDE, AROUND, ASIDE = [10, 10, 109, 109], [10, 10, 49, 49], [0, 0, 299, 299], [150, 150, 249, 249]
 
 
-def one_image(truth: dict[str, list[int]], said: dict[str, list[int]], tokens: str = "") -> Grounding:
+def one_image(truth: dict[str, list[int]], predicted: dict[str, list[int]], tokens: str = "") -> Grounding:
     words = list(truth)
     caption = {
         "tokens": [*words, *tokens.split()],
@@ -24,7 +24,7 @@ def one_image(truth: dict[str, list[int]], said: dict[str, list[int]], tokens: s
         "process_idx": list(range(len(words))),
         "process_bnd_box": list(truth.values()),
     }
-    row = {"clss": list(said), "idx_in_sent": list(range(len(said))), "bbox": list(said.values())}
+    row = {"clss": list(predicted), "idx_in_sent": list(range(len(predicted))), "bbox": list(predicted.values())}
     return ground_image(
         {"results": {"1": [row]}}, {"annotations": [{"image_id": 1, "captions": [caption]}]}, {"val": ["1"]}, "val"
     )
@@ -33,7 +33,7 @@ def one_image(truth: dict[str, list[int]], said: dict[str, list[int]], tokens: s
 def test_five_words_of_five_kinds_are_a_fifth_each() -> None:
     grounding = one_image(
         truth={"dog": TRUE, "cat": TRUE, "man": TRUE, "hat": TRUE},
-        said={"dog": TRUE, "cat": INSIDE, "man": ASIDE, "car": TRUE},
+        predicted={"dog": TRUE, "cat": INSIDE, "man": ASIDE, "car": TRUE},
     )
     analysis = analyse(grounding)
     assert analysis.to_dict()["kinds"] == dict.fromkeys(KINDS, 0.2)
@@ -43,8 +43,8 @@ def test_five_words_of_five_kinds_are_a_fifth_each() -> None:
 
 def test_a_wrong_grounding_is_partial_enlarged_or_deviated() -> None:
     truth = {"dog": TRUE, "cat": TRUE, "man": TRUE, "hat": TRUE}
-    said = {"dog": INSIDE, "cat": AROUND, "man": ASIDE, "hat": TRUE}
-    analysis = analyse(one_image(truth, said))
+    predicted = {"dog": INSIDE, "cat": AROUND, "man": ASIDE, "hat": TRUE}
+    analysis = analyse(one_image(truth, predicted))
     assert analysis.to_dict()["shapes"] == dict.fromkeys(("partial", "enlarged", "deviated"), pytest.approx(1 / 3))
     shapes = {record.label: record.shape for record in analysis.records()}
     assert shapes == {"dog": "partial", "cat": "enlarged", "man": "deviated", "hat": ""}

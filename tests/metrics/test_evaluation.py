@@ -26,7 +26,7 @@ def box(rng: random.Random) -> Box:
     return (float(x), float(y), float(x + rng.randint(5, 90)), float(y + rng.randint(5, 90)))
 
 
-def said(id: str, text: str, links: dict[int, list[Box]]) -> GroundedCaption:
+def caption(id: str, text: str, links: dict[int, list[Box]]) -> GroundedCaption:
     words = as_caption(text)
     made = [
         Link(token, words.spans[token], one, 0.5, frame)
@@ -59,7 +59,7 @@ def corpus(video: bool) -> tuple[list[GroundedCaption], list[Example]]:
             [shown.get(n, box(rng)) if rng.random() < 0.7 else box(rng) for _ in range(10 if video else 1)]
             for n in nouns
         ]
-        one = said(id, f"two {nouns[0]}s and a {nouns[1]}", {1: places[0], 4: places[1]})
+        one = caption(id, f"two {nouns[0]}s and a {nouns[1]}", {1: places[0], 4: places[1]})
         again = (replace(one.links[0], box=box(rng)),) if rng.random() < 0.3 else ()  # a word that points twice
         captions.append(replace(one, links=(*again, *one.links) if rng.random() < 0.5 else (*one.links, *again)))
     return captions, examples
@@ -94,7 +94,7 @@ def test_a_perfect_caption_scores_one_and_its_errors_are_none() -> None:
     other = Example(
         "2", "", (99, 99), (as_caption("two cats"),), (Phrase(0, (0, 2), ((0, 0, 50, 50),), label="cat", head=1),)
     )
-    captions = [said("1", "a dog", {1: [(0, 0, 50, 50)]}), said("2", "two cats", {1: [(0, 0, 50, 50)]})]
+    captions = [caption("1", "a dog", {1: [(0, 0, 50, 50)]}), caption("2", "two cats", {1: [(0, 0, 50, 50)]})]
     evaluation = evaluate(captions, [example, other], bootstrap=20, frequency={"dog": 3, "cat": 2})
     found = {score.name: score for score in evaluation.scores}
     assert found["f1_all"].value == found["f1_loc"].value == found["corr_grd"].value == 1.0
@@ -111,7 +111,7 @@ def test_several_boxes_of_one_word_are_one_target_in_an_image() -> None:
     gold = (Phrase(0, (0, 2), ((0, 0, 50, 50), (50, 50, 100, 100)), label="dog", head=1),)
     example = Example("1", "", (99, 99), (as_caption("two dogs"),), gold)
     for place, right in (((0.0, 0.0, 100.0, 100.0), 1.0), ((0.0, 0.0, 50.0, 50.0), 0.0)):
-        found = {s.name: s.value for s in evaluate([said("1", "a dog", {1: [place]})], [example]).scores}
+        found = {s.name: s.value for s in evaluate([caption("1", "a dog", {1: [place]})], [example]).scores}
         assert found["recall_all"] == right
 
 
@@ -125,7 +125,7 @@ def test_several_boxes_of_one_word_are_one_target_in_an_image() -> None:
 def test_captions_must_be_of_images_of_the_data_and_one_each(ids: list[str], message: str) -> None:
     _, examples = corpus(video=False)
     with pytest.raises(DataError, match=message):
-        evaluate([said(id, "a dog", {}) for id in ids], examples)
+        evaluate([caption(id, "a dog", {}) for id in ids], examples)
 
 
 def test_an_image_without_a_caption_is_left_out_of_the_texts_and_missed_by_the_links() -> None:
@@ -175,8 +175,8 @@ def test_a_link_to_a_word_that_is_not_there_is_refused() -> None:
 def test_grounding_without_any_annotated_class_is_refused_and_texts_alone_are_scored() -> None:
     example = Example("1", "", (99, 99), (as_caption("a dog"),))
     with pytest.raises(DataError, match="grounding cannot be scored"):
-        evaluate([said("1", "a dog", {})], [example], metrics=())
-    found = evaluate([said("1", "a cat", {})], [example], links=False)
+        evaluate([caption("1", "a dog", {})], [example], metrics=())
+    found = evaluate([caption("1", "a cat", {})], [example], links=False)
     texts = [*(f"BLEU-{k}" for k in range(1, 5)), "ROUGE-L", "CIDEr-D"]
     assert [score.name for score in found.scores] == [*texts, "distinct-1", "distinct-2", "vocabulary"]
     assert "errors" not in found.to_dict()

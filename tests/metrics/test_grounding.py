@@ -120,7 +120,7 @@ def images(*captions: dict[str, Any]) -> dict[str, Any]:
     return {"annotations": [{"image_id": i, "captions": [one]} for i, one in enumerate(captions)]}
 
 
-def said(**things: tuple[str, list[float]]) -> dict[str, Any]:
+def predicted(**things: tuple[str, list[float]]) -> dict[str, Any]:
     """`said(_0=("dog", box))`: image 0 is said to show a dog there."""
     return {
         "results": {
@@ -139,7 +139,7 @@ def test_a_right_box_on_one_of_two_classes_scores_one_half() -> None:
     The second image says "dog" where there is only a cat: in "all" the dog's precision falls to 1 of 2.
     """
     reference = images(caption("a dog", dog=(1, BOX)), caption("a cat", cat=(1, BOX)))
-    scores = score(said(_0=("dog", BOX), _1=("dog", BOX)), reference)
+    scores = score(predicted(_0=("dog", BOX), _1=("dog", BOX)), reference)
     assert scores["loc"]["precision"] == scores["loc"]["recall"] == scores["loc"]["f1"] == 0.5
     assert scores["all"]["precision"] == 0.25
     assert scores["all"]["num_classes"] == 2
@@ -147,16 +147,16 @@ def test_a_right_box_on_one_of_two_classes_scores_one_half() -> None:
 
 def test_a_word_that_nobody_annotated_is_excused_by_its_lemma() -> None:
     reference = images(caption("a dog and geese", dog=(1, BOX)))
-    assert score(said(_0=("goose", BOX)), reference)["all"]["precision"] == 0.0
-    assert math.isnan(score(said(_0=("dog", BOX)), images(caption("a field")))["all"]["f1"])
-    tally = ground_image(said(_0=("goose", BOX)), reference, {"val": [0]}, "val").precision
+    assert score(predicted(_0=("goose", BOX)), reference)["all"]["precision"] == 0.0
+    assert math.isnan(score(predicted(_0=("dog", BOX)), images(caption("a field")))["all"]["f1"])
+    tally = ground_image(predicted(_0=("goose", BOX)), reference, {"val": [0]}, "val").precision
     assert len(tally.label) == 0
 
 
 def test_predictions_for_unknown_images_lower_the_per_sentence_scores_only() -> None:
     reference = images(caption("a dog", dog=(1, BOX)))
     alone, crowded = (
-        score(said(**things), reference)["all"]
+        score(predicted(**things), reference)["all"]
         for things in ({"_0": ("dog", BOX)}, {"_0": ("dog", BOX), "_7": ("dog", BOX)})
     )
     assert alone["f1"] == crowded["f1"] == 1.0
@@ -166,7 +166,7 @@ def test_predictions_for_unknown_images_lower_the_per_sentence_scores_only() -> 
 
 def test_predictions_of_another_split_count_with_the_captions_that_their_images_have() -> None:
     reference = images(*[caption("a dog", dog=(1, BOX))] * 2)
-    scores = flickr30k_entities(said(_0=("dog", BOX), _1=("dog", BOX)), reference, {"val": ["0"]}, "val")
+    scores = flickr30k_entities(predicted(_0=("dog", BOX), _1=("dog", BOX)), reference, {"val": ["0"]}, "val")
     assert scores["all"]["f1_per_sent"] == pytest.approx(1 / 2)  # the other image has one caption, not five
     with pytest.raises(DataError, match=r"submission: results / 1 / 0: expected an object, got 7"):
         flickr30k_entities({"results": {"1": [7]}}, reference, {"val": ["0"]}, "val")
@@ -202,14 +202,14 @@ def test_statistics_of_a_part_of_the_items_equal_the_scores_of_a_smaller_corpus(
 
 @pytest.mark.parametrize("box", [[math.nan] * 4, [0, 0, math.inf, 99], [99, 99, 0, 0], [5, 5, 5, 5], [0, 0, 99, 1e39]])
 def test_a_box_that_is_nan_infinite_inverted_or_one_pixel_is_a_miss_and_no_error(box: list[float]) -> None:
-    scores = score(said(_0=("dog", box)), images(caption("a dog", dog=(1, BOX))))
+    scores = score(predicted(_0=("dog", box)), images(caption("a dog", dog=(1, BOX))))
     assert scores["all"]["precision"] == scores["all"]["recall"] == 0.0
 
 
 def test_overlap_of_exactly_one_half_is_a_miss() -> None:
     reference = images(caption("a dog", dog=(1, BOX)))
-    assert score(said(_0=("dog", [0, 0, 99, 49])), reference)["all"]["recall"] == 0.0
-    assert score(said(_0=("dog", [0, 0, 99, 50])), reference)["all"]["recall"] == 1.0
+    assert score(predicted(_0=("dog", [0, 0, 99, 49])), reference)["all"]["recall"] == 0.0
+    assert score(predicted(_0=("dog", [0, 0, 99, 50])), reference)["all"]["recall"] == 1.0
 
 
 # ---------------------------------------------------------------- files that are not right
@@ -283,7 +283,7 @@ def test_given_sentences_need_one_row_for_each_reference_caption() -> None:
 def test_a_table_of_lemmas_must_know_every_word_that_it_is_asked_for() -> None:
     reference = images(caption("a dog and geese", dog=(1, BOX)))
     with pytest.raises(DataError, match="no lemma for 'and'|no lemma for 'a'|no lemma for 'geese'"):
-        score(said(_0=("goose", BOX)), reference, lemmas={"goose": "goose"})
+        score(predicted(_0=("goose", BOX)), reference, lemmas={"goose": "goose"})
 
 
 @pytest.mark.parametrize(

@@ -55,10 +55,10 @@ class Plain:
         return dict(zip(names, [p, r, f1, *per_sentence], strict=True))
 
 
-def judge(segments: list[dict[str, Any]], said: list[Any], loc: bool, threshold: float) -> Plain:
+def judge(segments: list[dict[str, Any]], predicted: list[Any], loc: bool, threshold: float) -> Plain:
     """`segments`: tokens, boxes, frames, idx and clss (lists per box), judged; `said`: rows or None."""
     plain = Plain()
-    for segment, row in zip(segments, said, strict=True):
+    for segment, row in zip(segments, predicted, strict=True):
         pairs = [
             (i, c)
             for idx, clss in zip(segment["idx"], segment["clss"], strict=True)

@@ -36,8 +36,8 @@ def test_the_crowd_has_one_rating_for_a_caption_the_share_of_yes(flickr8k: Path)
 
 
 def test_json_joins_the_ratings_of_a_caption(tmp_path: Path) -> None:
-    said = [{"caption": "a cat", "rating": 1}, {"caption": "a cat", "rating": 3}, {"caption": "a dog", "rating": 2}]
-    row = {"image_path": "x/1.jpg", "ground_truth": ["a dog"], "human_judgement": said}
+    ratings = [{"caption": "a cat", "rating": 1}, {"caption": "a cat", "rating": 3}, {"caption": "a dog", "rating": 2}]
+    row = {"image_path": "x/1.jpg", "ground_truth": ["a dog"], "human_judgement": ratings}
     (tmp_path / "a.json").write_text(json.dumps({"1": row}))
     found = read_judgements(tmp_path / "a.json")
     assert [(one.image, one.caption, one.ratings) for one in found.candidates] == [("x/1.jpg", "a cat", (1.0, 3.0))]

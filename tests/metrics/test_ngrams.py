@@ -63,7 +63,7 @@ items = st.lists(st.tuples(sentences.map(lambda x: [w for s in x for w in s]), s
 def test_entries_count_every_n_gram_and_pair_what_was_said_with_its_references(
     corpus: list[tuple[list[str], list[list[str]]]],
 ) -> None:
-    laid = [s for said, refs in corpus for s in (said, *refs)]
+    laid = [s for caption, refs in corpus for s in (caption, *refs)]
     image = [i for i, (_, refs) in enumerate(corpus) for _ in range(len(refs) + 1)]
     first = [image.index(i) for i in range(len(corpus))]
     numbers = Numbers()

@@ -23,9 +23,9 @@ def words(ids: list[int]) -> list[str]:
 def test_the_reward_is_cider_d_with_the_end_as_a_word() -> None:
     samples = np.array([[4, 5, 7, EOS, 6], [4, 6, 8, 4, 5], [5, EOS, EOS, 0, 0], [EOS, 4, 4, 4, 4]])
     image = np.array([0, 1, 0, 2])
-    said = [["a", "dog", "runs", "<eos>"], ["a", "cat", "sleeps", "a", "dog"], ["dog", "<eos>"], ["<eos>"]]
+    captions = [["a", "dog", "runs", "<eos>"], ["a", "cat", "sleeps", "a", "dog"], ["dog", "<eos>"], ["<eos>"]]
     references = [[words(r) for r in refs] for refs in REFERENCES]
-    expected = cider_d(said, [references[i] for i in image], DocumentFrequency.of(references))
+    expected = cider_d(captions, [references[i] for i in image], DocumentFrequency.of(references))
     np.testing.assert_allclose(CiderReward(REFERENCES)(samples, image), expected, rtol=0, atol=1e-12)
     assert expected[0] == max(expected) and expected[3] == 0
 
@@ -91,7 +91,7 @@ def test_words_that_no_reference_has_count_as_words_of_the_sample() -> None:
     image = np.array([0, 0])
     samples = np.array([[4, 5, 2_000_000_000, EOS], [4, 5, 9, EOS]])
     far, near = CiderReward(REFERENCES)(samples, image)
-    said = [["a", "dog", "bird", "<eos>"]]
+    captions = [["a", "dog", "bird", "<eos>"]]
     references = [[words(r) for r in refs] for refs in REFERENCES]
-    [expected] = cider_d(said, references[:1], DocumentFrequency.of(references))
+    [expected] = cider_d(captions, references[:1], DocumentFrequency.of(references))
     assert far == pytest.approx(expected, abs=1e-12) and near == pytest.approx(expected, abs=1e-12)

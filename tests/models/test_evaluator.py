@@ -51,7 +51,7 @@ def test_gradients_against_finite_differences() -> None:
     weights = [model.image.weight, model.embed.weight, model.lstm.weight_hh_l0]
 
     def score(*_: torch.Tensor) -> torch.Tensor:
-        said: torch.Tensor = model(seen, WORDS, IMAGE_OF)
-        return said
+        logits: torch.Tensor = model(seen, WORDS, IMAGE_OF)
+        return logits
 
     assert torch.autograd.gradcheck(score, weights, atol=1e-6)

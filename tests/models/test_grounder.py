@@ -59,9 +59,9 @@ def test_without_a_parser_a_phrase_is_nouns_in_a_row_and_two_words_before_them()
 
 
 def test_both_branches_end_on_the_unit_sphere_and_padding_is_zero() -> None:
-    model, said = grounder(), batch()
-    v, y = model.see(said.regions), model.read(model.phrases_of(said).words)
-    torch.testing.assert_close(v.norm(dim=-1), said.regions.valid.double())
+    model, captions = grounder(), batch()
+    v, y = model.see(captions.regions), model.read(model.phrases_of(captions).words)
+    torch.testing.assert_close(v.norm(dim=-1), captions.regions.valid.double())
     torch.testing.assert_close(y.norm(dim=-1), torch.ones(3, dtype=torch.float64))
 
 
@@ -83,40 +83,40 @@ def test_the_soft_maximum_lies_between_mean_and_maximum_and_ignores_padding() ->
 
 
 def test_a_guide_looks_where_nouns_of_phrases_are_and_nowhere_else() -> None:
-    model, said = grounder(), batch()
-    look = model.attention(said)
-    nouns = said.nouns[:, 1:]
+    model, captions = grounder(), batch()
+    look = model.attention(captions)
+    nouns = captions.nouns[:, 1:]
     torch.testing.assert_close(look.sum(-1), nouns.double())
     torch.testing.assert_close(look[0, 1], look[0, 3])  # "group" and "men" are one phrase
     assert (look[1, :, 3] == 0).all()  # the second image has three regions
 
 
 def test_permuting_regions_permutes_the_look_and_padding_changes_nothing() -> None:
-    model, said = grounder(), batch()
+    model, captions = grounder(), batch()
     order = torch.tensor([2, 0, 3, 1])
-    first = said.regions[slice(0, 1)]
+    first = captions.regions[slice(0, 1)]
     names = ("feats", "boxes", "valid", "frame", "labels", "scores")
     mixed = replace(first, **{name: getattr(first, name)[:, order] for name in names})
     one = replace(
-        said,
+        captions,
         ids=("x",),
         regions=first,
-        image_of=said.image_of[:1],
-        tokens=said.tokens[:1],
-        nouns=said.nouns[:1],
-        chunk_of=said.chunk_of[:3],
-        chunks=said.chunks[:3],
+        image_of=captions.image_of[:1],
+        tokens=captions.tokens[:1],
+        nouns=captions.nouns[:1],
+        chunk_of=captions.chunk_of[:3],
+        chunks=captions.chunks[:3],
     )
     torch.testing.assert_close(model.attention(replace(one, regions=mixed)), model.attention(one)[..., order])
-    torch.testing.assert_close(model.attention(one), model.attention(said)[:1])
+    torch.testing.assert_close(model.attention(one), model.attention(captions)[:1])
 
 
 def test_a_pair_is_rated_as_in_the_matrix_of_all_pairs() -> None:
-    model, said = grounder(), batch()
-    rated = model.rate(said.regions, said.targets, said.image_of)
-    pairs = model.pairs(said.regions, said.targets)
+    model, captions = grounder(), batch()
+    rated = model.rate(captions.regions, captions.targets, captions.image_of)
+    pairs = model.pairs(captions.regions, captions.targets)
     torch.testing.assert_close(rated, pairs.diagonal())
-    alone = model.rate(said.regions[slice(1, 2)], said.targets[1:], torch.tensor([0]))
+    alone = model.rate(captions.regions[slice(1, 2)], captions.targets[1:], torch.tensor([0]))
     torch.testing.assert_close(rated[1:], alone)
 
 

@@ -94,7 +94,7 @@ def test_what_is_looked_at_belongs_to_its_caption_and_step() -> None:
     model, seen = updown(), regions(4, 2)
     contexts = torch.randn(3, 4, HIDDEN, dtype=torch.float64)
     encoded = model.encode(seen)[IMAGE_OF]
-    said = model(
+    decoded = model(
         encoded,
         TOKENS[:, :-1],
         TOKENS[:, 1:],
@@ -107,6 +107,6 @@ def test_what_is_looked_at_belongs_to_its_caption_and_step() -> None:
             TOKENS[n : n + 1, 1:],
             attend_step=lambda t, rows, hidden, here, n=n: (contexts[[n], t], model.attend_regions(hidden, here)[1]),
         )
-        torch.testing.assert_close((alone.logp[0], alone.attn[0, ..., :4]), (said.logp[n], said.attn[n]))
+        torch.testing.assert_close((alone.logp[0], alone.attn[0, ..., :4]), (decoded.logp[n], decoded.attn[n]))
     own = model(encoded, TOKENS[:, :-1], TOKENS[:, 1:])
-    assert not torch.allclose(own.logp, said.logp)
+    assert not torch.allclose(own.logp, decoded.logp)

@@ -44,8 +44,8 @@ def multi_branch(k: int = 3, seed: int = 0, gain: float = 3.0, eliminate: bool =
 def forced(
     model: UpDown | MultiBranch, seen: Regions, tokens: Tensor = TOKENS, image_of: Tensor = IMAGE_OF
 ) -> Decoding:
-    said: Decoding = model(model.encode(seen)[image_of], tokens[:, :-1], tokens[:, 1:])
-    return said
+    decoded: Decoding = model(model.encode(seen)[image_of], tokens[:, :-1], tokens[:, 1:])
+    return decoded
 
 
 # ---------------------------------------------------------------- elimination
@@ -199,11 +199,11 @@ def test_forward_equals_step_by_step_in_values_and_gradients(order: list[int], f
     plain = torch.stack(logps, 1).gather(2, targets[..., None]).squeeze(2) * real
     attn = torch.stack(attns, 1) * real[..., None]
     each = torch.stack(branches, 1) * real[..., None, None]
-    said = forced(model, seen, tokens, image_of)
-    torch.testing.assert_close((said.logp, said.attn), (plain, attn))
-    assert torch.equal(said.guess, torch.stack(logps, 1).argmax(2) * real)
-    torch.testing.assert_close(torch.stack([branch.attn for branch in said.branches], 2), each)
-    losses = said.logp.sum() + (said.attn**2).sum(), plain.sum() + (attn**2).sum()
+    decoded = forced(model, seen, tokens, image_of)
+    torch.testing.assert_close((decoded.logp, decoded.attn), (plain, attn))
+    assert torch.equal(decoded.guess, torch.stack(logps, 1).argmax(2) * real)
+    torch.testing.assert_close(torch.stack([branch.attn for branch in decoded.branches], 2), each)
+    losses = decoded.logp.sum() + (decoded.attn**2).sum(), plain.sum() + (attn**2).sum()
     one, other = (torch.autograd.grad(loss, list(model.parameters())) for loss in losses)
     torch.testing.assert_close(one, other)
 
@@ -213,8 +213,8 @@ def test_gradients_against_finite_differences() -> None:
 
     def loss(*weights: Tensor) -> tuple[Tensor, ...]:
         named = {f"model.{k}": w for k, w in zip(dict(model.named_parameters()), weights, strict=True)}
-        said = torch.func.functional_call(_Forced(model), named, (seen,))
-        return said.logp.sum(), said.attn, said.branches[1].logp.sum(), said.branches[1].attn
+        decoded = torch.func.functional_call(_Forced(model), named, (seen,))
+        return decoded.logp.sum(), decoded.attn, decoded.branches[1].logp.sum(), decoded.branches[1].attn
 
     weights = tuple(p.detach().clone().requires_grad_() for p in model.parameters())
     assert torch.autograd.gradcheck(loss, weights, fast_mode=True)
@@ -245,14 +245,14 @@ def test_one_branch_is_up_down_to_the_last_bit(dtype: torch.dtype) -> None:
         assert not extra and all(name.startswith(("others", "used")) for name in missing)
         model.train()
         torch.manual_seed(1)
-        said = forced(model, seen)
+        decoded = forced(model, seen)
         grads = torch.autograd.grad(
-            said.logp.sum() + said.attn.max(), [dict(model.named_parameters())[n] for n in names]
+            decoded.logp.sum() + decoded.attn.max(), [dict(model.named_parameters())[n] for n in names]
         )
         model.eval()
         greedy, beam = (f(model, model.encode(seen), 6) for f in (decoding.greedy, decoding.beam))
         drawn = decoding.sample(model, model.encode(seen), 6, generator=torch.Generator().manual_seed(0))
-        captions = [x for d in (said, greedy, beam, drawn) for x in (d.tokens, d.logp, d.attn, d.guess)]
+        captions = [x for d in (decoded, greedy, beam, drawn) for x in (d.tokens, d.logp, d.attn, d.guess)]
         return [*captions, greedy.picks, beam.picks, *grads]  # type: ignore[list-item]
 
     names = [name for name, _ in plain.named_parameters()]
@@ -293,40 +293,40 @@ def test_one_caption_equals_its_row_in_a_batch_forced_and_generated(frames: int)
             torch.testing.assert_close(batch.logp[i, :t], one.logp[0])
             assert batch.picks is not None and one.picks is not None
             assert torch.equal(batch.picks[i, :t, :r], one.picks[0])
-    said = forced(model, seen, TOKENS[:4], torch.arange(4))
+    decoded = forced(model, seen, TOKENS[:4], torch.arange(4))
     for i in range(4):
         one = forced(model, seen[torch.tensor([i])], TOKENS[i : i + 1], torch.tensor([0]))
-        torch.testing.assert_close((said.logp[i : i + 1], said.attn[i : i + 1]), (one.logp, one.attn))
+        torch.testing.assert_close((decoded.logp[i : i + 1], decoded.attn[i : i + 1]), (one.logp, one.attn))
 
 
 def test_greedy_says_what_most_branches_say_and_points_at_what_these_chose() -> None:
     model, seen = multi_branch(5), regions(9, 8)
-    said = decoding.greedy(model, model.encode(seen), 6)
+    decoded = decoding.greedy(model, model.encode(seen), 6)
     encoded = model.encode(seen)
     state, token = model.start(encoded), torch.full((2,), BOS)
-    assert said.picks is not None
-    for t in range(said.tokens.shape[1]):
+    assert decoded.picks is not None
+    for t in range(decoded.tokens.shape[1]):
         _, glimpse, state = model.step(token, encoded, state)
         assert glimpse.words is not None and glimpse.branches is not None
-        token = said.tokens[:, t]
+        token = decoded.tokens[:, t]
         for n in range(2):
             if token[n] == PAD:
                 continue
             votes = torch.bincount(glimpse.words[n], minlength=VOCAB)
             assert votes[token[n]] == votes.max() and int(votes[PAD] + votes[BOS] + votes[UNK]) == 0
             agree = glimpse.branches[n][glimpse.words[n] == token[n]]
-            assert set(said.picks[n, t].nonzero().squeeze(1).tolist()) == set(agree.argmax(1).tolist())
-            assert said.picks[n, t].sum() == votes.max()
+            assert set(decoded.picks[n, t].nonzero().squeeze(1).tolist()) == set(agree.argmax(1).tolist())
+            assert decoded.picks[n, t].sum() == votes.max()
 
 
 def test_beam_search_finds_what_teacher_forcing_gives_the_same_probability() -> None:
     model, seen = multi_branch(3), regions(5, 6)
-    said = decoding.beam(model, model.encode(seen), 6, width=3)
-    inputs = torch.cat([torch.full((2, 1), BOS), said.tokens[:, :-1]], 1)
-    again = model(model.encode(seen), inputs, said.tokens)
-    torch.testing.assert_close((again.logp, again.attn), (said.logp, said.attn))
+    decoded = decoding.beam(model, model.encode(seen), 6, width=3)
+    inputs = torch.cat([torch.full((2, 1), BOS), decoded.tokens[:, :-1]], 1)
+    again = model(model.encode(seen), inputs, decoded.tokens)
+    torch.testing.assert_close((again.logp, again.attn), (decoded.logp, decoded.attn))
     wide = decoding.beam(model, model.encode(seen), 6, width=1)
-    assert (said.logp.sum(1) >= wide.logp.sum(1) - 1e-9).all()
+    assert (decoded.logp.sum(1) >= wide.logp.sum(1) - 1e-9).all()
 
 
 def test_how_many_branches_are_open_is_kept_with_the_weights() -> None:
@@ -373,21 +373,21 @@ def test_it_overfits_four_images_and_points_at_the_union_of_the_parts() -> None:
     model = MultiBranch(9, Plain(6, 24, dropout=0), [Additive(24, 24) for _ in range(3)], 24, 8, dropout=0)
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     for _ in range(150):
-        said = forced(model, seen, tokens, torch.arange(4))
+        decoded = forced(model, seen, tokens, torch.arange(4))
         optimizer.zero_grad()
-        (-torch.stack([branch.logp.mean() for branch in said.branches]).mean()).backward()
+        (-torch.stack([branch.logp.mean() for branch in decoded.branches]).mean()).backward()
         optimizer.step()
-    said = decoding.greedy(model, model.encode(seen), 5)
-    assert said.tokens.tolist() == tokens[:, 1:].tolist()
-    assert said.logp.exp().min() > 0.9
-    where, _ = links.boxes_of(said, seen)
+    decoded = decoding.greedy(model, model.encode(seen), 5)
+    assert decoded.tokens.tolist() == tokens[:, 1:].tolist()
+    assert decoded.logp.exp().min() > 0.9
+    where, _ = links.boxes_of(decoded, seen)
     assert where[:, 1, 0].tolist() == [[0.0, 0, 20, 20]] * 4
 
 
 def test_captions_without_a_word_and_images_without_a_region() -> None:
     model, seen = multi_branch(), regions(0, 3)
-    said = decoding.greedy(model, model.encode(seen), 4)
-    assert said.picks is not None and not said.picks[0].any() and said.logp.isfinite().all()
+    decoded = decoding.greedy(model, model.encode(seen), 4)
+    assert decoded.picks is not None and not decoded.picks[0].any() and decoded.logp.isfinite().all()
     with pytest.raises(ValueError, match="no word"):
         forced(model, seen, torch.zeros(2, 3, dtype=torch.int64), torch.tensor([0, 1]))
 

@@ -59,13 +59,13 @@ def step_by_step(model: Model, encoded: EncodedImage, inputs: Tensor, targets: T
         logps.append(logp)
         attns.append(glimpse.attn)
     real = targets != PAD
-    said = torch.stack(logps, 1).gather(2, targets[..., None]).squeeze(2)
-    return said * real, torch.stack(attns, 1) * real[..., None]
+    decoded = torch.stack(logps, 1).gather(2, targets[..., None]).squeeze(2)
+    return decoded * real, torch.stack(attns, 1) * real[..., None]
 
 
 def forced(model: Model, seen: Regions, tokens: Tensor = TOKENS, image_of: Tensor = IMAGE_OF) -> Decoding:
-    said: Decoding = model(model.encode(seen)[image_of], tokens[:, :-1], tokens[:, 1:])
-    return said
+    decoded: Decoding = model(model.encode(seen)[image_of], tokens[:, :-1], tokens[:, 1:])
+    return decoded
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 1, 0, 2]], ids=["grouped", "mixed"])
@@ -77,10 +77,10 @@ def test_forward_equals_step_by_step_in_values_and_gradients(model: Model, order
         (logp.sum() + (attn**2).sum()).backward()
         return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
-    said = forced(model, seen, tokens, image_of)
+    decoded = forced(model, seen, tokens, image_of)
     plain = step_by_step(model, model.encode(seen)[image_of], tokens[:, :-1], tokens[:, 1:])
-    torch.testing.assert_close((said.logp, said.attn), plain)
-    torch.testing.assert_close(grads(said.logp, said.attn), grads(*plain))
+    torch.testing.assert_close((decoded.logp, decoded.attn), plain)
+    torch.testing.assert_close(grads(decoded.logp, decoded.attn), grads(*plain))
 
 
 def test_one_image_equals_its_row_in_a_batch_and_padding_changes_nothing(model: Model) -> None:
@@ -95,9 +95,9 @@ def test_one_image_equals_its_row_in_a_batch_and_padding_changes_nothing(model: 
 def test_permuting_regions_permutes_what_is_looked_at(model: Model) -> None:
     seen, order = regions(4), torch.tensor([2, 0, 3, 1])
     turned = replace(seen, feats=seen.feats[:, order], boxes=seen.boxes[:, order])
-    said, other = (forced(model, s, TOKENS[:2], IMAGE_OF[:2]) for s in (seen, turned))
-    torch.testing.assert_close(said.logp, other.logp)
-    torch.testing.assert_close(said.attn[..., order], other.attn)
+    decoded, other = (forced(model, s, TOKENS[:2], IMAGE_OF[:2]) for s in (seen, turned))
+    torch.testing.assert_close(decoded.logp, other.logp)
+    torch.testing.assert_close(decoded.attn[..., order], other.attn)
 
 
 def test_an_image_without_regions_can_be_described(model: Model) -> None:
@@ -109,9 +109,9 @@ def test_an_image_without_regions_can_be_described(model: Model) -> None:
 def test_a_captioner_without_attention_places_no_word() -> None:
     """What it looked at sums to 0, not to 1: no word gets a box, in generated captions as in given ones."""
     model, seen = large(neuraltalk), regions(3, 2)
-    said = decoding.greedy(model, model.encode(seen), 6)
-    assert not said.attn.any() and said.picks is not None and not said.picks.any()
-    assert links.boxes_of(said, seen)[0].isnan().all()
+    decoded = decoding.greedy(model, model.encode(seen), 6)
+    assert not decoded.attn.any() and decoded.picks is not None and not decoded.picks.any()
+    assert links.boxes_of(decoded, seen)[0].isnan().all()
     assert (
         links.boxes_of(forced(model, seen[torch.tensor([0])], TOKENS[:1], IMAGE_OF[:1]), seen[torch.tensor([0])])[0]
         .isnan()
@@ -133,8 +133,8 @@ def test_neuraltalk2_hears_the_image_then_the_words() -> None:
     for word, following in ((BOS, 4), (4, 5), (5, EOS)):
         h, c = lstm(model.embed.weight[[word]], (h, c))
         wanted.append(model.logits(h).log_softmax(1)[0, following])
-    said = forced(model, seen, TOKENS[:1], IMAGE_OF[:1])
-    torch.testing.assert_close(said.logp[0, :3], torch.stack(wanted))
+    decoded = forced(model, seen, TOKENS[:1], IMAGE_OF[:1])
+    torch.testing.assert_close(decoded.logp[0, :3], torch.stack(wanted))
 
 
 def test_adaptive_attention_computes_its_equations() -> None:
@@ -161,8 +161,8 @@ def test_adaptive_attention_computes_its_equations() -> None:
 
 
 def test_where_adaptive_attention_looks_sums_to_one_whatever_the_sentinel_says() -> None:
-    said = forced(large(adaptive), regions(4, 2, 3))
-    torch.testing.assert_close(said.attn.sum(-1), (TOKENS[:, 1:] != PAD).double())
+    decoded = forced(large(adaptive), regions(4, 2, 3))
+    torch.testing.assert_close(decoded.attn.sum(-1), (TOKENS[:, 1:] != PAD).double())
 
 
 def test_an_image_vector_is_used_where_there_is_one_and_missed_where_not() -> None:

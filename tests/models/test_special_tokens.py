@@ -73,5 +73,5 @@ def test_among_all_words_they_are_as_likely_as_ever(model: Any) -> None:
     assert (every[:, UNK].exp() > 0.05).all()
     if len(getattr(model, "others", ())) == 0:
         mask_special, _, _ = model.step(words[:, 0], encoded, model.start(encoded), mask_special=True)
-        said = (1 - every[:, NEVER].exp().sum(1)).log()
-        torch.testing.assert_close(mask_special[:, UNK + 1 :] + said[:, None], every[:, UNK + 1 :])
+        rest = (1 - every[:, NEVER].exp().sum(1)).log()
+        torch.testing.assert_close(mask_special[:, UNK + 1 :] + rest[:, None], every[:, UNK + 1 :])

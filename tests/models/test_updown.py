@@ -96,8 +96,8 @@ def test_it_computes_equations_9_to_14() -> None:
     encoded = model.encode(seen)
     state = model.start(encoded)
     for word, logp, attn in zip(words, logps, attns, strict=True):
-        said, glimpse, state = model.step(torch.tensor([word]), encoded, state)
-        torch.testing.assert_close((said, glimpse.attn[0]), (logp, attn))
+        decoded, glimpse, state = model.step(torch.tensor([word]), encoded, state)
+        torch.testing.assert_close((decoded, glimpse.attn[0]), (logp, attn))
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 1, 0, 3, 2]], ids=["grouped", "mixed"])
@@ -105,8 +105,8 @@ def test_forward_equals_step_by_step_in_values_and_gradients(order: list[int]) -
     model, seen = updown(), regions(4, 2, 3)
     tokens, image_of = TOKENS[order], IMAGE_OF[order]
 
-    def loss(said: Decoding) -> Tensor:
-        return said.logp.sum() + (said.attn**2).sum()
+    def loss(decoded: Decoding) -> Tensor:
+        return decoded.logp.sum() + (decoded.attn**2).sum()
 
     packed = model(model.encode(seen)[image_of], tokens[:, :-1], tokens[:, 1:])
     plain = step_by_step(model, model.encode(seen)[image_of], tokens[:, :-1], tokens[:, 1:])
@@ -121,8 +121,8 @@ def test_gradients_against_finite_differences() -> None:
     def loss(*weights: Tensor) -> tuple[Tensor, Tensor]:
         named = dict(zip(dict(model.named_parameters()), weights, strict=True))
         encoded = torch.func.functional_call(_Encode(model), {f"model.{k}": v for k, v in named.items()}, (seen,))
-        said = torch.func.functional_call(model, named, (encoded, tokens[:, :-1], tokens[:, 1:]))
-        return said.logp.sum(), said.attn
+        decoded = torch.func.functional_call(model, named, (encoded, tokens[:, :-1], tokens[:, 1:]))
+        return decoded.logp.sum(), decoded.attn
 
     weights = tuple(p.detach().clone().requires_grad_() for p in model.parameters())
     assert torch.autograd.gradcheck(loss, weights, fast_mode=True)
@@ -165,9 +165,9 @@ def test_one_item_equals_its_row_in_a_batch() -> None:
 
 def test_an_image_without_regions_can_be_described() -> None:
     model, seen = updown(), regions(0, 3)
-    said = model(model.encode(seen), TOKENS[:2, :-1], TOKENS[:2, 1:])
-    said.logp.sum().backward()
-    assert said.logp.isfinite().all() and said.attn[0].abs().sum() == 0
+    decoded = model(model.encode(seen), TOKENS[:2, :-1], TOKENS[:2, 1:])
+    decoded.logp.sum().backward()
+    assert decoded.logp.isfinite().all() and decoded.attn[0].abs().sum() == 0
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
     assert decoding.greedy(model, model.encode(seen), 5).picks[0].sum() == 0
 
@@ -179,11 +179,11 @@ def test_the_feature_map_is_attended_beside_the_regions() -> None:
     grid = torch.randn(2, 9, 4, dtype=torch.float64)
     seen = replace(regions(3, 2), grid=grid)
     inputs, targets = TOKENS[:2, :-1], TOKENS[:2, 1:]
-    said = model(model.encode(seen), inputs, targets)
-    assert_same(said, step_by_step(model, model.encode(seen), inputs, targets))
-    assert said.attn.shape == (2, 5, 3)
+    decoded = model(model.encode(seen), inputs, targets)
+    assert_same(decoded, step_by_step(model, model.encode(seen), inputs, targets))
+    assert decoded.attn.shape == (2, 5, 3)
     other = model(model.encode(replace(seen, grid=-grid)), inputs, targets)
-    assert not torch.allclose(other.logp, said.logp)
+    assert not torch.allclose(other.logp, decoded.logp)
 
 
 def test_a_captioner_that_wants_a_feature_map_says_so() -> None:
@@ -206,9 +206,9 @@ def test_half_precision_keeps_probabilities_in_full() -> None:
     full = model(model.encode(seen), inputs, targets)
     with torch.autocast("cpu", torch.bfloat16):
         half = model(model.encode(seen), inputs, targets)
-        said = [decoding.greedy(model, model.encode(seen), 5), decoding.beam(model, model.encode(seen), 5)]
+        decoded = [decoding.greedy(model, model.encode(seen), 5), decoding.beam(model, model.encode(seen), 5)]
     half.logp.sum().backward()
-    assert all(x.dtype == torch.float32 for d in (half, *said) for x in (d.logp, d.attn))
+    assert all(x.dtype == torch.float32 for d in (half, *decoded) for x in (d.logp, d.attn))
     torch.testing.assert_close(half.logp, full.logp, atol=0.02, rtol=0.02)
     assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
 
@@ -289,11 +289,11 @@ def test_it_overfits_four_images_and_looks_at_the_planted_regions() -> None:
     model = UpDown(9, Plain(5, 24, dropout=0), Additive(24, 24), hidden=24, embed=8, dropout=0)
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     for _ in range(150):
-        said = model(model.encode(seen), tokens[:, :-1], tokens[:, 1:])
+        decoded = model(model.encode(seen), tokens[:, :-1], tokens[:, 1:])
         optimizer.zero_grad()
-        (-said.logp.mean()).backward()
+        (-decoded.logp.mean()).backward()
         optimizer.step()
-    said = decoding.greedy(model, model.encode(seen), 5)
-    assert said.tokens.tolist() == tokens[:, 1:].tolist()
-    assert said.logp.exp().min() > 0.9
-    assert said.attn[:, 1].argmax(1).tolist() == [0, 1, 2, 3]
+    decoded = decoding.greedy(model, model.encode(seen), 5)
+    assert decoded.tokens.tolist() == tokens[:, 1:].tolist()
+    assert decoded.logp.exp().min() > 0.9
+    assert decoded.attn[:, 1].argmax(1).tolist() == [0, 1, 2, 3]

@@ -19,7 +19,7 @@ from groundling.papers.study.verbs import link_verbs
 from groundling.types import GroundedCaption, Link, WordAttention
 
 
-def said(id: str, text: str, linked: dict[int, float]) -> GroundedCaption:
+def captioned(id: str, text: str, linked: dict[int, float]) -> GroundedCaption:
     """A caption whose tokens in `linked` have a box that begins at that place."""
     tokens = tuple(text.split())
     starts = [len(" ".join(tokens[:i])) + (i > 0) for i in range(len(tokens))]
@@ -29,16 +29,16 @@ def said(id: str, text: str, linked: dict[int, float]) -> GroundedCaption:
 
 
 def test_shared_words_with_places_in_both_are_asked() -> None:
-    a = said("x", "a man and a man with a dog", {1: 1, 4: 4, 7: 7})
-    b = said("x", "a dog near a man and a man", {1: 10, 4: 40, 7: 70})
+    a = captioned("x", "a man and a man with a dog", {1: 1, 4: 4, 7: 7})
+    b = captioned("x", "a dog near a man and a man", {1: 10, 4: 40, 7: 70})
     found = questions(a, b)
     assert [(q.word, q.tokens) for q in found] == [("man", (1, 4)), ("man", (4, 7)), ("dog", (7, 1))]
     assert [(q.places[0][0].box[0], q.places[1][0].box[0]) for q in found] == [(1, 40), (4, 70), (7, 10)]
 
 
 def test_a_word_without_a_place_in_one_of_them_is_not_asked() -> None:
-    assert not questions(said("x", "a man", {1: 1}), said("x", "a man", {}))
-    assert not questions(said("x", "a man", {1: 1}), said("x", "a dog", {1: 1}))
+    assert not questions(captioned("x", "a man", {1: 1}), captioned("x", "a man", {}))
+    assert not questions(captioned("x", "a man", {1: 1}), captioned("x", "a dog", {1: 1}))
 
 
 def test_verbs_are_asked_by_the_region_that_was_attended_to_most() -> None:
@@ -46,7 +46,7 @@ def test_verbs_are_asked_by_the_region_that_was_attended_to_most() -> None:
 
     def looking(x: float) -> GroundedCaption:
         attention = tuple(WordAttention(t, ((x, 0.0, 9.0, 9.0), (50.0, 0.0, 60.0, 9.0)), (0.7, 0.2)) for t in range(3))
-        return replace(said("x", "a dog runs", {1: 3.0}), attention=attention)
+        return replace(captioned("x", "a dog runs", {1: 3.0}), attention=attention)
 
     a, b = link_verbs([looking(1.0), looking(2.0)])
     assert [(q.word, q.places[0][0].box[0], q.places[1][0].box[0]) for q in questions(a, b)] == [
@@ -54,17 +54,17 @@ def test_verbs_are_asked_by_the_region_that_was_attended_to_most() -> None:
         ("runs", 1.0, 2.0),
     ]
     with pytest.raises(DataError, match="caption --attention"):
-        link_verbs([said("x", "a dog runs", {1: 3.0})])
+        link_verbs([captioned("x", "a dog runs", {1: 3.0})])
 
 
 def test_of_one_given_sentence_all_words_with_places_are_asked() -> None:
-    a, b = (said("x", "two dogs chase a cat and a cat", {1: x, 4: x, 7: x}) for x in (1, 2))
+    a, b = (captioned("x", "two dogs chase a cat and a cat", {1: x, 4: x, 7: x}) for x in (1, 2))
     assert [q.tokens for q in questions(a, b)] == [(1, 1), (4, 4), (7, 7)]
 
 
 def test_images_and_sides_are_drawn_by_the_seed() -> None:
-    a = {str(i): said(str(i), "a dog", {1: 1}) for i in range(60)}
-    b = {str(i): said(str(i), "a dog", {1: 2}) for i in range(50)}
+    a = {str(i): captioned(str(i), "a dog", {1: 1}) for i in range(60)}
+    b = {str(i): captioned(str(i), "a dog", {1: 2}) for i in range(50)}
     one, same, other = compare(a, b, 40, 0), compare(a, b, 40, 0), compare(a, b, 40, 1)
     assert one == same and [s.id for s in one] != [s.id for s in other]
     assert len(one) == 40 and len(compare(a, b, 100, 0)) == 50
@@ -73,7 +73,7 @@ def test_images_and_sides_are_drawn_by_the_seed() -> None:
 
 def test_a_study_that_is_shared_out_among_more_raters_is_another_one() -> None:
     """Even where the sheets are the same: of one image the first two raters are shown it, however many there are."""
-    a, b = ({"0": said("0", "a dog", {1: x})} for x in (1, 2))
+    a, b = ({"0": captioned("0", "a dog", {1: x})} for x in (1, 2))
     (two, three) = (compare(a, b, 1, 0, raters) for raters in (2, 3))
     assert two == three
     names = {study_id(two, ("a", "b"), 0, raters) for raters in (2, 3)}
@@ -82,7 +82,7 @@ def test_a_study_that_is_shared_out_among_more_raters_is_another_one() -> None:
 
 def test_nothing_to_compare_is_told() -> None:
     with pytest.raises(DataError, match="nothing to compare"):
-        compare({"x": said("x", "a dog", {1: 1})}, {"x": said("x", "a cat", {1: 1})}, 5, 0)
+        compare({"x": captioned("x", "a dog", {1: 1})}, {"x": captioned("x", "a cat", {1: 1})}, 5, 0)
 
 
 @pytest.mark.parametrize("raters", [2, 3, 5, 10])

@@ -20,13 +20,13 @@ EVIL = "</script><script>document.title='broken'</script>"
 BOXES = ((5.0, 5.0, 25.0, 25.0), (30.0, 20.0, 60.0, 44.0))  # of system 0, of system 1
 
 
-def said(id: str, system: int, text: str = "a dog") -> GroundedCaption:
+def captioned(id: str, system: int, text: str = "a dog") -> GroundedCaption:
     links = (Link(1, (2, 5), BOXES[system], 0.9),)
     return GroundedCaption(id, text, ("a", "dog"), ((0, 1), (2, 5)), links, size=(64, 48), media="secret-name.png")
 
 
 def page(path: Path, images: int = 4, text: str = "a dog") -> list[Sheet]:
-    first, second = ({f"i{n}": said(f"i{n}", system, text) for n in range(images)} for system in (0, 1))
+    first, second = ({f"i{n}": captioned(f"i{n}", system, text) for n in range(images)} for system in (0, 1))
     sheets = compare(first, second, images, seed=0)
     pictures = [Image.new("RGB", (64, 48), "teal")]
     write(path, sheets, lambda sheet: pictures, ("plain", "ours"), seed=0)

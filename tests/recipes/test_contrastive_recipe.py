@@ -38,8 +38,8 @@ from groundling.training.stages import Clock, Parts
 from groundling.types import Caption, Score
 
 CPU = torch.device("cpu")
-START = Updown(hidden=32, embed=16, attention=16, dropout=0.0, lr=1e-2, epochs=12, batch=8, min_count=1)
-CL = Contrastive(lr=1e-2, epochs=12, batch=8, captions_per_image=1)
+START = Updown.of(hidden=32, embed=16, attention=16, dropout=0.0, lr=1e-2, epochs=12, batch=8, min_count=1)
+CL = Contrastive.of(lr=1e-2, epochs=12, batch=8, captions_per_image=1)
 
 
 class World(NamedTuple):
@@ -90,8 +90,8 @@ def test_contrastive_learning_makes_captions_of_confusable_images_distinct(world
 
 
 def test_a_finish_leaves_a_captioner_and_no_trace_of_its_reference(world: World, tmp_path: Path) -> None:
-    after = load(world.finish(replace(CL, epochs=1), tmp_path / "cl"))
-    assert after.recipe == START and after.fine_tuning == (replace(CL, epochs=1),)
+    after = load(world.finish(CL.changed(epochs=1), tmp_path / "cl"))
+    assert after.recipe == START and after.fine_tuning == (CL.changed(epochs=1),)
     assert set(dict(after.parts.named_children())) == {"captioner"}
     assert json.loads((tmp_path / "cl" / ABOUT).read_text())["fine_tuning"][0]["recipe"] == "contrastive"
 
@@ -117,19 +117,19 @@ def test_the_ratio_is_that_of_the_captions_in_the_batch_then_of_others(world: Wo
     ratio, attn = log_ratio(captioner, captioner, batch, others, 4)
     assert ratio.shape == (5 * len(batch.tokens),)
     torch.testing.assert_close(ratio, torch.zeros_like(ratio))
-    said = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
-    torch.testing.assert_close(attn, said.attn)
+    decoded = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    torch.testing.assert_close(attn, decoded.attn)
 
 
 def test_of_several_branches_the_first_is_guided_and_the_length_of_other_captions_does_not_matter(world: World) -> None:
     context, batch = world.context(), world.batch()
     batch = replace(batch, tokens=batch.tokens[:, :4])
-    recipe = MultiBranch(branches=2, hidden=16, embed=8, attention=8, location=4, dropout=0.0)
+    recipe = MultiBranch.of(branches=2, hidden=16, embed=8, attention=8, location=4, dropout=0.0)
     captioner = recipe.parts(context.vocab, context.layout, context.classes).captioner
     _, attn = log_ratio(captioner, captioner, batch, Mismatched.of(context), 2)
-    said = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
-    assert not torch.equal(said.attn, said.branches[0].attn)
-    torch.testing.assert_close(attn, said.branches[0].attn)
+    decoded = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    assert not torch.equal(decoded.attn, decoded.branches[0].attn)
+    torch.testing.assert_close(attn, decoded.branches[0].attn)
 
 
 class Leftmost(nn.Module):
@@ -145,32 +145,32 @@ def test_with_a_guide_the_target_looks_where_the_guide_does_at_nouns(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_teachers, "teacher", lambda folder, context: Leftmost())
-    context, batch, recipe = world.context(), world.batch(), replace(CL, guide="planted", lam1=0.5)
+    context, batch, recipe = world.context(), world.batch(), CL.changed(guide="planted", lam1=0.5)
     assert context.start is not None
     captioner = context.start.parts.captioner
     m = Parts(captioner=captioner, **recipe.teachers(context))
     terms = recipe.stages(context)[0].losses(m, batch, Clock(0, 0))
-    said = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    decoded = captioner(captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
     nouns = batch.nouns[:, 1:]
     assert nouns.any() and set(terms) == {"true", "false", "attention"}
-    torch.testing.assert_close(terms["attention"], -0.5 * said.attn[..., 0][nouns].log().mean())
+    torch.testing.assert_close(terms["attention"], -0.5 * decoded.attn[..., 0][nouns].log().mean())
 
 
 def test_a_captioner_that_looks_nowhere_cannot_be_guided(world: World, tmp_path: Path) -> None:
-    blind = Neuraltalk(hidden=8, embed=8, epochs=1, batch=8, min_count=1)
+    blind = Neuraltalk.of(hidden=8, embed=8, epochs=1, batch=8, min_count=1)
     train(blind, world.data.split("train"), world.data.split("val"), world.store, tmp_path / "blind")
-    with pytest.raises(GroundlingError, match="looks at no region"):
-        world._replace(run=tmp_path / "blind").finish(replace(CL, guide="planted", epochs=1), tmp_path / "cl")
+    with pytest.raises(GroundlingError, match="has no attention"):
+        world._replace(run=tmp_path / "blind").finish(CL.changed(guide="planted", epochs=1), tmp_path / "cl")
 
 
 def test_parts_of_the_objective_can_be_left_out(world: World) -> None:
     context, batch = world.context(), world.batch()
     assert context.start is not None
     m = Parts(captioner=context.start.parts.captioner, **CL.teachers(context))
-    alone = replace(CL, negative=0.0).stages(context)[0].losses(m, batch, Clock(0, 0))
+    alone = CL.changed(negative=0.0).stages(context)[0].losses(m, batch, Clock(0, 0))
     assert alone["false"].item() == 0 and alone["true"].item() > 0
     with pytest.raises(GroundlingError, match="positive or negative"):
-        replace(CL, positive=0.0, negative=0.0)
+        CL.changed(positive=0.0, negative=0.0)
 
 
 def test_mismatched_captions_are_any_but_the_images_own(world: World) -> None:
@@ -205,7 +205,7 @@ def test_a_run_with_a_replaced_reference_that_is_killed_and_resumed_is_the_same_
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """Four steps an epoch, the reference replaced after each: killed in the first, before and in the second stage."""
-    recipe = replace(CL, epochs=2, replace_every=1, captions_per_image=1, sets=2)
+    recipe = CL.changed(epochs=2, replace_every=1, captions_per_image=1, sets=2)
     assert [stage.name for stage in recipe.stages(world.context())] == ["cl 1", "cl 2"]
     whole = world.finish(recipe, tmp_path / "whole")
     original, count = fit_module.seed_everything, 0
@@ -230,21 +230,21 @@ def test_a_run_with_a_replaced_reference_that_is_killed_and_resumed_is_the_same_
 def test_a_stronger_reference_of_another_kind_serves_and_one_of_other_words_is_refused(
     world: World, tmp_path: Path
 ) -> None:
-    other = Adaptive(hidden=16, embed=8, attention=8, epochs=1, batch=8, min_count=1, length=16)
+    other = Adaptive.of(hidden=16, embed=8, attention=8, epochs=1, batch=8, min_count=1, length=16)
     ways = world.data.split("train"), world.data.split("val"), world.store
     train(other, *ways, tmp_path / "stronger")
-    recipe = replace(CL, epochs=2, replace_every=1, reference=str(tmp_path / "stronger"))
+    recipe = CL.changed(epochs=2, replace_every=1, reference=str(tmp_path / "stronger"))
     assert load(world.finish(recipe, tmp_path / "cl")).recipe == START
-    train(replace(other, min_count=30), *ways, tmp_path / "fewer")
+    train(other.changed(min_count=30), *ways, tmp_path / "fewer")
     with pytest.raises(GroundlingError, match="cannot be compared.*--min-count"):
-        world.finish(replace(recipe, reference=str(tmp_path / "fewer")), tmp_path / "no")
+        world.finish(recipe.changed(reference=str(tmp_path / "fewer")), tmp_path / "no")
 
 
 def test_a_reference_sees_no_more_regions_than_it_was_trained_with(world: World, tmp_path: Path) -> None:
     ways = world.data.split("train"), world.data.split("val"), world.store
-    few = Updown(hidden=8, embed=8, attention=8, epochs=1, batch=16, min_count=1, regions_per_image=2)
+    few = Updown.of(hidden=8, embed=8, attention=8, epochs=1, batch=16, min_count=1, regions_per_image=2)
     train(few, *ways, tmp_path / "few")
-    reference = replace(CL, reference=str(tmp_path / "few")).teachers(world.context())["reference"]
+    reference = CL.changed(reference=str(tmp_path / "few")).teachers(world.context())["reference"]
     batch = world.batch()
     narrow = replace(batch, regions=batch.regions.first(2))
     captioner = load(tmp_path / "few").parts.captioner
@@ -259,10 +259,10 @@ def test_a_reference_sees_no_more_regions_than_it_was_trained_with(world: World,
 @pytest.mark.parametrize(
     ("recipe", "last"),
     [
-        (replace(CL, epochs=2, positive=0.0), True),
-        (Introspective(epochs=2, batch=48, captions_per_image=1), True),
-        (Gan(epochs=2, batch=48, captions_per_image=1, hidden=16, embed=16, samples=1), True),
-        (replace(CL, epochs=2), False),
+        (CL.changed(epochs=2, positive=0.0), True),
+        (Introspective.of(epochs=2, batch=48, captions_per_image=1), True),
+        (Gan.of(epochs=2, batch=48, captions_per_image=1, hidden=16, embed=16, samples=1), True),
+        (CL.changed(epochs=2), False),
     ],
     ids=["negative alone", "introspective", "gan", "full"],
 )
@@ -302,8 +302,8 @@ def test_introspective_learning_makes_captions_likelier_for_their_own_image(worl
 @pytest.mark.parametrize(
     "recipe",
     [
-        Introspective(lr=3e-3, epochs=2, batch=8, captions_per_image=1),
-        Gan(lr=1e-3, epochs=2, batch=8, captions_per_image=1, hidden=16, embed=16, samples=2),
+        Introspective.of(lr=3e-3, epochs=2, batch=8, captions_per_image=1),
+        Gan.of(lr=1e-3, epochs=2, batch=8, captions_per_image=1, hidden=16, embed=16, samples=2),
     ],
     ids=["introspective", "gan"],
 )
@@ -318,7 +318,7 @@ def test_an_evaluator_learns_to_tell_true_captions_from_those_of_others(world: W
     torch.manual_seed(0)
     context, batch = world.context(), world.batch()
     assert context.start is not None
-    recipe = Gan(hidden=16, embed=16, samples=1)
+    recipe = Gan.of(hidden=16, embed=16, samples=1)
     m = Parts(captioner=context.start.parts.captioner, **recipe.teachers(context))
     others = Mismatched.of(context)
     optimizer = torch.optim.Adam(m.evaluator.parameters(), 1e-2)
@@ -336,8 +336,8 @@ def test_an_evaluator_learns_to_tell_true_captions_from_those_of_others(world: W
 @pytest.mark.parametrize(
     "recipe",
     [
-        Neuraltalk(hidden=32, embed=16, dropout=0.0, lr=2e-2, epochs=60, batch=8, min_count=1, decay_every=99),
-        Adaptive(
+        Neuraltalk.of(hidden=32, embed=16, dropout=0.0, lr=2e-2, epochs=60, batch=8, min_count=1, decay_every=99),
+        Adaptive.of(
             hidden=32, embed=16, attention=16, dropout=0.0, lr=1e-2, epochs=30, batch=8, min_count=1, decay_every=9
         ),
     ],
@@ -350,7 +350,7 @@ def test_the_other_captioners_overfit_images_with_planted_things(tmp_path: Path,
     train(recipe, few, few, store, tmp_path / "run")
     model = load(tmp_path / "run")
     gallery = Gallery.of(model, store, [e.id for e in few], CPU, quiet=True)
-    right = [said == list(e.captions[0].tokens) for said, e in zip(gallery.words(), few, strict=True)]
+    right = [decoded == list(e.captions[0].tokens) for decoded, e in zip(gallery.words(), few, strict=True)]
     assert sum(right) >= 18  # of 24
     regions = store.batch([e.id for e in few])
     captions = torch.tensor([[1, *model.vocab.encode(e.captions[0].tokens), 2] for e in few])

@@ -45,7 +45,7 @@ def little(folder: Path, grid: bool = False, **config: Any) -> tuple[Cyclical, P
     dataset, store = planted.make(folder, images=5)
     vocab = Vocabulary.build((e.captions[0].tokens for e in dataset), 1)
     batch = next(Loader(dataset.split("train"), store, vocab, batch_size=4, length=5)(0))
-    recipe = Cyclical(**SMALL | config)
+    recipe = Cyclical.of(**SMALL | config)
     torch.manual_seed(5)
     seen = replace(
         batch.regions, feats=batch.regions.feats.double(), grid=torch.randn(4, 6, 3).double() if grid else None
@@ -70,11 +70,11 @@ def by_hand(recipe: Cyclical, m: Parts, batch: Batch) -> dict[str, Tensor]:
             if target == PAD:
                 break
             words += 1
-            heard = model.embed_word(batch.inputs[n, t : t + 1]) + still
+            embedded = model.embed_word(batch.inputs[n, t : t + 1]) + still
             logp, glimpse, (first, _) = model.step(batch.inputs[n, t : t + 1], encoded, (first, still))
             decoding.append(logp[0, target])
 
-            h1, c1 = _cell(heard + model.attention_gates(torch.cat([second.h2, second.h1], 1)), second.c1)
+            h1, c1 = _cell(embedded + model.attention_gates(torch.cat([second.h2, second.h1], 1)), second.c1)
             word = int(logp.detach().argmax())
             query = h1[0] if recipe.of_hidden else model.embed.weight[word].relu()
             asked = localizer(query) / keys.shape[1] ** 0.5
@@ -183,16 +183,16 @@ def test_pre_training_comes_first_unless_a_trained_model_is_given(tmp_path: Path
     dataset, store = planted.make(tmp_path, images=5)
     vocab, classes = Vocabulary.build([], 1), groundable_words(dataset)
     context = TrainingContext(dataset, vocab, store.layout, store.fingerprint, classes)
-    first, cycle = Cyclical(pretrain=3).stages(context)
+    first, cycle = Cyclical.of(pretrain=3).stages(context)
     assert (first.name, first.epochs, first.trains) == ("decode", 3, ("captioner",))
     assert (cycle.name, cycle.epochs, cycle.trains) == ("cycle", 45, ("captioner", "localizer"))
-    assert [stage.name for stage in Cyclical(pretrain=0).stages(context)] == ["cycle"]
+    assert [stage.name for stage in Cyclical.of(pretrain=0).stages(context)] == ["cycle"]
 
 
 @pytest.mark.parametrize("config", [{"of_hidden": 2}, {"others_loss": 1.5}, {"layers": 0}, {"consistency": -1.0}])
 def test_what_no_variant_has_is_refused(config: dict[str, Any]) -> None:
     with pytest.raises(GroundlingError, match=f"{next(iter(config))} must be"):
-        Cyclical(**config)
+        Cyclical.of(**config)
 
 
 @pytest.mark.parametrize("config", [{}, {"layers": 2}, {"others_region": 0.0}])
@@ -214,7 +214,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Data, regions and a short training in one folder."""
     folder = tmp_path_factory.mktemp("cyclical")
     dataset, store = planted.make(folder / "store", images=10)
-    recipe = Cyclical(**SMALL | {"pretrain": 1, "epochs": 1})
+    recipe = Cyclical.of(**SMALL | {"pretrain": 1, "epochs": 1})
     train(recipe, dataset.split("train"), dataset.split("val"), store, folder / "run")
     return folder
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import planted
@@ -19,12 +18,14 @@ from groundling.text.vocab import Vocabulary
 from groundling.training.checkpoint import read
 from groundling.training.run import train
 
-SMALL = Groundling(
+SMALL = Groundling.of(
     hidden=32, embed=16, attention=16, location=8, dropout=0.0, lr=1e-2, decay_every=100, min_count=1, batch=8,
     lam1=1.0, branches=2, warmup_epochs=12, epochs=3, contrast=1, contrast_lr=1e-4, scst_epochs=1, scst_lr=1e-4,
     samples=2,
 )  # fmt: skip
-GROUNDER = TwoBranch(distill=0.0, joint=16, embed=16, hidden=16, dropout=0.0, lr=1e-2, epochs=8, batch=16, min_count=1)
+GROUNDER = TwoBranch.of(
+    distill=0.0, joint=16, embed=16, hidden=16, dropout=0.0, lr=1e-2, epochs=8, batch=16, min_count=1
+)
 
 
 def test_a_captioner_follows_a_grounder_that_saw_no_box_either(tmp_path: Path) -> None:
@@ -32,19 +33,19 @@ def test_a_captioner_follows_a_grounder_that_saw_no_box_either(tmp_path: Path) -
     dataset, store = planted.make(tmp_path / "store", images=150)
     ways = dataset.split("train"), dataset.split("val"), store
     train(GROUNDER, *ways, tmp_path / "grounder")
-    recipe = Groundling(**{**vars(SMALL), "guide": str(tmp_path / "grounder")})
+    recipe = SMALL.changed(guide=str(tmp_path / "grounder"))
     train(recipe, *ways, tmp_path / "run")
     weights, _ = read(tmp_path / "run" / "model.safetensors")
     assert {name.partition(".")[0] for name in weights} == {"captioner"}
     model = load(tmp_path / "run")
     new, regions = planted.make(tmp_path / "new", images=30, seed=1)
-    said = greedy(model.captioner, model.captioner.encode(regions.batch([e.id for e in new])), model.length)
-    words = [model.vocab.decode(row) for row in said.tokens.tolist()]
+    decoded = greedy(model.captioner, model.captioner.encode(regions.batch([e.id for e in new])), model.length)
+    words = [model.vocab.decode(row) for row in decoded.tokens.tolist()]
     fine = [i for i, example in enumerate(new) if words[i] == list(example.captions[0].tokens)]
     assert len(fine) >= 20
-    assert said.picks is not None
+    assert decoded.picks is not None
     places = [[int(phrase.boxes[0][0]) // 10 for phrase in example.gold] for example in new]
-    hits = [bool(said.picks[i, 1, places[i][0]] and said.picks[i, 4, places[i][1]]) for i in fine]
+    hits = [bool(decoded.picks[i, 1, places[i][0]] and decoded.picks[i, 4, places[i][1]]) for i in fine]
     assert sum(hits) >= 0.6 * len(hits)  # two of five regions for each thing, by chance: 4 in 25
 
 
@@ -70,7 +71,7 @@ def test_teachers_are_there_only_for_the_stages_that_need_them(
     dataset, store = planted.make(tmp_path / "store", images=5)
     vocab = Vocabulary.of((c for e in dataset for c in e.captions), 1)
     about = TrainingContext(dataset, vocab, store.layout, store.fingerprint, Classes((), {}))
-    recipe = replace(SMALL, guide="elsewhere", contrast=contrast, scst_epochs=scst)
+    recipe = SMALL.changed(guide="elsewhere", contrast=contrast, scst_epochs=scst)
     assert list(recipe.teachers(about)) == names
     stages = [stage.name for stage in recipe.stages(about)]
     assert stages == ["warmup", "together"] + ["cl"] * bool(contrast) + ["scst"] * scst

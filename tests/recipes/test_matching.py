@@ -48,7 +48,7 @@ def batches(dataset: Dataset, store: Store, vocab: Vocabulary, size: int = 30, s
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp(request.param)
     dataset, store = planted.make(folder / "store", images=80)
-    made = RECIPES[request.param](**SMALL, **({"nouns_only": False} if request.param == "pos" else {}))
+    made = RECIPES[request.param].of(**SMALL, **({"nouns_only": False} if request.param == "pos" else {}))
     train(made, dataset.split("train"), dataset.split("val"), store, folder / "run")
     return folder / "run"
 
@@ -108,7 +108,7 @@ def given_batch(tmp_path: Path) -> tuple[Batch, TrainingContext]:
 def test_the_loss_is_that_of_the_whole_matrix(given_batch: tuple[Batch, TrainingContext]) -> None:
     batch, context = given_batch
     torch.manual_seed(0)
-    matcher = MatcherScan(hidden=8, embed=8).parts(context.vocab, context.layout, context.classes).matcher
+    matcher = MatcherScan.of(hidden=8, embed=8).parts(context.vocab, context.layout, context.classes).matcher
     s = matcher.pairs(batch.regions, batch.targets)
     own = s.diagonal()
     rivals = s.masked_fill(torch.eye(len(s), dtype=torch.bool), -1)
@@ -121,7 +121,7 @@ def test_captions_without_a_noun_and_a_batch_of_one_image_have_no_loss(
 ) -> None:
     batch, context = given_batch
     torch.manual_seed(0)
-    matcher = MatcherPosScan(hidden=8, embed=8).parts(context.vocab, context.layout, context.classes).matcher
+    matcher = MatcherPosScan.of(hidden=8, embed=8).parts(context.vocab, context.layout, context.classes).matcher
     assert hardest_triplet(matcher, batch, 0.2) > 0
     assert hardest_triplet(matcher, replace(batch, nouns=torch.zeros_like(batch.nouns)), 0.2) == 0
     alone = replace(
@@ -134,7 +134,7 @@ def test_captions_without_a_noun_are_nobodys_rivals(given_batch: tuple[Batch, Tr
     """The loss is that of the batch without them, though a score of 0 would beat those of true rivals, all negative."""
     batch, context = given_batch
     torch.manual_seed(0)
-    matcher = MatcherPosScan(hidden=8, embed=8).parts(context.vocab, context.layout, context.classes).matcher
+    matcher = MatcherPosScan.of(hidden=8, embed=8).parts(context.vocab, context.layout, context.classes).matcher
     with torch.no_grad():
         matcher.of_regions.weight.zero_()
         matcher.of_regions.bias.copy_(-matcher.read(batch.targets, matcher.counted(batch.targets)).sum((0, 1)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +50,13 @@ def in_parts(folder: Path, images: int = 40, seed: int = 0) -> tuple[Dataset, St
                 feats[PARTS * side : PARTS * (side + 1), [thing, planted.DIM - 2 + side]] += 2
             order = torch.from_numpy(draw.permutation(count))
             writer.add(str(number), Regions.of(feats[order], places[order], (80, 10)))
-            said = planted.caption(*(planted.THINGS[thing] for thing in pair))
+            decoded = planted.caption(*(planted.THINGS[thing] for thing in pair))
             gold = tuple(
                 Phrase(0, span, boxes=((30.0 * side, 0.0, 30.0 * side + 30, 10.0),), head=span[1] - 1)
                 for side, span in enumerate(((0, 2), (3, 5)))
             )
             split = "val" if number % 5 == 0 else "train"
-            examples.append(Example(str(number), "", (80, 10), (said,), gold, split=split))
+            examples.append(Example(str(number), "", (80, 10), (decoded,), gold, split=split))
     return Dataset("parts", folder, tuple(examples)), Store.open(folder)
 
 
@@ -84,7 +83,7 @@ def test_it_learns_things_in_parts_and_points_at_the_whole(tmp_path: Path) -> No
     """One branch alone, then all: the words are right before and after, the boxes only after."""
     dataset, store = in_parts(tmp_path / "store", images=15)
     about, batch = context(dataset, store), first_batch(dataset, store, 12)
-    recipe = MultiBranch(**SMALL, location=8, branches=PARTS)
+    recipe = MultiBranch.of(**SMALL, location=8, branches=PARTS)
     torch.manual_seed(0)
     parts = recipe.parts(about.vocab, store.layout, about.classes)
     gold = {e.id: [phrase.boxes[0] for phrase in e.gold] for e in dataset}
@@ -92,9 +91,9 @@ def test_it_learns_things_in_parts_and_points_at_the_whole(tmp_path: Path) -> No
     hits = []
     for branches, steps in ((1, 90), (PARTS, 90)):
         learn(recipe, parts, batch, branches, steps)
-        said = decoding.greedy(parts.captioner, parts.captioner.encode(batch.regions), 8)
-        assert said.tokens.tolist() == batch.targets[:, : said.tokens.shape[1]].tolist()
-        where = boxes_of(said, batch.regions)[0][:, [1, 4], 0]
+        decoded = decoding.greedy(parts.captioner, parts.captioner.encode(batch.regions), 8)
+        assert decoded.tokens.tolist() == batch.targets[:, : decoded.tokens.shape[1]].tolist()
+        where = boxes_of(decoded, batch.regions)[0][:, [1, 4], 0]
         hits.append((boxes.iou(where, truth).diagonal(dim1=1, dim2=2) > 0.5).float().mean())
     assert hits[0] == 0
     assert hits[1] > 0.75
@@ -103,9 +102,9 @@ def test_it_learns_things_in_parts_and_points_at_the_whole(tmp_path: Path) -> No
 def test_a_run_ends_with_all_branches_open_and_begins_with_those_of_another(tmp_path: Path) -> None:
     dataset, store = planted.make(tmp_path / "store", images=10)
     split = dataset.split("train"), dataset.split("val"), store
-    train(MultiBranch(**QUICK, branches=1, warmup_epochs=1, epochs=1), *split, tmp_path / "one")
-    recipe = MultiBranch(**QUICK, branches=2, warmup_epochs=0, epochs=1)
-    train(replace(recipe, lr=0.0), *split, tmp_path / "two", start=tmp_path / "one")
+    train(MultiBranch.of(**QUICK, branches=1, warmup_epochs=1, epochs=1), *split, tmp_path / "one")
+    recipe = MultiBranch.of(**QUICK, branches=2, warmup_epochs=0, epochs=1)
+    train(recipe.changed(lr=0.0), *split, tmp_path / "two", start=tmp_path / "one")
     one, two = (load(tmp_path / name).parts.captioner for name in ("one", "two"))
     assert (int(one.used), int(two.used)) == (1, 2)
     for name, weight in one.named_parameters():
@@ -115,7 +114,7 @@ def test_a_run_ends_with_all_branches_open_and_begins_with_those_of_another(tmp_
 def test_one_branch_learns_first_and_the_rate_goes_on_falling(tmp_path: Path) -> None:
     dataset, store = planted.make(tmp_path / "store", images=5)
     about = context(dataset, store)
-    recipe = MultiBranch(**SMALL, branches=3, warmup_epochs=5, epochs=4, decay=0.5, decay_every=3)
+    recipe = MultiBranch.of(**SMALL, branches=3, warmup_epochs=5, epochs=4, decay=0.5, decay_every=3)
     parts, batch = recipe.parts(about.vocab, store.layout, about.classes), first_batch(dataset, store)
     warmup, together = recipe.stages(about)
     assert [warmup.schedule(e, []) for e in range(5)] + [together.schedule(e, []) for e in range(4)] == [
@@ -126,17 +125,17 @@ def test_one_branch_learns_first_and_the_rate_goes_on_falling(tmp_path: Path) ->
         sum(stage.losses(parts, batch, Clock(0, 0)).values()).backward()
         assert int(parts.captioner.used) == used
         assert all((p.grad is not None) == (used == 3) for p in parts.captioner.others.parameters())
-    assert [stage.name for stage in replace(recipe, warmup_epochs=0).stages(about)] == ["together"]
+    assert [stage.name for stage in recipe.changed(warmup_epochs=0).stages(about)] == ["together"]
 
 
 def test_the_loss_is_the_mean_of_the_branches(tmp_path: Path) -> None:
     dataset, store = planted.make(tmp_path / "store", images=5)
     about, batch = context(dataset, store), first_batch(dataset, store)
-    recipe = MultiBranch(**SMALL, branches=2)
+    recipe = MultiBranch.of(**SMALL, branches=2)
     parts = recipe.parts(about.vocab, store.layout, about.classes)
     losses = recipe.xe(2, parts, batch, Clock(0, 0))
-    said = parts.captioner(parts.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
-    expected = -torch.stack([branch.logp[said.real].mean() for branch in said.branches]).mean()
+    decoded = parts.captioner(parts.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    expected = -torch.stack([branch.logp[decoded.real].mean() for branch in decoded.branches]).mean()
     assert list(losses) == ["xe"]
     torch.testing.assert_close(losses["xe"], expected)
 
@@ -151,25 +150,25 @@ def test_a_guide_teaches_where_to_look(tmp_path: Path) -> None:
 
     dataset, store = planted.make(tmp_path / "store", images=5)
     about, batch = context(dataset, store), first_batch(dataset, store)
-    recipe = MultiBranch(**SMALL, branches=2, guide="elsewhere", lam1=5.0)
+    recipe = MultiBranch.of(**SMALL, branches=2, guide="elsewhere", lam1=5.0)
     torch.manual_seed(0)
     parts = recipe.parts(about.vocab, store.layout, about.classes)
     parts.add_module("guide", Last())
     learn(recipe, parts, batch, 2, 40)
-    said = parts.captioner(parts.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    decoded = parts.captioner(parts.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
     nouns = batch.nouns[:, 1:]
-    expected = attention_kl(parts.guide.attention(batch), said.branches[0].attn, nouns)
+    expected = attention_kl(parts.guide.attention(batch), decoded.branches[0].attn, nouns)
     torch.testing.assert_close(recipe.xe(2, parts, batch, Clock(0, 0))["attention"], 5.0 * expected)
-    assert (said.branches[0].attn[nouns].argmax(-1) == planted.REGIONS - 2).all()
-    assert (said.branches[1].attn[nouns][:, planted.REGIONS - 2] == 0).all()
+    assert (decoded.branches[0].attn[nouns].argmax(-1) == planted.REGIONS - 2).all()
+    assert (decoded.branches[1].attn[nouns][:, planted.REGIONS - 2] == 0).all()
 
 
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        (lambda: MultiBranch(branches=0), "branches must be"),
-        (lambda: MultiBranch(eliminate=2), "eliminate must be 0 or 1"),
-        (lambda: Multihead(attention=10, heads=3), "attention must be a multiple of heads; got 10 and 3"),
+        (lambda: MultiBranch.of(branches=0), "branches must be"),
+        (lambda: MultiBranch.of(eliminate=2), "eliminate must be 0 or 1"),
+        (lambda: Multihead.of(attention=10, heads=3), "attention must be a multiple of heads; got 10 and 3"),
     ],
 )
 def test_what_is_out_of_range_is_named(made: Any, told: str) -> None:
@@ -181,7 +180,7 @@ def test_multi_head_attention_learns_planted_things_and_looks_at_the_first(tmp_p
     """By chance 1 in 5. What the second one is, it has seen by then, and nothing makes it look there again."""
     dataset, store = planted.make(tmp_path / "store", images=40)
     about, batch = context(dataset, store), first_batch(dataset, store, 32)
-    recipe = Multihead(**SMALL, location=8, heads=2)
+    recipe = Multihead.of(**SMALL, location=8, heads=2)
     torch.manual_seed(0)
     parts = recipe.parts(about.vocab, store.layout, about.classes)
     optimizer = torch.optim.Adam(parts.parameters(), 0.01)
@@ -190,7 +189,7 @@ def test_multi_head_attention_learns_planted_things_and_looks_at_the_first(tmp_p
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    said = decoding.greedy(parts.captioner, parts.captioner.encode(batch.regions), 8)
-    assert said.tokens.tolist() == batch.targets[:, : said.tokens.shape[1]].tolist()
+    decoded = decoding.greedy(parts.captioner, parts.captioner.encode(batch.regions), 8)
+    assert decoded.tokens.tolist() == batch.targets[:, : decoded.tokens.shape[1]].tolist()
     place = {e.id: int(e.gold[0].boxes[0][0]) // 10 for e in dataset}
-    assert (said.attn[:, 1].argmax(-1) == torch.tensor([place[id] for id in batch.ids])).float().mean() > 0.75
+    assert (decoded.attn[:, 1].argmax(-1) == torch.tensor([place[id] for id in batch.ids])).float().mean() > 0.75

@@ -22,11 +22,11 @@ SMALL = {"hidden": 8, "embed": 8, "attention": 8, "location": 8}
 
 
 def test_a_model_folder_of_the_earlier_version_loads(tmp_path: Path) -> None:
-    recipe = MultiBranch(**SMALL, branches=2, warmup_epochs=3)
+    recipe = MultiBranch.of(**SMALL, branches=2, warmup_epochs=3)
     vocab, classes = Vocabulary.build([["a", "dog"]], min_count=1), Classes(("dog",), {"dog": "dog"})
     parts = recipe.parts(vocab, Layout(4), classes)
     made = recipes.Model(
-        recipe, parts, vocab, Fingerprint("x", "1", 4), Layout(4), classes, fine_tuning=(Scst(reward_model="m"),)
+        recipe, parts, vocab, Fingerprint("x", "1", 4), Layout(4), classes, fine_tuning=(Scst.of(reward_model="m"),)
     )
     recipes.save(tmp_path, made)
     about = json.loads((tmp_path / "model.json").read_text())

@@ -50,16 +50,16 @@ def sharp(tmp_path: Path) -> Path:
 def test_the_recipe_of_the_tutorial_trains_and_its_model_is_loaded(sharp: Path, tmp_path: Path) -> None:
     made = recipe_class(from_file(sharp, str(sharp)))
     dataset, store = planted.make(tmp_path / "store", images=10)
-    train(made(**SMALL), dataset.split("train"), dataset.split("val"), store, tmp_path / "run")
+    train(made.of(**SMALL), dataset.split("train"), dataset.split("val"), store, tmp_path / "run")
     model = load(tmp_path / "run")
-    assert recipe_name(model.recipe) == "sharp" and model.recipe == made(**SMALL)
+    assert recipe_name(model.recipe) == "sharp" and model.recipe == made.of(**SMALL)
     assert model.scores[0].name == "cider-d"
     assert ",entropy," in (tmp_path / "run" / "log.csv").read_text()
 
 
 def test_the_penalty_of_the_tutorial_is_the_entropy_at_nouns(sharp: Path, tmp_path: Path) -> None:
     """Attention that is the same everywhere has the entropy log 5 of five regions."""
-    made: Any = recipe_class(from_file(sharp, str(sharp)))(**SMALL, entropy=0.3)
+    made: Any = recipe_class(from_file(sharp, str(sharp))).of(**SMALL, entropy=0.3)
     dataset, store = planted.make(tmp_path / "store", images=4)
     vocab = Vocabulary.of((caption for example in dataset for caption in example.captions), 1)
     batch = next(iter(Loader(dataset, store, vocab, batch_size=4, length=8)(0)))
@@ -95,7 +95,7 @@ def test_a_model_does_not_bring_its_code_but_the_user_may_name_it(
 ) -> None:
     made = recipe_class(from_file(sharp, str(sharp)))
     dataset, store = planted.make(tmp_path / "store", images=10)
-    small = made(**SMALL | {"epochs": 1})
+    small = made.of(**SMALL | {"epochs": 1})
     train(small, dataset.split("train"), dataset.split("val"), store, tmp_path / "run")
     _registry._outside.clear()
     with pytest.raises(DataError, match=r"unknown recipe 'sharp'.*GROUNDLING_RECIPES=path/to/sharp.py"):
@@ -118,7 +118,7 @@ def test_a_recipe_of_an_installed_package_has_a_name_flags_and_models(
     importlib.invalidate_caches()
     _registry.installed.cache_clear()
     made = recipe_class("pointed")
-    assert made.__module__ == "theirs" and recipe_name(made(**SMALL)) == "pointed"
+    assert made.__module__ == "theirs" and recipe_name(made.of(**SMALL)) == "pointed"
     assert recipe_class("updown").__module__ == "groundling.recipes.updown"  # ours cannot be replaced
     assert "entropy" in [field.name for field in _config.read("pointed")[1]]
     with pytest.raises(GroundlingError, match="the recipe broken of theirs cannot be used.*reinstall"):

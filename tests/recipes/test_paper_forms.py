@@ -34,6 +34,7 @@ from groundling.regions.records import Layout
 from groundling.tensors import Decoding
 from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
+from groundling.training.schedules import StepDecay
 from groundling.training.stages import Clock, Parts
 
 TINY: dict[str, Any] = {"hidden": 8, "embed": 4, "attention": 4, "dropout": 0.0}
@@ -48,15 +49,15 @@ def world(folder: Path) -> tuple[Vocabulary, Any, Any, Any]:
     return vocab, store.layout, groundable_words(dataset), batch
 
 
-def test_lstm_1_of_several_branches_does_not_hear_h2_unless_coupled() -> None:
+def test_lstm_1_of_several_branches_does_not_get_h2_unless_coupled() -> None:
     """Eq. 1 of Chen et al."""
     zero, one = torch.zeros(2, 3), torch.ones(2, 3)
     quiet, loud = Cells(one, one, zero, zero), Cells(one, one, one, zero)
     weight = torch.randn(12, 6)
-    alone = [attention_lstm(cells, lambda x: x @ weight.T, coupled=False).h1 for cells in (quiet, loud)]
-    heard = [attention_lstm(cells, lambda x: x @ weight.T).h1 for cells in (quiet, loud)]
-    assert torch.equal(*alone) and not torch.equal(*heard)
-    torch.testing.assert_close(alone[1], heard[0])
+    uncoupled_h1 = [attention_lstm(cells, lambda x: x @ weight.T, coupled=False).h1 for cells in (quiet, loud)]
+    coupled_h1 = [attention_lstm(cells, lambda x: x @ weight.T).h1 for cells in (quiet, loud)]
+    assert torch.equal(*uncoupled_h1) and not torch.equal(*coupled_h1)
+    torch.testing.assert_close(uncoupled_h1[1], coupled_h1[0])
     assert not MultiBranch().coupled and not recipe_class("multihead")().coupled  # type: ignore[attr-defined]
 
 
@@ -66,7 +67,7 @@ def test_a_captioner_of_branches_without_coupling_gives_its_own_captions(tmp_pat
     logp = []
     for coupled in (False, True):
         torch.manual_seed(0)
-        recipe = MultiBranch(**TINY, location=4, branches=2, coupled=coupled)
+        recipe = MultiBranch.of(**TINY, location=4, branches=2, coupled=coupled)
         parts = recipe.parts(vocab, layout, classes).eval()
         logp.append(recipe.xe(2, parts, batch, Clock(0, 0)))  # type: ignore[arg-type]
         captioner = parts.captioner
@@ -83,7 +84,7 @@ def test_models_of_before_are_what_they_were(name: str) -> None:
     stored = {OLD_FIELDS.get(about["recipe"], {}).get(field, field): value for field, value in about["fields"].items()}
     recipe: Any = _described(WEIGHTS / name / "model.json").recipe
     for field, value in stored.items():
-        assert getattr(recipe, field) == value
+        assert recipe.settings()[field] == value
     if name == "captioner":
         assert recipe.coupled and recipe.captioning().coupled
     assert renamed("distributed", {"alone": 3}) == {"warmup_epochs": 3, "coupled": True, "image_map": True}
@@ -102,7 +103,7 @@ def test_given_words_are_judged_by_the_branches_that_would_say_them() -> None:
     assert found[0].tolist() == [[True, False, True], [False, True, False]]
 
 
-@pytest.mark.parametrize("recipe", [PosScan(sampling=0.25), Supervised(sampling=0.25)])
+@pytest.mark.parametrize("recipe", [PosScan.of(sampling=0.25), Supervised.of(sampling=0.25)])
 def test_scheduled_sampling_is_that_of_the_released_code(recipe: Any, tmp_path: Path) -> None:
     """0.05 more every 5 epochs, up to 0.25."""
     seen: list[float] = []
@@ -129,8 +130,8 @@ def test_all_methods_of_a_contrastive_table_keep_their_last_weights() -> None:
         for job in (jobs[row.job] for row in table(name).rows if jobs[row.job].start):
             assert job.config["keep_last"] is True
     losses: Any = None
-    assert recipe_class("contrastive")(keep_last=True).stage("cl", losses).watch == ""  # type: ignore[attr-defined]
-    assert recipe_class("contrastive")().stage("cl", losses).watch == "cider-d"  # type: ignore[attr-defined]
+    assert recipe_class("contrastive").of(keep_last=True).stage("cl", losses).watch == ""
+    assert recipe_class("contrastive")().stage("cl", losses).watch == "cider-d"
 
 
 def test_the_table_of_coco_has_its_own_sizes_schedules_and_beam() -> None:
@@ -147,7 +148,8 @@ def test_the_table_of_coco_has_its_own_sizes_schedules_and_beam() -> None:
 def test_matchers_are_as_released() -> None:
     """128 captions in a batch, one of an image; nouns alone share the attention. An epoch shows one caption of five."""
     for made in (MatcherScan(), MatcherPosScan()):
-        assert (made.batch, made.captions_per_image, made.epochs, made.decay_every) == (128, 1, 30 * 5, 15 * 5)
+        assert (made.batches.batch, made.batches.captions_per_image) == (128, 1)
+        assert (made.training.epochs, made.training.schedule) == (30 * 5, StepDecay(0.1, 15 * 5))
     assert MatcherPosScan().nouns_only
 
 
@@ -157,7 +159,7 @@ def test_classifiers_of_regions_are_taught_by_boxes(tmp_path: Path) -> None:
     from groundling.recipes.supervised_aware import class_of_word
 
     for weight in (0.0, 0.1):
-        recipe = SupervisedAware(**TINY, location=4, classes=weight, nll=0.0, kl=0.1)
+        recipe = SupervisedAware.of(**TINY, location=4, classes=weight, nll=0.0, kl=0.1)
         parts = recipe.parts(vocab, layout, classes)
         terms = recipe.losses(class_of_word(vocab, classes))(parts, batch, Clock(0, 0))
         assert set(terms) == {"xe", "kl", *(["classes"] if weight else [])}
@@ -170,13 +172,13 @@ def test_the_image_map_and_the_image_vector_are_used_where_there_is_one_unless_t
     vocab = Vocabulary(("<pad>", "<bos>", "<eos>", "<unk>", "dog"))
     for name in ("updown_aware", "cyclical", "multi_branch", "multihead", "groundling", "supervised_aware"):
         for used in (True, False):
-            recipe: Any = recipe_class(name)(**TINY | {"location": 4, "image_map": used})
+            recipe: Any = recipe_class(name).of(**TINY | {"location": 4, "image_map": used})
             captioner = recipe.parts(vocab, layout, classes).captioner
             assert (captioner.attend_grid is not None, captioner.encoder.grid is not None) == (used, used)
             assert captioner.encoder.whole is not None
-            recipe = recipe_class(name)(**TINY | {"location": 4, "image_vector": used})
+            recipe = recipe_class(name).of(**TINY | {"location": 4, "image_vector": used})
             assert (recipe.parts(vocab, layout, classes).captioner.encoder.whole is not None) == used
-        assert recipe_class(name)().image_map == recipe_class(name)().image_vector == 1  # type: ignore[attr-defined]
+        assert recipe_class(name)().settings().items() >= {"image_map": True, "image_vector": True}.items()
 
 
 def test_the_maximum_of_two_branch_grounding_can_be_hard_and_its_labels_as_printed() -> None:
@@ -186,7 +188,7 @@ def test_the_maximum_of_two_branch_grounding_can_be_hard_and_its_labels_as_print
     found = soft_labels(torch.tensor([[0.1, 0.3, 0.5]]), valid, 0.0)
     torch.testing.assert_close(found, torch.tensor([[0.25, 0.75, 0.0]]))
     with pytest.raises(GroundlingError, match="a word needs numbers: embed above 0, or vectors"):
-        TwoBranch(embed=0)
+        TwoBranch.of(embed=0)
 
 
 def test_a_class_of_the_detector_wins_over_rules_unless_it_is_never_said() -> None:
@@ -203,6 +205,6 @@ def test_fields_that_are_true_or_false_are_bool_and_0_or_1_are_read(name: str) -
     for field in _config.read(name)[1]:
         if field.type is bool:
             assert field.parse("0") is False and field.parse("yes") is True
-            assert getattr(made(**{field.name: 1}), field.name) == 1
+            assert made.of(**{field.name: 1}).settings()[field.name] == 1
             with pytest.raises(GroundlingError, match=f"{field.name} must be 0 or 1; got 2"):
-                made(**{field.name: 2})
+                made.of(**{field.name: 2})

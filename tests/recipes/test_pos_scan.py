@@ -77,7 +77,7 @@ def learned(
     own = base or recipe
     assert builds_model(own)
     parts = own.parts(context.vocab, context.layout, context.classes)
-    optimizer = torch.optim.Adam(parts.captioner.parameters(), recipe.lr)
+    optimizer = torch.optim.Adam(parts.captioner.parameters(), recipe.training.lr)
     (stage,), taught = recipe.stages(context), Parts(captioner=parts.captioner, guide=Beside())
     for step in range(100):
         optimizer.zero_grad()
@@ -87,8 +87,10 @@ def learned(
 
 
 def said_of(parts: Parts, batch: Batch) -> Decoding:
-    said: Decoding = parts.captioner(parts.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
-    return said
+    decoded: Decoding = parts.captioner(
+        parts.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets
+    )
+    return decoded
 
 
 @pytest.mark.parametrize("config", [{"lam1": 1.0}, {"lam1": 0.0, "lam1_reverse": 1.0}])
@@ -96,19 +98,19 @@ def test_a_captioner_learns_four_images_and_looks_where_its_guide_looks(
     config: dict[str, float], tmp_path: Path
 ) -> None:
     context, batch = four(tmp_path)
-    said = learned(PosScan(**config, **SMALL), context, batch)
-    assert said.logp.mean() > -0.1
+    decoded = learned(PosScan.of(**config, **SMALL), context, batch)
+    assert decoded.logp.mean() > -0.1
     nouns, told = batch.nouns[:, 1:], Beside().attention(batch).argmax(-1, keepdim=True)
-    assert said.attn.gather(2, told).squeeze(2)[nouns].min() > 0.5
+    assert decoded.attn.gather(2, told).squeeze(2)[nouns].min() > 0.5
 
 
 @pytest.mark.parametrize("name", ["updown", "updown_aware", "cyclical", "adaptive", "multihead", "multi_branch"])
 def test_any_captioner_that_attends_to_regions_follows_a_guide(name: str, tmp_path: Path) -> None:
     context, batch = four(tmp_path)
-    base = recipe_class(name)(**SIZES | ({"location": 8} if name not in ("updown", "adaptive") else {}))
+    base = recipe_class(name).of(**SIZES | ({"location": 8} if name not in ("updown", "adaptive") else {}))
     assert builds_model(base)
-    said = learned(Distill(lam1=1.0, lr=1e-2), context, batch, base)
-    first, *others = said.branches or (said,)
+    decoded = learned(Distill.of(lam1=1.0, lr=1e-2), context, batch, base)
+    first, *others = decoded.branches or (decoded,)
     assert first.logp.mean() > -0.1 and all(branch.logp.mean() > -0.3 for branch in others)
     nouns, told = batch.nouns[:, 1:], Beside().attention(batch).argmax(-1, keepdim=True)
     assert first.attn.gather(2, told).squeeze(2)[nouns].min() > 0.5
@@ -122,16 +124,16 @@ def test_distillation_is_a_fine_tune_recipe_that_wants_a_guide_and_a_captioner_t
     dataset, store = planted.make(tmp_path / "store", images=10)
     data = dataset.split("train"), dataset.split("val"), store
     plain = {"hidden": 8, "embed": 8, "epochs": 1, "min_count": 1}
-    train(Updown(attention=8, **plain), *data, tmp_path / "start")
-    fine_tune = Distill(guide="planted", epochs=1)
+    train(Updown.of(attention=8, **plain), *data, tmp_path / "start")
+    fine_tune = Distill.of(guide="planted", epochs=1)
     train(fine_tune, *data, tmp_path / "run", start=tmp_path / "start")
     after = load(tmp_path / "run")
-    assert (after.recipe, after.fine_tuning) == (Updown(attention=8, **plain), (fine_tune,))
+    assert (after.recipe, after.fine_tuning) == (Updown.of(attention=8, **plain), (fine_tune,))
     assert {name.partition(".")[0] for name in read(tmp_path / "run" / WEIGHTS)[0]} == {"captioner"}
     with pytest.raises(GroundlingError, match="--guide RUN"):
         train(Distill(), *data, tmp_path / "none", start=tmp_path / "start")
-    train(Neuraltalk(**plain), *data, tmp_path / "blind")
-    with pytest.raises(GroundlingError, match="looks at no region"):
+    train(Neuraltalk.of(**plain), *data, tmp_path / "blind")
+    with pytest.raises(GroundlingError, match="has no attention"):
         train(fine_tune, *data, tmp_path / "none", start=tmp_path / "blind")
 
 
@@ -139,16 +141,16 @@ def test_distillation_is_a_fine_tune_recipe_that_wants_a_guide_and_a_captioner_t
 def test_boxes_tell_a_captioner_where_to_look(form: str, tmp_path: Path) -> None:
     """The boxes are moved one region on, so that nothing but the boxes can be the reason."""
     context, batch = four(tmp_path, uses_boxes=True)
-    said = learned(Supervised(**{"nll": 0.0, form: 1.0}, **SMALL), context, batch)
+    decoded = learned(Supervised.of(**{"nll": 0.0, form: 1.0}, **SMALL), context, batch)
     assert batch.gold is not None
-    right = (said.attn * batch.gold[:, 1:]).sum(-1)[batch.gold[:, 1:].any(-1)]
+    right = (decoded.attn * batch.gold[:, 1:]).sum(-1)[batch.gold[:, 1:].any(-1)]
     assert len(right) == 8 and right.min() > 0.5
-    assert said.logp.mean() > -0.1
+    assert decoded.logp.mean() > -0.1
 
 
 def test_the_terms_are_those_of_the_equation_on_nouns_that_the_guide_places(tmp_path: Path) -> None:
     context, batch = four(tmp_path)
-    recipe = PosScan(lam1=0.5, lam1_reverse=0.25, **SMALL)
+    recipe = PosScan.of(lam1=0.5, lam1_reverse=0.25, **SMALL)
     parts = recipe.parts(context.vocab, context.layout, context.classes)
 
     class Forgetful(Beside):
@@ -178,7 +180,7 @@ def test_a_guide_leaves_no_trace_in_the_model(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(pos_scan, "teacher", lambda folder, context: Heavy())
     dataset, store = planted.make(tmp_path / "store", images=5)
-    recipe = PosScan(guide="planted", epochs=1, **SMALL)
+    recipe = PosScan.of(guide="planted", epochs=1, **SMALL)
     train(recipe, dataset.split("train"), dataset.split("val"), store, tmp_path / "run")
     assert load(tmp_path / "run").recipe == recipe
     assert {name.partition(".")[0] for name in read(tmp_path / "run" / WEIGHTS)[0]} == {"captioner"}

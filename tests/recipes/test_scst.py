@@ -44,7 +44,7 @@ def world(folder: Path) -> tuple[TrainingContext, Batch]:
 
 def untrained(context: TrainingContext, dropout: float = 0.0) -> Parts:
     torch.manual_seed(0)
-    return Updown(dropout=dropout, **SMALL).parts(context.vocab, context.layout, context.classes)
+    return Updown.of(dropout=dropout, **SMALL).parts(context.vocab, context.layout, context.classes)
 
 
 class Kites(nn.Module):
@@ -76,7 +76,7 @@ def plainly(m: Parts, encoded: EncodedImage, words: Tensor) -> Tensor:
 def test_the_gradient_is_minus_the_gain_over_the_baseline_times_that_of_log_p(baseline: str, tmp_path: Path) -> None:
     """What is drawn here with the same seed is what the loss draws; scored word by word, with gradients."""
     context, batch = world(tmp_path)
-    m, recipe = untrained(context), Scst(samples=3, baseline=baseline)
+    m, recipe = untrained(context), Scst.of(samples=3, baseline=baseline)
 
     def reward(m: Parts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
         return (words * torch.arange(1.0, words.shape[1] + 1)).sum(1) / 100 + image_of
@@ -107,8 +107,8 @@ def test_the_gradient_is_minus_the_gain_over_the_baseline_times_that_of_log_p(ba
 
 def test_compared_with_the_others_captions_of_one_worth_teach_nothing_and_all_gains_cancel() -> None:
     worth = torch.tensor([1.0, 2.0, 6.0, 5.0, 5.0, 5.0])
-    torch.testing.assert_close(scst.of_others(worth, 3), torch.tensor([4.0, 3.5, 1.5, 5.0, 5.0, 5.0]))
-    assert (worth - scst.of_others(worth, 3)).sum() == 0
+    torch.testing.assert_close(scst.mean_of_others(worth, 3), torch.tensor([4.0, 3.5, 1.5, 5.0, 5.0, 5.0]))
+    assert (worth - scst.mean_of_others(worth, 3)).sum() == 0
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,14 @@ def test_compared_with_the_others_captions_of_one_worth_teach_nothing_and_all_ga
 )
 def test_baselines_that_cannot_be(config: dict[str, Any], told: str) -> None:
     with pytest.raises(GroundlingError, match=told):
-        Scst(**config)
+        Scst.of(**config)
 
 
 def test_dropout_is_off_so_that_captions_are_of_the_probabilities_that_learn(tmp_path: Path) -> None:
     context, batch = world(tmp_path)
     m, dry = untrained(context, dropout=0.9), untrained(context)
     dry.load_state_dict(m.state_dict())
-    losses = Scst(samples=3).losses(lambda m, batch, words, image_of: words[:, 0].float(), 6)
+    losses = Scst.of(samples=3).losses(lambda m, batch, words, image_of: words[:, 0].float(), 6)
     found = []
     for parts in (m, dry):
         parts.train()
@@ -138,19 +138,19 @@ def test_words_that_are_never_drawn_gain_nothing_from_captions_below_the_baselin
     context, batch = world(tmp_path)
     m = untrained(context)
     worth = (torch.arange(4 * len(batch.ids)) < len(batch.ids)).float()  # 1 for the greedy captions, 0 for the drawn
-    losses = Scst(samples=3).losses(lambda m, batch, words, image_of: worth, 6)
+    losses = Scst.of(samples=3).losses(lambda m, batch, words, image_of: worth, 6)
     losses(m, batch, Clock(0, 0))["scst"].backward()
     grad = m.captioner.logits.bias.grad
     assert grad.abs().max() > 0.01 and not grad[[PAD, BOS, UNK]].any()
-    said = m.captioner(m.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
-    assert said.logp.isfinite().all() and said.logp.min() > -100  # and elsewhere they can be told as before
+    decoded = m.captioner(m.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets)
+    assert decoded.logp.isfinite().all() and decoded.logp.min() > -100  # and elsewhere they can be told as before
 
 
 def test_the_expected_reward_rises(tmp_path: Path) -> None:
     """From random weights, rewarded by a reward model alone: kites are read of in one caption of four, then in most."""
     context, batch = world(tmp_path)
     m, reward_model = untrained(context), Kites(context.vocab)
-    losses = Scst(samples=5).losses(
+    losses = Scst.of(samples=5).losses(
         lambda m, batch, words, image_of: reward_model.rate(batch.regions, words, image_of), 6
     )
     optimizer = torch.optim.Adam(m.parameters(), 1e-2)
@@ -171,7 +171,7 @@ def test_the_expected_reward_rises(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "recipe", [MultiBranch(branches=2, location=8, dropout=0.1, **SMALL), Multihead(heads=2, location=8, **SMALL)]
+    "recipe", [MultiBranch.of(branches=2, location=8, dropout=0.1, **SMALL), Multihead.of(heads=2, location=8, **SMALL)]
 )
 def test_captioners_of_several_branches_or_heads_learn_too(recipe: MultiBranch | Multihead, tmp_path: Path) -> None:
     context, batch = world(tmp_path)
@@ -198,8 +198,8 @@ def test_the_reward_is_cider_and_what_else_was_asked_for(tmp_path: Path) -> None
     cider, also = CiderReward(captions)(words.numpy(), image), BleuReward(captions)(words.numpy(), image)
     for recipe, expected in (
         (Scst(), cider),
-        (Scst(reward_model="planted", lam2=0.5), cider + np.array([0.5, 0])),
-        (Scst(bleu=2.0), cider + 2 * also),
+        (Scst.of(reward_model="planted", lam2=0.5), cider + np.array([0.5, 0])),
+        (Scst.of(bleu=2.0), cider + 2 * also),
     ):
         np.testing.assert_allclose(recipe.reward(context)(m, batch, words, image_of).numpy(), expected, rtol=1e-6)
     assert cider.min() > 0
@@ -234,7 +234,7 @@ def test_with_a_guide_the_attention_at_nouns_of_true_captions_follows_it(
     """Where all captions are worth the same, REINFORCE gives no gradient, and only λ1 KL(guide ‖ captioner) is left."""
     monkeypatch.setattr(_teachers, "teacher", lambda folder, context: Leftmost())
     context, batch = world(tmp_path)
-    recipe = Scst(samples=2, baseline="others", guide="planted", lam1=0.5)
+    recipe = Scst.of(samples=2, baseline="others", guide="planted", lam1=0.5)
     m = Parts(captioner=untrained(context).captioner, **recipe.teachers(context))
 
     def equal(m: Parts, batch: Batch, words: Tensor, image_of: Tensor) -> Tensor:
@@ -255,9 +255,9 @@ def test_a_model_goes_on_with_what_it_was_and_the_reward_model_leaves_no_trace(
 ) -> None:
     dataset, store = planted.make(tmp_path / "store", images=10)
     data = dataset.split("train"), dataset.split("val"), store
-    train(Updown(epochs=1, length=7, dropout=0.1, **SMALL), *data, tmp_path / "start")
+    train(Updown.of(epochs=1, length=7, dropout=0.1, **SMALL), *data, tmp_path / "start")
     monkeypatch.setattr(scst, "teacher", lambda folder, context: Kites(context.vocab))
-    fine_tune = Scst(reward_model="planted", epochs=1, batch=8)
+    fine_tune = Scst.of(reward_model="planted", epochs=1, batch=8)
     with pytest.raises(GroundlingError, match="--start"):
         train(fine_tune, *data, tmp_path / "run")
     train(fine_tune, *data, tmp_path / "run", start=tmp_path / "start")

@@ -29,8 +29,8 @@ from groundling.text.vocab import Vocabulary
 from groundling.training.run import begin, train
 from groundling.training.stages import Parts
 
-SMALL = Updown(hidden=8, embed=8, attention=8, dropout=0.0, epochs=1, batch=8, min_count=1)
-FINISH = Scst(epochs=1, samples=2, batch=8)
+SMALL = Updown.of(hidden=8, embed=8, attention=8, dropout=0.0, epochs=1, batch=8, min_count=1)
+FINISH = Scst.of(epochs=1, samples=2, batch=8)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_a_warm_start_takes_words_and_all_weights_that_fit(world: tuple[Dataset,
     same = begin(SMALL, few, store, run)
     assert same.vocab == origin.vocab
     assert all(torch.equal(value, origin.parts.state_dict()[k]) for k, value in same.parts.state_dict().items())
-    other = begin(replace(SMALL, attention=5), few, store, run)
+    other = begin(SMALL.changed(attention=5), few, store, run)
     assert torch.equal(other.parts.captioner.embed.weight, origin.parts.captioner.embed.weight)
     assert other.parts.captioner.attend.weigh.weight.shape == (1, 5)
 
@@ -81,7 +81,7 @@ def test_a_warm_start_takes_words_and_all_weights_that_fit(world: tuple[Dataset,
 def test_a_start_of_which_nothing_fits_is_refused(world: tuple[Dataset, Store, Path]) -> None:
     dataset, store, run = world
     with pytest.raises(GroundlingError, match="nothing of .*run fits this recipe"):
-        begin(Other(min_count=1), dataset, store, run)
+        begin(Other.of(min_count=1), dataset, store, run)
 
 
 class Other(Updown):
@@ -105,7 +105,7 @@ def test_a_fine_tune_recipe_sees_as_many_regions_as_the_model_that_it_goes_on_wi
 ) -> None:
     dataset, store, _ = world
     ways = dataset.split("train"), dataset.split("val"), store
-    train(replace(SMALL, regions_per_image=3), *ways, tmp_path / "three")
+    train(SMALL.changed(regions_per_image=3), *ways, tmp_path / "three")
     seen, batch = set(), Store.batch
 
     def spy(store: Store, ids: Sequence[str], limit: int | None = None) -> Regions:
@@ -121,7 +121,7 @@ def test_a_fine_tune_recipe_of_a_model_that_makes_no_captions_is_refused(
     world: tuple[Dataset, Store, Path], tmp_path: Path
 ) -> None:
     dataset, store, _ = world
-    matcher = MatcherScan(hidden=8, embed=8, epochs=1, min_count=1)
+    matcher = MatcherScan.of(hidden=8, embed=8, epochs=1, min_count=1)
     ways = dataset.split("train"), dataset.split("val"), store
     train(matcher, *ways, tmp_path / "matcher")
     with pytest.raises(GroundlingError, match="matcher_scan makes no captions"):
@@ -129,7 +129,7 @@ def test_a_fine_tune_recipe_of_a_model_that_makes_no_captions_is_refused(
 
 
 class Echo(nn.Module):
-    """A matcher that tells what it heard."""
+    """A matcher that returns the words that it got."""
 
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
         return words
@@ -140,8 +140,8 @@ def test_a_teacher_hears_its_own_words(world: tuple[Dataset, Store, Path]) -> No
     dataset, store, _ = world
     theirs = Vocabulary(("<pad>", "<bos>", "<eos>", "<unk>", "cat", "dog"))
     ids = torch.tensor(theirs.encode(("<pad>", "<bos>", "<eos>", "<unk>", "dog", "cat", "emu")))
-    heard, words = Adapted(Echo(), ids, 100), torch.tensor([[4, 5, 6, 2, 0]])
-    assert heard.rate(store.batch(["0"]), words, torch.tensor([0])).tolist() == [[5, 4, 3, 2, 0]]
+    adapted, words = Adapted(Echo(), ids, 100), torch.tensor([[4, 5, 6, 2, 0]])
+    assert adapted.rate(store.batch(["0"]), words, torch.tensor([0])).tolist() == [[5, 4, 3, 2, 0]]
 
 
 def test_a_teacher_sees_the_regions_that_it_was_trained_with_and_looks_at_no_others(
@@ -150,7 +150,7 @@ def test_a_teacher_sees_the_regions_that_it_was_trained_with_and_looks_at_no_oth
     """Three of five: as if the pupil's images had no more, and 0 for the rest, or the 2/5 that chance gives them."""
     dataset, store, run = world
     pupil = load(run)
-    made = MatcherScan(hidden=8, embed=8, regions_per_image=3)
+    made = MatcherScan.of(hidden=8, embed=8, regions_per_image=3)
     torch.manual_seed(0)
     own = replace(pupil, recipe=made, parts=made.parts(pupil.vocab, store.layout, pupil.groundable))
     taught: Any = matcher_of(own, "matcher", pupil.vocab, store.fingerprint)
@@ -183,8 +183,8 @@ def test_a_second_look_does_not_rule_out_what_the_matcher_has_not_seen() -> None
     places = torch.tensor([[20.0 * i, 0, 20 * i + 10, 10] for i in range(5)])
     regions = Regions.of(torch.zeros(5, 2), places, (100, 10), valid=torch.tensor([True] * 4 + [False]))
     words, beta = torch.tensor([[4, 2]]), torch.tensor([0.1, 0.1, 0.7, 0.1, 0])
-    said = Decoding(words, torch.zeros(1, 2), beta.expand(1, 2, 5), words)
-    found = rerank(said, regions, Adapted(Second(), torch.arange(5), 2).point, 0.5)
+    decoded = Decoding(words, torch.zeros(1, 2), beta.expand(1, 2, 5), words)
+    found = rerank(decoded, regions, Adapted(Second(), torch.arange(5), 2).point, 0.5)
     expected = torch.tensor([0, 0.05, 0.175, 0.025, 0]).sqrt()
     torch.testing.assert_close(found.attn[0, 0], expected / expected.sum())
     torch.testing.assert_close(found.attn[0, 1], beta)

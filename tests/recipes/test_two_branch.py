@@ -55,7 +55,7 @@ def make(folder: Path, **more: Any) -> tuple[Dataset, Store]:
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("two_branch")
     dataset, store = make(folder, images=100)
-    recipe = TwoBranch(**SMALL | ROWS[request.param])
+    recipe = TwoBranch.of(**SMALL | ROWS[request.param])
     train(recipe, dataset.split("train"), dataset.split("val"), store, folder / "run")
     return folder / "run"
 
@@ -109,7 +109,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainingContext, 
 def test_lambda_climbs_a_staircase(context: tuple[TrainingContext, Loader]) -> None:
     """(6): λ = min(⌊step / a⌋, b) with a = 3, b = 2; four steps make an epoch of 32 images."""
     about, loader = context
-    recipe = TwoBranch(**SMALL | {"batch": 8}, stairs=3, distill=2.0)
+    recipe = TwoBranch.of(**SMALL | {"batch": 8}, stairs=3, distill=2.0)
     parts = recipe.parts(about.vocab, about.layout, about.classes).eval()
     batch, losses = next(iter(loader(0))), recipe.stages(about)[0].losses
     with torch.no_grad():
@@ -124,7 +124,7 @@ def test_only_terms_with_a_weight_are_computed(context: tuple[TrainingContext, L
     batch = next(iter(loader(0)))
     names = []
     for fields in ROWS.values():
-        recipe = TwoBranch(**SMALL | fields)
+        recipe = TwoBranch.of(**SMALL | fields)
         parts = recipe.parts(about.vocab, about.layout, about.classes)
         names.append(set(recipe.stages(about)[0].losses(parts, batch, Clock(0, 0))))
     assert names == [{"ranking"}, {"nce"}, {"distill"}, {"nce", "distill"}]
@@ -141,7 +141,7 @@ def test_distillation_without_a_detector_is_refused_with_the_cure(context: tuple
 )
 def test_knobs_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(GroundlingError):
-        TwoBranch(**fields)
+        TwoBranch.of(**fields)
 
 
 def test_word_vectors_are_in_the_model_and_their_file_is_not_needed_again(
@@ -149,7 +149,7 @@ def test_word_vectors_are_in_the_model_and_their_file_is_not_needed_again(
 ) -> None:
     file, about = tmp_path / "vectors.txt", context[0]
     file.write_text("dog 1 2\ncat 2 1\nnear 0 0\n")
-    recipe = TwoBranch(**SMALL, vectors=str(file), vector_size=2)
+    recipe = TwoBranch.of(**SMALL, vectors=str(file), vector_size=2)
     parts = recipe.parts(about.vocab, about.layout, about.classes)
     assert parts.matcher.vectors[about.vocab.encode(["dog"])[0]].abs().sum() > 0
     save(tmp_path, Model(recipe, parts, about.vocab, about.fingerprint, about.layout, about.classes))

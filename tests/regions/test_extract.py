@@ -192,10 +192,10 @@ def test_interrupted_it_leaves_no_process_and_a_store_to_go_on_with(
         os.killpg(process.pid, how)  # as a terminal does
     else:
         os.kill(process.pid, how)
-    _, said = process.communicate()
+    _, printed = process.communicate()
     assert process.returncode == (130 if how == signal.SIGINT else -how)
     if how == signal.SIGINT:
-        assert "the same command continues from there" in said and "Traceback" not in said
+        assert "the same command continues from there" in printed and "Traceback" not in printed
     wait_until(lambda: not alive(process.pid))
     assert not (tmp_path / "s" / "index.bin").exists()
     added = [step.added for step in run(images_below(folder), tmp_path / "s", 1, "scenes")]
@@ -237,8 +237,12 @@ def test_the_command_extracts_a_folder(tmp_path: Path, capsys: pytest.CaptureFix
     assert Store.open(tmp_path / "s").fingerprint.parameters == {"count": 25}
     (folder / "003.png").write_bytes(b"rubbish")
     assert main(given) == 1
-    said = capsys.readouterr()
-    assert "3 images, 0 of them new" in said.out and "left out: 003: " in said.err and "1 images left out" in said.err
+    printed = capsys.readouterr()
+    assert (
+        "3 images, 0 of them new" in printed.out
+        and "left out: 003: " in printed.err
+        and "1 images left out" in printed.err
+    )
     assert main([*given, "--skip-bad"]) == 0
 
 

@@ -530,8 +530,8 @@ def test_the_command_leaves_out_bad_rows_when_told_to(tmp_path: Path, capsys: py
     assert main(given) == 2
     assert "t.tsv, line 2: 4 columns" in capsys.readouterr().err
     assert main([*given, "--skip-bad"]) == 0
-    said = capsys.readouterr()
-    assert "0 images added" in said.out and "1 images left out" in said.err  # the good one was kept from before
+    printed = capsys.readouterr()
+    assert "0 images added" in printed.out and "1 images left out" in printed.err  # the good one was kept from before
 
 
 def test_the_command_names_damaged_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -540,8 +540,8 @@ def test_the_command_names_damaged_images(tmp_path: Path, capsys: pytest.Capture
     data[-1] ^= 1
     (tmp_path / "s" / "regions.bin").write_bytes(data)
     assert main(["regions", "check", str(tmp_path / "s")]) == 1
-    said = capsys.readouterr()
-    assert "5 images, 1 damaged" in said.out and "image '1004'" in said.err and "'1003'" not in said.err
+    printed = capsys.readouterr()
+    assert "5 images, 1 damaged" in printed.out and "image '1004'" in printed.err and "'1003'" not in printed.err
 
 
 def test_the_command_looks_up_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

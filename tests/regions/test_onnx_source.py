@@ -222,9 +222,9 @@ def test_names_come_from_a_file(tmp_path: Path, no_backbone: None) -> None:
 def test_boxes_that_are_not_numbers_are_left_out(tmp_path: Path) -> None:
     found = np.array([[0, 0, 0.5, 0.5], [np.nan, 0, 1, 1], [0.5, 0, 0.5, 1], [0.2, 0.2, 3, 4]], np.float32)
     scores = np.array([[0.9], [0.9], [0.9], [0.5]], np.float32)
-    kept, said = _detected.sound(found, scores)
+    kept, kept_scores = _detected.sound(found, scores)
     np.testing.assert_allclose(kept, [[0, 0, 0.5, 0.5], [0.2, 0.2, 1, 1]])
-    assert _detected.distinct(kept, said, 10).shape == (3, 4)
+    assert _detected.distinct(kept, kept_scores, 10).shape == (3, 4)
     assert _detected.sound(np.zeros((0, 4), np.float32), np.zeros((0, 7), np.float32))[0].shape == (0, 4)
 
 

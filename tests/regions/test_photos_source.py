@@ -157,11 +157,11 @@ def detections(anchors: np.ndarray, scores: np.ndarray) -> Detections:
     return Detections(anchors, scores, (np.zeros((1, 2, 2), np.float32), np.zeros((1, 1, 1), np.float32)))
 
 
-def test_a_region_hears_the_boxes_near_it() -> None:
-    """The left half hears a box at IoU 1 and one at IoU 1/2; the far corner hears none."""
+def test_a_region_gets_the_scores_of_the_boxes_near_it() -> None:
+    """The left half gets those of a box at IoU 1 and of one at IoU 1/2; the far corner gets none."""
     detected = boxes((0, 0, 0.5, 1), (0, 0, 0.5, 0.5), (0.5, 0, 1, 1))
-    said = np.array([[0.4, 0.0], [0.6, 0.8], [0.9, 0.9]], np.float32)
-    scores = detector_scores(boxes((0, 0, 0.5, 1), (0.9, 0.9, 1, 1)), detected, said)
+    confidence = np.array([[0.4, 0.0], [0.6, 0.8], [0.9, 0.9]], np.float32)
+    scores = detector_scores(boxes((0, 0, 0.5, 1), (0.9, 0.9, 1, 1)), detected, confidence)
     np.testing.assert_allclose(scores, [[0.4, 0.4], [0, 0]], rtol=1e-6)
 
 

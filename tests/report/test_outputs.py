@@ -32,9 +32,9 @@ SAID = GroundedCaption(
 )
 
 
-def shown(said: GroundedCaption) -> list[str]:
+def shown(grounded: GroundedCaption) -> list[str]:
     file = io.StringIO()
-    Console(file=file, width=120).print(readable(said))
+    Console(file=file, width=120).print(readable(grounded))
     return file.getvalue().splitlines()
 
 
@@ -62,13 +62,13 @@ def test_a_doubtful_box_is_dashed_and_its_word_has_a_mark() -> None:
     """Along the upper edge of a box every pixel has its colour, or only every other dash."""
     image = Image.new("RGB", (640, 400), "white")
 
-    def coloured(said: GroundedCaption) -> float:
-        edge = np.asarray(draw(image, said))[4 * 20 + 1, 4 * 10 + 8 : 4 * 60 - 8].astype(int)
+    def coloured(grounded: GroundedCaption) -> float:
+        edge = np.asarray(draw(image, grounded))[4 * 20 + 1, 4 * 10 + 8 : 4 * 60 - 8].astype(int)
         return float((edge.min(-1) < 200).mean())
 
     sure, doubtful = replace(SAID, links=(DOG,)), replace(SAID, links=(replace(DOG, evidence=0.1),))
     assert coloured(sure) == 1 and 0.3 < coloured(doubtful) < 0.7
-    strips = [np.asarray(draw(image, said))[400:] for said in (sure, doubtful)]
+    strips = [np.asarray(draw(image, grounded))[400:] for grounded in (sure, doubtful)]
     assert (strips[0] != strips[1]).any()
 
 
@@ -113,8 +113,8 @@ def test_boxes_in_coco_form_by_hand() -> None:
 
 
 def test_without_a_grounder_the_score_is_that_of_the_place_and_frames_are_named() -> None:
-    said = replace(SAID, id="7", frames=2, links=(replace(DOG, evidence=None, frame=1),))
-    [box] = groundling.coco_boxes([said])["annotations"]
+    grounded = replace(SAID, id="7", frames=2, links=(replace(DOG, evidence=None, frame=1),))
+    [box] = groundling.coco_boxes([grounded])["annotations"]
     assert (box["image_id"], box["score"], box["frame"]) == (7, pytest.approx(0.7), 1)
 
 

@@ -20,7 +20,7 @@ BOX, OTHER = (10.0, 20.0, 60.0, 90.0), (50.0, 10.0, 150.0, 80.0)
 EVIL = "</script><script>document.title='broken'</script>"
 
 
-def said(id: str, score: float = 0.9) -> GroundedCaption:
+def grounded(id: str, score: float = 0.9) -> GroundedCaption:
     return GroundedCaption(
         id,
         "a dog and a ball",
@@ -37,7 +37,7 @@ def items(n: int, systems: int = 1) -> list[Item]:
         return [Image.new("RGB", (160, 100), "teal")]
 
     truth = Truth(("the truth",), (AnnotatedPhrase("a dog", (BOX,)),))
-    return [Item(f"id{i}", pictures, (said(f"id{i}"),) * systems, truth, {"cider": i}) for i in range(n)]
+    return [Item(f"id{i}", pictures, (grounded(f"id{i}"),) * systems, truth, {"cider": i}) for i in range(n)]
 
 
 def clip(frames: int = 10) -> Item:
@@ -45,7 +45,7 @@ def clip(frames: int = 10) -> Item:
     everywhere = tuple(Link(4, (12, 16), OTHER, 0.08, frame) for frame in range(frames))
     links = (Link(1, (2, 5), BOX, 0.01, 2), *everywhere)
     look = WordAttention(1, (BOX, OTHER), (0.8, 0.1), (2, 5))
-    caption = replace(said("clip"), links=links, attention=(look,), frames=frames)
+    caption = replace(grounded("clip"), links=links, attention=(look,), frames=frames)
     truth = Truth(("the truth",), (AnnotatedPhrase("a dog", (BOX,), (3,)),))
     return Item("clip", lambda: [Image.new("RGB", (160, 100), "teal")] * frames, (caption,), truth)
 
@@ -124,9 +124,9 @@ class TestInABrowser:
         assert len(self.find(page, ".word.weak")) == 1  # the ball: evidence 0.1
 
     def test_a_word_that_may_be_made_up_is_marked_though_its_place_is_sure(self, chromium: Any, tmp_path: Path) -> None:
-        dog, ball = said("x").links
+        dog, ball = grounded("x").links
         links = (replace(dog, evidence=0.3), replace(ball, evidence=0.8))
-        item = replace(items(1)[0], captions=(replace(said("x"), links=links),))
+        item = replace(items(1)[0], captions=(replace(grounded("x"), links=links),))
         page = self.open(chromium, tmp_path, [item], ["one"], note="a note")
         (word,) = self.find(page, ".word.weak")
         assert word.text == "dog" and word.get_attribute("title").startswith("30 % likely to be there: weak")
@@ -138,7 +138,7 @@ class TestInABrowser:
         page.find_element("css selector", "body").send_keys("a")
         page.find_element("css selector", "body").send_keys("t")
         self.find(page, ".word")[1].click()
-        assert len(self.find(page, "rect.look")) == 2
+        assert len(self.find(page, "rect.attended")) == 2
         assert len(self.find(page, "rect.gold")) == 1
         assert "the truth" in self.find(page, ".refs")[0].text
 
@@ -187,7 +187,7 @@ class TestInABrowser:
 
         assert inside("on") == [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
         assert inside("box") == [1, 1, 2, 1, 1, 1, 1, 1, 1, 1]
-        assert inside("look") == [0, 0, 1, 0, 0, 1, 0, 0, 0, 0]
+        assert inside("attended") == [0, 0, 1, 0, 0, 1, 0, 0, 0, 0]
         assert inside("gold") == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
         assert inside("weak") == [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]  # ten frames share the evidence of a word
         self.find(page, "nav button")[1].click()
@@ -217,7 +217,7 @@ class TestInABrowser:
         film = Film(write_clip(tmp_path / "a b.webm", frames=24, size=(160, 100), rate=8, codec="libvpx"))
         ball = tuple(Link(4, (12, 16), (100.0 * f, 0.0, 100.0 * f + 10, 10.0), 0.3, f) for f in (0, 1))
         dog = Link(1, (2, 5), BOX, 0.3, 2)
-        caption = replace(said("clip"), links=(*ball, dog), attention=(), frames=3)
+        caption = replace(grounded("clip"), links=(*ball, dog), attention=(), frames=3)
         item = replace(clip(3), captions=(caption,), film=film)
         page = self.open(chromium, tmp_path, [item], ["one"])
         page.find_element("css selector", ".play").click()

@@ -84,7 +84,7 @@ def test_an_image_counts_by_what_it_lacks_too() -> None:
     assert [hit.id for hit in hits] == ["y"] and hits[0].score == pytest.approx(0.6)
 
 
-def said(id: str, *phrases: str) -> LabelledImage:
+def labelled(id: str, *phrases: str) -> LabelledImage:
     labels = [
         Label(text, text.split()[-1], (Mention(0, (0, 1)),), (PlacedBox((i, 0, i + 5.0, 9.0), 0.9, 0.9),))
         for i, text in enumerate(phrases)
@@ -98,7 +98,7 @@ def test_an_image_that_shows_everything_comes_first(exact: int, scenes: Path, tm
     if exact == 1:
         pytest.importorskip("usearch")
     model = grounder.load(str(scenes / "model"))
-    images = [said("both", "a dog", "a ball"), said("dog", "a dog", "a tree"), said("none", "a car")]
+    images = [labelled("both", "a dog", "a ball"), labelled("dog", "a dog", "a tree"), labelled("none", "a car")]
     about = build(images, tmp_path, model, exact=exact)
     assert (about["images"], about["boxes"], about["exact"]) == (3, 5, exact > 1)
     hits = open_index(tmp_path, str(scenes / "model")).search("a dog and a ball", 3)
@@ -126,7 +126,7 @@ def test_an_index_of_another_grounder_or_a_damaged_one_is_refused(scenes: Path, 
     model = str(scenes / "model")
     with pytest.raises(DataError, match="no index here; make one"):
         open_index(tmp_path, model)
-    build([said("a", "a dog")], tmp_path, grounder.load(model))
+    build([labelled("a", "a dog")], tmp_path, grounder.load(model))
     about = json.loads((tmp_path / "index.json").read_text())
     (tmp_path / "index.json").write_text(json.dumps(about | {"grounder": "other"}))
     with pytest.raises(DataError, match="another grounder"):

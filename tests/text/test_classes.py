@@ -112,7 +112,7 @@ def test_a_class_that_the_data_set_names_is_the_class_of_its_word() -> None:
 
 
 def test_where_nobody_drew_boxes_nouns_that_name_no_thing_are_not_groundable() -> None:
-    said = replace(tagged("dog/NN on/IN top/NN of/IN box/NN"), chunks=((0, 1), (2, 3), (4, 5)))
-    found = groundable_words([Example("1", "", (0, 0), (said, said))])
+    tagged_caption = replace(tagged("dog/NN on/IN top/NN of/IN box/NN"), chunks=((0, 1), (2, 3), (4, 5)))
+    found = groundable_words([Example("1", "", (0, 0), (tagged_caption, tagged_caption))])
     assert "dog" in found and "box" in found and "top" not in found
     assert "top" in found.names  # a class all the same: models have as many as captions have

@@ -50,8 +50,8 @@ def caption(text: str, tags: str) -> Caption:
 
 
 def test_coverage_counts_different_phrases_and_mentions() -> None:
-    said = caption("a man with the dog in the snow", "DT NN IN DT NN IN DT NN")
-    found = coverage([(said, (0, 2)), (said, (0, 2)), (said, (3, 5)), (said, (6, 8))], COCO)
+    tagged = caption("a man with the dog in the snow", "DT NN IN DT NN IN DT NN")
+    found = coverage([(tagged, (0, 2)), (tagged, (0, 2)), (tagged, (3, 5)), (tagged, (6, 8))], COCO)
     assert (found.phrases, found.covered) == (3, 2)
     assert (found.mentions, found.covered_mentions) == (4, 3)
     assert found.by_way == {"name": 1, "lemma": 0, "hypernym": 1, "singular": 0}

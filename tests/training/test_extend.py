@@ -24,7 +24,7 @@ CAPTIONS = [replace(words.caption("a poodle and a zyzzyva"), tags=("DT", "NN", "
 def grounder(folder: Path) -> Model:
     """A grounder that knows a dog and a cat, with the vectors of a file."""
     (folder / "v.txt").write_text("dog 1 2\ncat 3 6\npoodle 4 2\n")
-    recipe = TwoBranch(vectors=str(folder / "v.txt"), vector_size=2, embed=3, joint=4, hidden=4, distill=0)
+    recipe = TwoBranch.of(vectors=str(folder / "v.txt"), vector_size=2, embed=3, joint=4, hidden=4, distill=0)
     vocab = Vocabulary((*SPECIAL, "dog", "cat"), (False,) * len(SPECIAL) + (True, True))
     layout, classes = Layout(dim=3), Classes((), {})
     return Model(recipe, recipe.parts(vocab, layout, classes), vocab, Fingerprint("toy", "1", 3), layout, classes)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from groundling.training.schedules import Plateau, StepDecay, constant, stale
+from groundling.training.schedules import Constant, Plateau, StepDecay, stale
 
 
 def test_step_decay_multiplies_every_three_epochs() -> None:
@@ -17,7 +17,7 @@ def test_plateau_drops_after_two_epochs_that_are_not_better_and_again_after_two_
 
 
 def test_constant_is_one() -> None:
-    assert constant(5, [1.0]) == 1.0
+    assert Constant()(5, [1.0]) == 1.0
 
 
 def test_stale_counts_the_epochs_since_the_first_best() -> None:

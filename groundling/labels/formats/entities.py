@@ -97,8 +97,8 @@ def _read(example: Example) -> LabelledImage:
         mentions.setdefault(phrase.entity, []).append(Mention(phrase.caption, (spans[0][0], spans[-1][1])))
         boxes[phrase.entity] = phrase.boxes
     labels = []
-    for entity, said in mentions.items():
-        texts = [captions[one.caption][slice(*one.span)] for one in said]
+    for entity, mentioned in mentions.items():
+        texts = [captions[one.caption][slice(*one.span)] for one in mentioned]
         text = max(texts, key=lambda text: len(text.split()))
-        labels.append(Label(text, "", tuple(said), tuple(box_of(box) for box in boxes[entity])))
+        labels.append(Label(text, "", tuple(mentioned), tuple(box_of(box) for box in boxes[entity])))
     return LabelledImage(example.id, example.media, example.size, captions, tuple(labels), example.split)

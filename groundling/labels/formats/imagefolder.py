@@ -74,12 +74,12 @@ def _mention(text: str) -> Mention:
 
 def _read(row: dict[str, Any], folder: Path) -> LabelledImage:
     size = int(row["width"]), int(row["height"])
-    said = row["objects"]
+    objects = row["objects"]
     labels: dict[Any, Label] = {}
-    for i, at in enumerate(said["label"]):
-        box = box_of(from_xywh(said["bbox"][i], size), float(said["confidence"][i]))
-        mentions = tuple(map(_mention, said["mentions"][i].split()))
-        known = labels.get(at, Label(str(said["phrase"][i]), str(said["categories"][i]), mentions))
+    for i, at in enumerate(objects["label"]):
+        box = box_of(from_xywh(objects["bbox"][i], size), float(objects["confidence"][i]))
+        mentions = tuple(map(_mention, objects["mentions"][i].split()))
+        known = labels.get(at, Label(str(objects["phrase"][i]), str(objects["categories"][i]), mentions))
         labels[at] = Label(known.phrase, known.head, known.mentions, (*known.boxes, box))
     captions = tuple(map(str, row["captions"]))
     media = str(folder / str(row["file_name"]))

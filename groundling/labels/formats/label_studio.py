@@ -115,7 +115,9 @@ def _read(task: dict[str, Any]) -> LabelledImage:
     things = _things(boxes, phrases, [row for row in rows if row["type"] == "relation"])
     width, height = str(data.get("size", "0x0")).split("x")
     size = int(width), int(height)
-    labels = tuple(_label([boxes[i] for i in some], [phrases[i] for i in said], captions) for some, said in things)
+    labels = tuple(
+        _label([boxes[i] for i in some], [phrases[i] for i in mentioned], captions) for some, mentioned in things
+    )
     id = str(data.get("id") or Path(str(data["image"])).stem)
     return LabelledImage(id, str(data["image"]), size, captions, labels, str(data.get("split", "")))
 

@@ -10,7 +10,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from groundling.labels.formats.parts import box_of, from_xywh, json_file, json_lists, parsing, spoken, with_labels, xywh
+from groundling.labels.formats.parts import (
+    box_of,
+    captions_with_labels,
+    from_xywh,
+    json_file,
+    json_lists,
+    parsing,
+    with_labels,
+    xywh,
+)
 from groundling.labels.label import Label, LabelledImage, Mention
 
 FILE = "mdetr.json"
@@ -52,9 +61,9 @@ def _sentences(
     """Each caption of each image, numbered through."""
     number = 0
     for image in with_labels(images):
-        for at, _, said in spoken(image):
+        for at, _, mentioned in captions_with_labels(image):
             number += 1
-            yield number, image, at, said
+            yield number, image, at, mentioned
 
 
 def _image(number: int, at: int, image: LabelledImage) -> dict[str, Any]:
@@ -65,8 +74,8 @@ def _image(number: int, at: int, image: LabelledImage) -> dict[str, Any]:
 
 
 def _annotations(images: Iterable[LabelledImage]) -> Iterator[dict[str, Any]]:
-    for number, _, _, said in _sentences(images):
-        for label, mention in said:
+    for number, _, _, mentioned in _sentences(images):
+        for label, mention in mentioned:
             for placed in label.boxes:
                 left, top, width, height = xywh(placed.box)
                 row: dict[str, Any] = {"image_id": number, "category_id": 1, "bbox": [left, top, width, height]}

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from groundling.labels.formats.parts import box_of, dumped, json_lines, parsing, spoken, with_labels, xyxy
+from groundling.labels.formats.parts import box_of, captions_with_labels, dumped, json_lines, parsing, with_labels, xyxy
 from groundling.labels.label import Label, LabelledImage, Mention, as_box
 
 FILE = "odvg.jsonl"
@@ -20,10 +20,10 @@ FILE = "odvg.jsonl"
 def write(images: Iterable[LabelledImage], folder: Path) -> None:
     with (folder / FILE).open("w", encoding="utf-8") as file:
         for image in with_labels(images):
-            for at, text, said in spoken(image):
+            for at, text, mentioned in captions_with_labels(image):
                 regions = [
                     {"bbox": xyxy(placed.box), "phrase": text[slice(*mention.span)]}
-                    for label, mention in said
+                    for label, mention in mentioned
                     for placed in label.boxes
                 ]
                 file.write(dumped(line(image, at, regions)) + "\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from groundling.labels.formats.odvg import line, read_lines
-from groundling.labels.formats.parts import box_of, dumped, spoken, with_labels, xyxy
+from groundling.labels.formats.parts import box_of, captions_with_labels, dumped, with_labels, xyxy
 from groundling.labels.label import Label, LabelledImage, Mention, as_box
 
 FILE = "odvg-tokens.jsonl"
@@ -19,14 +19,14 @@ FILE = "odvg-tokens.jsonl"
 def write(images: Iterable[LabelledImage], folder: Path) -> None:
     with (folder / FILE).open("w", encoding="utf-8") as file:
         for image in with_labels(images):
-            for at, text, said in spoken(image):
+            for at, text, mentioned in captions_with_labels(image):
                 regions = [
                     {
                         "bbox": [xyxy(placed.box) for placed in label.boxes],
                         "phrase": text[slice(*mention.span)],
                         "tokens_positive": [list(mention.span)],
                     }
-                    for label, mention in said
+                    for label, mention in mentioned
                 ]
                 file.write(dumped(line(image, at, regions)) + "\n")
 

@@ -47,7 +47,7 @@ def with_labels(images: Iterable[LabelledImage]) -> Iterator[LabelledImage]:
     return (image for image in images if not image.problem)
 
 
-def spoken(image: LabelledImage) -> Iterator[tuple[int, str, list[tuple[Label, Mention]]]]:
+def captions_with_labels(image: LabelledImage) -> Iterator[tuple[int, str, list[tuple[Label, Mention]]]]:
     """Number and text of each caption, and the labels that it mentions, in the order of mention."""
     for at, text in enumerate(image.captions):
         found = [(label, one) for label in image.kept for one in label.mentions if one.caption == at]

@@ -154,7 +154,7 @@ def _aligned(pairs: Sequence[Pair], matcher: Matcher) -> Iterator[tuple[Pair, li
 
 
 def _unbroken(rows: Array) -> Array:
-    """A reference that is said word for word is no chunk, alone or in a corpus."""
+    """A caption that is equal to its reference has no chunk, alone or in a corpus."""
     identical = (rows[:, MATCHED] == rows[:, LENGTHS]).all(1) & (rows[:, CHUNKS] == 1)
     rows[identical, CHUNKS] = 0
     return rows

@@ -1,4 +1,4 @@
-"""METEOR by its own jar, as a cross-check. The jar is spoken to line by line, as coco-caption does."""
+"""METEOR by its own jar, as a cross-check. The jar is called line by line, as coco-caption does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _run(text: str) -> list[str]:
 
 
 def _row(answer: str) -> list[float]:
-    """The jar tells matched words kind by kind: content words of caption and reference, then function words."""
+    """The jar gives matched words kind by kind: content words of caption and reference, then function words."""
     try:
         numbers = [float(x) for x in answer.split()]
         by_kind = np.array(numbers[4:20]).reshape(4, 2, 2)  # kind, content or function, caption or reference

@@ -1,7 +1,7 @@
 """What helps when the papers are combined: the ablation that leads to the recipe `groundling`. Of no paper.
 
 All rows but the last go on from one decoder, `updown_aware`; `--set epochs=N` makes them learn equally long. What
-attention follows at nouns is said by KL(guide ‖ attention); the guides, a matcher and a phrase grounder, have learned
+attention learns at nouns is KL(guide ‖ attention); the guides, a matcher and a phrase grounder, have learned
 from captions alone. The last row is the recipe itself, from nothing, with stages of its own.
 """
 

@@ -11,7 +11,7 @@ one caption each, a rate that falls after 10 epochs without a better score, each
 Import their features by `groundling regions import --sure 0.2`.
 
 The paper says that scores by sentence pool the captions of an image; the evaluator that was released with it compares
-each by itself. Both are told, with the paper's number beside both.
+each by itself. Both are given, with the paper's number beside both.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ KINDS = {
     "Part Grd": "part_grd",
     "Other Err": "other_err",
 }
-GROUNDED = {name: KINDS[name] for name in ("Corr Grd", "Part Grd", "Other Err")}  # together: each alone says little
+GROUNDED = {name: KINDS[name] for name in ("Corr Grd", "Part Grd", "Other Err")}  # together: each alone means little
 HEADS = (2, 3, 4, 5, 6)
 AS_LONG: dict[str, Value] = {"epochs": 20}  # of all branches, as `multi_branch` has them
 JOBS = (

@@ -1,4 +1,4 @@
-"""What a box has of a map, and what a detector says of it. Arrays in, arrays out, no torch.
+"""Feature maps pooled over boxes, and a detector's scores of boxes. Arrays in, arrays out, no torch.
 
 Boxes are xyxy in units of the image, 0 to 1. R regions · C channels or classes · G cells · L labels.
 """
@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from groundling.boxes import iou_of_arrays
+
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 POSITION = 5  # numbers that say where a box is
-NEAR = 0.5  # IoU from which a detector's box speaks for a region
-LEAST_SCORE = 0.02  # probability below which it says nothing
+NEAR = 0.5  # IoU from which a detector's box counts for a region
+LEAST_SCORE = 0.02  # probability below which a detection is left out
 THINNEST = 0.01  # cells of a map; a thinner box is pooled as if it were so wide
 STRIDE = 32  # pixels of the input per cell of the map
 LONG_SIDE = 512  # pixels; larger photos are made so large first
@@ -68,7 +70,7 @@ def detector_scores(boxes: Floats, detected: Floats, scores: Floats) -> Floats:
     """
     some = scores.max(1) >= LEAST_SCORE
     detected, scores = detected[some], scores[some]
-    overlap = iou(boxes, detected)  # (R, N)
+    overlap = iou_of_arrays(boxes, detected)  # (R, N)
     best = np.zeros((len(boxes), scores.shape[1]), np.float32)
     for r, weights in enumerate(overlap):
         near = weights >= NEAR
@@ -83,15 +85,6 @@ def likeliest(scores: Floats, count: int) -> tuple[Ints, Floats]:
     labels = np.argsort(-scores, axis=1, kind="stable")[:, :count]
     best = np.take_along_axis(scores, labels, axis=1)
     return np.where(best > 0, labels, -1), best
-
-
-def iou(a: Floats, b: Floats) -> Floats:
-    """(A, 4), (B, 4) -> (A, B), as `boxes.iou`."""
-    low, high = np.maximum(a[:, None, :2], b[None, :, :2]), np.minimum(a[:, None, 2:], b[None, :, 2:])
-    both = (high - low).clip(0).prod(-1)
-    area, other = ((x[:, 2:] - x[:, :2]).clip(0).prod(-1) for x in (a, b))
-    overlap: Floats = both / (area[:, None] + other - both).clip(1e-9)
-    return overlap
 
 
 def fit(image: Image.Image) -> Image.Image:

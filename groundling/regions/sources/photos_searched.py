@@ -4,8 +4,8 @@ For phrase grounding whose detector is a teacher and is not run at test time (Wa
 features are those that `photos` has without SSD-MobileNetV3. A region's feature is the mean over its box of the map of
 EfficientNet-Lite2 (384 principal components) and its place (5); the image vector is that of the whole image with
 log(−log(1 − p)) of each word; the feature map has 7 x 7 cells. With `detector="teacher"` regions have the detector's
-likeliest classes as labels, which `two_branch` learns from and no model looks at; with "none" it is not even loaded.
-"""
+likeliest classes as labels, which `two_branch` learns from and no model takes as input; with "none" it is not even
+loaded."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Version 1 of the source `photos`, for models that were trained with it.
 
-SSD-MobileNetV3 and selective search say where, EfficientNet-Lite2 says what.
+SSD-MobileNetV3 and selective search propose boxes, EfficientNet-Lite2 gives their features.
 
 Works from package registries alone, on a CPU. A region's feature is, side by side: the mean over its box of
 EfficientNet-Lite2's last map (1280), of the two maps that the detector's first predictions look at (672 and 480),
