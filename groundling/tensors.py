@@ -38,7 +38,7 @@ class Regions:
     scores: Tensor  # (B, R, L) float, their probabilities
     whole: Tensor | None = None  # (B, G) feature of the whole image, where the source gives one
     grid: Tensor | None = None  # (B, C, G) feature map, flattened, where the source gives one
-    colours: Tensor | None = None  # (B, R, C) shares of colours, where a grounder computed them from the pixels; B = 1
+    colours: Tensor | None = None  # (B, R, C) shares of colours, where a grounder has looked at the pixels; B = 1
 
     def __post_init__(self) -> None:
         if self.boxes.ndim != 3 or self.boxes.shape[-1] != 4:

@@ -144,7 +144,7 @@ def main() -> int:
     if before is None:
         return 0
     different = sorted(name for name in {*before, *results} if before.get(name) != results.get(name))
-    print(f"{len(results) - len(different)} of {len(results)} outputs are the same as in {args.against}")
+    print(f"{len(before) - len(different)} of {len(before)} outputs are the same as in {args.against}")
     for name in different:
         print(f"different: {name}")
     return 1 if different else 0

@@ -165,8 +165,8 @@ def _asked(auditor: Auditor, foil: Foil, words: Words, lemma: str) -> Words:
     return words if found is None else (*words[: foil.head], found.word, *words[foil.head + 1 :])
 
 
-def _verdict(auditor: Auditor, foil: Foil, phrase: tuple[Words, str], probability: float) -> str:
-    found = auditor.known.find(phrase[0][foil.head], phrase[1])
+def _verdict(auditor: Auditor, foil: Foil, said: tuple[Words, str], probability: float) -> str:
+    found = auditor.known.find(said[0][foil.head], said[1])
     return CANNOT_TELL if found is None else auditor.verdict(found, probability, None)
 
 

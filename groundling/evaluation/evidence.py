@@ -30,7 +30,7 @@ from groundling.text.classes import head_noun
 from groundling.text.noun_phrases import joined
 from groundling.types import Box, Caption, Span
 
-PLACES = 5  # likely places of a phrase that are reported
+PLACES = 5  # likely places of a phrase that are told
 HALF = 0.5  # of the best place's score that another likely one has at least; and the overlap of two that are one
 KEPT = 32  # images whose regions are in memory, so that the captions of one need them once
 

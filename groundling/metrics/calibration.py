@@ -287,7 +287,7 @@ class EvidenceModel:
 
     similarity: Isotonic  # where no word is known
     words: WordEvidence | None = None
-    not_there: float | None = None  # evidence below which an audit's verdict is "not there"; None: nobody fitted it
+    not_there: float | None = None  # evidence below which an audit says "not there"; None: nobody fitted it
     captions: CaptionForm | None = None  # None: nobody fitted it
 
     def __call__(self, nouns: Sequence[str], similarity: Array, likely: Array | None = None) -> list[float]:

@@ -36,7 +36,7 @@ CLAIMS = (
     *_of(
         "Zhou et al., CVPR 2020",
         (
-            "POS-SCAN attends to the right region more often than SCAN",
+            "POS-SCAN looks at the right region more often than SCAN",
             "pos-scan-table-1",
             "attention",
             "pos-scan > scan",
@@ -44,7 +44,7 @@ CLAIMS = (
             17.63,
         ),
         (
-            "POS-SCAN attends to the right region more often than a captioner",
+            "POS-SCAN looks at the right region more often than a captioner",
             "pos-scan-table-1",
             "attention",
             "pos-scan > plain",
@@ -52,7 +52,7 @@ CLAIMS = (
             19.83,
         ),
         (
-            "a captioner taught by POS-SCAN attends to the right region more often",
+            "a captioner taught by POS-SCAN looks at the right region more often",
             "pos-scan-table-1",
             "attention",
             "kl-pos-scan > plain",
@@ -162,7 +162,7 @@ CLAIMS = (
             14.6,
         ),
         (
-            "a localizer that gets the state of the decoder is worse than one that gets the word",
+            "a localizer that hears the state of the decoder is worse than one that hears the word",
             "cyclical-table-4",
             "f1_loc",
             "hidden < cyclical",

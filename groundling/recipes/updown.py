@@ -24,4 +24,4 @@ from groundling.recipes import UpDownRecipe
 
 @dataclass(frozen=True, kw_only=True)
 class Updown(UpDownRecipe):
-    """All of it is what the recipes that build on it share: sizes and parts, teacher forcing, cross-entropy."""
+    """`UpDownRecipe` of `_base.py` as it is, on which others build: sizes, parts, teacher forcing, cross-entropy."""

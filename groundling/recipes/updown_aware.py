@@ -21,4 +21,4 @@ from groundling.recipes import AwareRecipe
 
 @dataclass(frozen=True, kw_only=True)
 class UpdownAware(AwareRecipe):
-    """All of it is what the recipes that build on it share: sizes and parts, teacher forcing, cross-entropy."""
+    """`AwareRecipe` of `_base.py` as it is, on which others build: sizes, parts, teacher forcing, cross-entropy."""

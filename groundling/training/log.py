@@ -71,7 +71,7 @@ class Log:
             return
         self._write(stage, epoch, step, scores)
         listed = ", ".join(f"{name} {value:.4f}" for name, value in scores.items()) or "done"
-        self._bar.write_line(f"{stage}, epoch {epoch + 1}: {listed}{note}")
+        self._bar.say(f"{stage}, epoch {epoch + 1}: {listed}{note}")
 
     def bytes(self) -> int:
         """How much is safely on the disk."""
@@ -129,7 +129,7 @@ class _Bar:
     def step(self, description: str, terms: str) -> None:
         self._bar.update(self._task, advance=1, description=description, terms=terms)
 
-    def write_line(self, line: str) -> None:
+    def say(self, line: str) -> None:
         """A line that stays: above the bar, or in the log where there is no terminal."""
         if self._bar.console.is_terminal:
             self._bar.console.print(line, highlight=False)

@@ -48,13 +48,13 @@ def test_the_same_sentence_scores_one() -> None:
 
 
 @pytest.mark.parametrize(("said", "true"), [("", "a dog"), ("a dog", ""), ("", ""), ("kite", "boat")])
-def test_nothing_in_common_scores_zero(hypothesis: str, true: str) -> None:
-    assert meteor([hypothesis], [[true]]).score().value == 0.0
+def test_nothing_in_common_scores_zero(said: str, true: str) -> None:
+    assert meteor([said], [[true]]).score().value == 0.0
 
 
 def test_stems_synonyms_and_paraphrases_match() -> None:
-    for hypothesis, true in (("wetsuits", "wetsuit"), ("couch", "sofa"), ("all of a sudden", "suddenly")):
-        assert meteor([hypothesis], [[true]]).score().value > 0.5, (hypothesis, true)
+    for said, true in (("wetsuits", "wetsuit"), ("couch", "sofa"), ("all of a sudden", "suddenly")):
+        assert meteor([said], [[true]]).score().value > 0.5, (said, true)
 
 
 def test_the_corpus_score_is_that_of_the_summed_statistics_not_a_mean() -> None:
@@ -62,8 +62,8 @@ def test_the_corpus_score_is_that_of_the_summed_statistics_not_a_mean() -> None:
     assert both.score().value != pytest.approx(both.per_item().mean(), abs=0.01)
 
 
-def match(start: int, hypothesis: int, kind: int = 0) -> Match:
-    return Match(start, 1, hypothesis, 1, kind)
+def match(start: int, said: int, kind: int = 0) -> Match:
+    return Match(start, 1, said, 1, kind)
 
 
 def test_chunks_are_runs_in_both_sentences() -> None:
@@ -199,20 +199,11 @@ def test_without_the_word_lists_the_cure_is_named(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.java
 @pytest.mark.skipif(shutil.which("java") is None, reason="no Java here")
 def test_the_jar_itself_agrees() -> None:
-    hypothesis = [
-        "two dogs running in the snow",
-        "",
-        "a man 's t-shirt",
-        "a a a b b",
-        "the the dog sat all of a sudden",
-    ]
-    hypothesis += [
-        "i shall be toppings we know are contaminating dubious statement from the commission on",
-        "5\u00a0dogs",
-    ]
+    said = ["two dogs running in the snow", "", "a man 's t-shirt", "a a a b b", "the the dog sat all of a sudden"]
+    said += ["i shall be toppings we know are contaminating dubious statement from the commission on", "5\u00a0dogs"]
     true = [["a pair of dogs run through snow", "dogs"], ["a cat"], ["the man in a shirt"], ["b a b a"], ["a dog sits"]]
     true += [["toppings which we recognise rate will be commission statement on dubious"], ["the 5 dogs"]]
-    ours, jar = meteor(hypothesis, true), meteor(hypothesis, true, java=True)
+    ours, jar = meteor(said, true), meteor(said, true, java=True)
     np.testing.assert_array_equal(ours.values, jar.values)
     np.testing.assert_array_equal(ours.per_item(), jar.per_item())
 

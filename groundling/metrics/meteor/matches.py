@@ -1,4 +1,4 @@
-"""Which words and phrases of a caption and a reference match, by METEOR's four matchers."""
+"""Which words and phrases of a caption and a reference say the same, by METEOR's four matchers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from groundling.metrics.meteor.paraphrases import Span, Table, find
 
 
 class Match(NamedTuple):
-    """Words [start, start + length) of the reference match words [offset, offset + words) of the caption."""
+    """Words [start, start + length) of the reference say what words [said, said + words) of the caption say."""
 
     start: int
     length: int

@@ -196,7 +196,7 @@ ALL = (
     ),
     table(
         "matchers",
-        "its matchers: what they retrieve, and what they attend to",
+        "its matchers: what they retrieve, and where they look",
         {f"{way} R@{k}": f"{way} R@{k}" for way in ("i2t", "t2i") for k in (1, 5, 10)} | ATTENTION,
         Row("SCAN", "scan", {"attention": 17.63}),
         Row("POS-SCAN", "pos-scan", {"attention": 28.58}),
