@@ -1,4 +1,4 @@
-"""Long work: the one progress bar, on standard error and hidden without a terminal; a pause of garbage collection; Ctrl-C."""
+"""Long work: the one progress bar, on standard error and hidden without a terminal; pauses of the collector; Ctrl-C."""
 
 from __future__ import annotations
 

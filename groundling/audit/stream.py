@@ -85,7 +85,7 @@ def groups(rows: Iterable[Row | BadRow], done: dict[int, str] | None = None) -> 
 
 
 def judge(
-    auditor: Auditor, regions_of: Callable[[str], Regions], reading: Reading, by: str, rows: Sequence[Row | BadRow]
+    auditor: Auditor, look: Callable[[str], Regions], reading: Reading, by: str, rows: Sequence[Row | BadRow]
 ) -> list[dict[str, Any]]:
     """The lines of one group; see docs/audit.md. `by` is the signature of auditor and reading."""
     items, lines = list[Item](), list[dict[str, Any]]()
@@ -94,7 +94,7 @@ def judge(
             lines.append({"row": row.number, "input": input_hash(row), "error": row.reason})
             continue
         try:
-            regions = regions_of(row.image)
+            regions = look(row.image)
             if not regions.valid.any():
                 raise DataError(f"{row.image}: no region was found in it")
             width, height = (round(side) for side in regions.size[0].tolist())
@@ -104,7 +104,7 @@ def judge(
             lines.append(about | {"error": str(error)})
     captions = parse([item.grounded.text for item in items])
     judged = [
-        auditor.judge(regions_of(item.row.image), caption, item.grounded.places)
+        auditor.judge(look(item.row.image), caption, item.grounded.places)
         for item, caption in zip(items, captions, strict=True)
     ]
     fixed = _fixed(captions, judged, reading.fix)
@@ -147,14 +147,14 @@ def _scaled(place: Place, across: float, down: float) -> Place:
 
 def input_hash(row: Row | BadRow) -> str:
     """Which caption of which image a row was."""
-    content = row.reason if isinstance(row, BadRow) else f"{row.image}\n{row.text}"
-    return hashlib.sha256(content.encode(errors="replace")).hexdigest()[:12]
+    told = row.reason if isinstance(row, BadRow) else f"{row.image}\n{row.text}"
+    return hashlib.sha256(told.encode(errors="replace")).hexdigest()[:12]
 
 
 def signature(auditor: Auditor, reading: Reading) -> str:
     """Which grounder and thresholds judged, and how captions were read: the beginning of a hash."""
-    content = json.dumps([auditor.grounder.model.digest, auditor.thresholds.to_json(), asdict(reading)])
-    return hashlib.sha256(content.encode()).hexdigest()[:12]
+    told = json.dumps([auditor.grounder.model.digest, auditor.thresholds.to_json(), asdict(reading)])
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
 # ---------------------------------------------------------------- what is written already
