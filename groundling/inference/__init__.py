@@ -8,7 +8,8 @@ from groundling.inference.captioner import GROUNDER_WEIGHT, GroundedCaptioner, l
 from groundling.inference.settings import GREEDY, BeamSearch, DecodingSettings, Sampling
 
 if TYPE_CHECKING:
-    from groundling.inference.grounder import GroundedPhrase, PhraseGrounder, load_grounder
+    from groundling.inference.grounder import PhraseGrounder, load_grounder
+    from groundling.inference.phrases import GroundedPhrase
 
 __all__ = [
     "GREEDY",
@@ -26,7 +27,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """A grounder alone needs torch, and is found on first use."""
-    if name in ("GroundedPhrase", "PhraseGrounder", "load_grounder"):
+    if name == "GroundedPhrase":
+        from groundling.inference.phrases import GroundedPhrase
+
+        return GroundedPhrase
+    if name in ("PhraseGrounder", "load_grounder"):
         from groundling.inference import grounder
 
         return getattr(grounder, name)
