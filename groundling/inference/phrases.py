@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from groundling.errors import GroundlingError
 from groundling.inference.evidence import THRESHOLD
 from groundling.metrics.calibration import EvidenceModel
-from groundling.text import words
-from groundling.text.colours import colour_words
-from groundling.text.noun_phrases import NounPhrase, noun_phrases
 from groundling.text.wordnet import wordnet
 from groundling.types import UNK, Box, GroundedCaption, Link, Span, Vocab, html_picture, html_table
+
+if TYPE_CHECKING:
+    from groundling.text.noun_phrases import NounPhrase
 
 TEMPERATURE = 0.08  # of p, the softmax of s; chosen on the validation split of Flickr8k
 COLUMNS = ("phrase", "result", "box", "score", "evidence")  # of a table of phrases
@@ -151,6 +151,8 @@ def asked(sentences: Sequence[str], phrases: Sequence[str]) -> list[list[NounPhr
     """What is looked for in each of several images: these phrases, or the noun phrases of its sentence."""
     if phrases:
         return [_given(sentence, phrases) for sentence in sentences]
+    from groundling.text.noun_phrases import noun_phrases
+
     found = noun_phrases(sentences)
     if empty := next((sentence for sentence, parts in zip(sentences, found, strict=True) if not parts), None):
         raise GroundlingError(f"no noun phrase in {empty!r}: name what to look for (--phrase)")
@@ -161,6 +163,10 @@ def asked(sentences: Sequence[str], phrases: Sequence[str]) -> list[list[NounPhr
 
 def _given(sentence: str, phrases: Sequence[str]) -> list[NounPhrase]:
     """Phrases as they are given; their characters where the sentence has them, else (0, 0)."""
+    from groundling.text import words
+    from groundling.text.colours import colour_words
+    from groundling.text.noun_phrases import NounPhrase, noun_phrases
+
     asked = []
     for phrase in phrases:
         tokens = words.caption(phrase).tokens

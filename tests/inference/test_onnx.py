@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,19 @@ def test_a_graph_computes_what_was_written(kind: type) -> None:
     session = Session(graph.to_bytes())
     assert session({"x": np.array([[1, 2]], np.float32)})[0].tolist() == [[10.5, 15.0]]
     assert session.signature == {"inputs": {"x": ["rows", 2]}, "outputs": {"y": ["rows", 2]}}
+
+
+def test_onnxruntime_reports_to_nobody_and_writes_nothing(tmp_path: Path) -> None:
+    """It would, by default: then it leaves a file of its session where temporary files are."""
+    code = "from groundling.regions.graphs import Graph, Session; g = Graph('g'); x = g.input('x', 1)\n"
+    code += "g.output(g.add('Relu', x), 'y', 1); Session(g.to_bytes())\n"
+    code += "import os; assert os.environ['ORT_DISABLE_TELEMETRY'] == '1'"
+    quiet = ("CI", "ORT_", "GITHUB_", "PYTEST_")  # by which it would tell a test from people
+    here = {name: value for name, value in os.environ.items() if not name.startswith(quiet)}
+    here |= {"TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=here, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---------------------------------------------------------------- words and phrases
