@@ -90,7 +90,7 @@ def _keep_likeliest(logits: Array, settings: Sampling) -> Array:
         beyond = np.cumsum(sorted_p, 1) - sorted_p >= settings.top_p  # what comes before already reaches it
         beyond[:, 0] = False
         np.put_along_axis(p, order, np.where(beyond, 0, sorted_p), 1)
-    return p
+    return np.asarray(p)
 
 
 def _drawn(p: Array, draw: np.random.RandomState) -> Array:

@@ -46,7 +46,8 @@ from groundling.models.grounder import Grounder
 from groundling.recipes import Model, load, recipe_name
 from groundling.tensors import Regions, RegionSource
 from groundling.text.noun_phrases import NounPhrase
-from groundling.types import PAD, GroundedCaption, Vocab
+from groundling.text.vocab import Vocabulary
+from groundling.types import PAD, GroundedCaption
 
 if TYPE_CHECKING:
     from groundling.inference.inputs import Images, OneImage
@@ -87,7 +88,7 @@ class PhraseGrounder(BaseGrounder):
         self._read_words: tuple[tuple[str, ...], Tensor] = (), torch.empty(0)  # of `word_fit`
 
     @property
-    def vocab(self) -> Vocab:
+    def vocab(self) -> Vocabulary:
         return self.model.vocab
 
     @cached_property
@@ -176,7 +177,7 @@ class PhraseGrounder(BaseGrounder):
         found = self.rank(regions, phrases, colours)
         boxes = regions.boxes[0, : found.overlap.shape[1]]
         evidence = self.evidence(nouns, found.similarity, regions.whole)
-        return Located(*(x.cpu().numpy() for x in (boxes, found.similarity, found.overlap)), evidence)
+        return Located(boxes.cpu().numpy(), found.similarity.cpu().numpy(), found.overlap.cpu().numpy(), evidence)
 
     @torch.inference_mode()
     def word_fit(self, regions: Regions, words: tuple[str, ...]) -> NDArray[np.float32]:

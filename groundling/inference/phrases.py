@@ -18,10 +18,11 @@ from groundling.errors import GroundlingError
 from groundling.inference.evidence import THRESHOLD
 from groundling.metrics.calibration import EvidenceModel
 from groundling.text.wordnet import wordnet
-from groundling.types import UNK, Box, GroundedCaption, Link, Span, Vocab, html_picture, html_table
+from groundling.types import UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
 
 if TYPE_CHECKING:
     from groundling.text.noun_phrases import NounPhrase
+    from groundling.text.vocab import Vocabulary
 
 TEMPERATURE = 0.08  # of p, the softmax of s; chosen on the validation split of Flickr8k
 COLUMNS = ("phrase", "result", "box", "score", "evidence")  # of a table of phrases
@@ -95,7 +96,7 @@ class BaseGrounder(ABC):
 
     @property
     @abstractmethod
-    def vocab(self) -> Vocab:
+    def vocab(self) -> Vocabulary:
         """The words that it knows."""
 
     @abstractmethod

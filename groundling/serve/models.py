@@ -227,7 +227,7 @@ class Models:
         best = np.argsort(-fit, axis=1, kind="stable")[:, :count]
         calibration, similarity = self.grounder.calibration, np.take_along_axis(fit, best, 1)
         # of the region, not of the image: by similarity alone
-        evidence = np.zeros(best.shape) if calibration is None else calibration.similarity(similarity)
+        evidence = np.zeros(best.shape) if calibration is None else calibration.similarity(similarity.astype(float))
         return [
             [Word(names[i], round(float(p), 4)) for i, p in zip(*row, strict=True)]
             for row in zip(best, evidence, strict=True)

@@ -83,7 +83,8 @@ class PhotosOnnx:
         if searched is not None:
             boxes = propose(detections, searched.result(), self._regions)
         assert boxes is not None
-        return _Look(self._project, detections, boxes, *mapped.result(), image.size)
+        grid, words, cells = mapped.result()
+        return _Look(self._project, detections, boxes, grid, words, cells, image.size)
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ def of_frames(frames: Sequence[Seen]) -> Seen:
         number[order],
         frames[0].size,
         np.stack([one.whole for one in frames]).mean(0),
-        *(np.concatenate(rows)[order] for rows in ([one.labels for one in frames], [one.scores for one in frames])),
+        np.concatenate([one.labels for one in frames])[order],
+        np.concatenate([one.scores for one in frames])[order],
     )
 
 
