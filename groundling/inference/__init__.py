@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from groundling.inference.captioner import GROUNDER_WEIGHT, GroundedCaptioner, load
@@ -27,12 +28,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """A grounder alone needs torch, and is found on first use."""
-    if name == "GroundedPhrase":
-        from groundling.inference.phrases import GroundedPhrase
-
-        return GroundedPhrase
-    if name in ("PhraseGrounder", "load_grounder"):
-        from groundling.inference import grounder
-
-        return getattr(grounder, name)
+    module = {"GroundedPhrase": "phrases", "PhraseGrounder": "grounder", "load_grounder": "grounder"}.get(name)
+    if module:
+        return getattr(importlib.import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module 'groundling.inference' has no attribute {name!r}")

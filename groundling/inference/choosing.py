@@ -80,8 +80,8 @@ def _sample(step: Step, state: State, length: int, settings: Sampling, bias: Arr
 def _keep_likeliest(logits: Array, settings: Sampling) -> Array:
     """(N, V) -> probabilities (N, V); 0 outside the `top_k` largest and the smallest set that reaches `top_p`."""
     if settings.top_k:
-        least = np.partition(logits, -min(settings.top_k, logits.shape[1]), 1)
-        logits = np.where(logits < least[:, -min(settings.top_k, logits.shape[1]), None], -math.inf, logits)
+        k = min(settings.top_k, logits.shape[1])
+        logits = np.where(logits < np.partition(logits, -k, 1)[:, -k, None], -math.inf, logits)
     p = np.exp(logits - logits.max(1, keepdims=True))
     p /= p.sum(1, keepdims=True)
     if settings.top_p < 1:

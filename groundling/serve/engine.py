@@ -86,6 +86,7 @@ class Engine:
     ready: bool = False  # to respond to anything at once; requests that come before wait
     load_error: str = ""  # why there are no models
     admitted: int = 0  # requests
+    clips: int = 0  # those of them that are about a clip
 
     def __post_init__(self) -> None:
         self._cache: OrderedDict[str, ImageRegions] = OrderedDict()
@@ -113,7 +114,7 @@ class Engine:
 
     async def respond(self, media: Media, request: InferenceRequest, *, wait: bool = False) -> Json:
         """The response, as JSON; Problem where there is none. When the queue is full, `wait`, or be refused."""
-        return await self._in_time(lambda deadline: self._respond(media, request, deadline), wait)
+        return await self._in_time(lambda deadline: self._respond(media, request, deadline), wait, media.frames > 0)
 
     async def call(self, work: Callable[[], Json]) -> Json:
         """The result of work about no image that is done in the inference thread, within the same bounds."""
@@ -130,8 +131,10 @@ class Engine:
 
         return await self._in_time(begin, wait=False)
 
-    async def _in_time(self, begin: Callable[[float], Coroutine[Any, Any, Json]], wait: bool) -> Json:
-        async with self._admission(wait):
+    async def _in_time(
+        self, begin: Callable[[float], Coroutine[Any, Any, Json]], wait: bool, clip: bool = False
+    ) -> Json:
+        async with self._admission(wait, clip):
             deadline = time.monotonic() + self.limits.deadline
             try:
                 return await asyncio.wait_for(begin(deadline), self.limits.deadline)
@@ -143,19 +146,25 @@ class Engine:
                 raise
 
     @asynccontextmanager
-    async def _admission(self, wait: bool) -> AsyncIterator[None]:
-        # batches fill no more than half of the queue, so that single requests find room
-        while self.admitted >= (max(1, self.limits.waiting // 2) if wait else self.limits.waiting):
+    async def _admission(self, wait: bool, clip: bool) -> AsyncIterator[None]:
+        while self._full(wait, clip):
             if not wait:
                 raise overloaded(f"{self.admitted} requests wait already; try again in a moment", 2)
             await asyncio.sleep(0.05)
         self.admitted += 1
+        self.clips += clip
         self.metrics.waiting.inc()
         try:
             yield
         finally:
             self.admitted -= 1
+            self.clips -= clip
             self.metrics.waiting.dec()
+
+    def _full(self, wait: bool, clip: bool) -> bool:
+        """Batches fill no more than half of the queue, and so do clips, so that single photos find room."""
+        half = max(1, self.limits.waiting // 2)
+        return self.admitted >= (half if wait else self.limits.waiting) or (clip and self.clips >= half)
 
     async def _respond(self, media: Media, request: InferenceRequest, deadline: float) -> Json:
         if _of_box(request) and media.id:  # what is cached of an image are its regions, not its pixels

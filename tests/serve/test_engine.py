@@ -255,6 +255,15 @@ def test_photos_do_not_wait_for_clips_that_fill_the_cores() -> None:
     assert [row["caption"] for row in asyncio.run(both())] == ["a text"] * 9
 
 
+def test_clips_fill_no_more_than_half_of_the_queue() -> None:
+    """Of four places two are for clips: the third is refused, two photos are not."""
+    one = engine(ClipDecoders(), StandIn(0.3), waiting=4)  # type: ignore[arg-type]
+    clips = [Media(bytes([i]), frames=2) for i in range(3)]
+    results = respond(one, [*clips, Media(b"x"), Media(b"y")])
+    assert [isinstance(row, Problem) for row in results] == [False, False, True, False, False]
+    assert one.clips == one.admitted == 0
+
+
 def test_the_captions_of_clips_are_made_apart_from_those_of_photos() -> None:
     models = StandIn(0.3)
     one = engine(ClipDecoders(), models, window=0.1)  # type: ignore[arg-type]
