@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
+from groundling.types import MATCH_IOU, MATCH_WIDTH
+
 
 def area(boxes: Tensor) -> Tensor:
     """(..., 4) -> (...); an inverted box has area 0."""
@@ -52,10 +54,9 @@ def soft_iou_match(boxes: Tensor) -> Tensor:
     """(…, R, R): whether two boxes match, IoU > 0.5, as a soft step from 0 to 1.
 
     Multiplied by the probability that a thing is in each box, it gives the probability that a box finds the thing. The
-    best box is often not the likeliest one, if that overlaps with few others. The width of the step was chosen on the
-    validation split of Flickr8k.
+    best box is often not the likeliest one, if that overlaps with few others.
     """
-    return ((iou(boxes, boxes) - 0.5) / 0.08).sigmoid()
+    return ((iou(boxes, boxes) - MATCH_IOU) / MATCH_WIDTH).sigmoid()
 
 
 def union(boxes: Tensor, where: Tensor) -> Tensor:

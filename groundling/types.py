@@ -21,6 +21,9 @@ Span = tuple[int, int]  # half open, [start, end)
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3  # the first four ids of every vocabulary
 WORD_MEAN, WORD_DEVIATION = -5.0, 2.5  # of log(−log(1 − p)), about: image vectors have mean 0 and deviation 1
+PHRASE_BEFORE = 2  # words before a noun that belong to its phrase, where nobody has found the phrases
+PHRASE_LONGEST = 12  # words of a phrase that are read, the last ones
+MATCH_IOU, MATCH_WIDTH = 0.5, 0.08  # two boxes match: σ((IoU − 0.5) / 0.08), its width chosen on Flickr8k's val split
 LIKELY = 0.5  # a word whose evidence is below this may be made up
 PALETTE = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d00", "#000000")  # Okabe and Ito
 WEB = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png", ".webp": "webp", ".gif": "gif"}  # what browsers show

@@ -32,7 +32,7 @@ MAY_IMPORT = {  # a module or package -> what of ours it may import, itself asid
     "progress": set(),
     "files": {"errors"},
     "tensors": {"types"},
-    "boxes": set(),
+    "boxes": {"types"},
     "images": LOW,
     "video": LOW | {"images"},
     "text": LOW,

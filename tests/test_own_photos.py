@@ -14,7 +14,7 @@ from groundling import images
 from groundling.commands.outputs import add_stored_boxes
 from groundling.errors import DataError
 from groundling.images import open_image, stored_box
-from groundling.inference.grounder import GroundedPhrase, GroundedPhrases
+from groundling.inference.phrases import GroundedPhrase, GroundedPhrases
 from groundling.report.picture import LARGEST, PALETTE, draw
 from groundling.types import Box, GroundedCaption, Link
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from groundling.audit.known import BROADER, SAME, Found, Known
 from groundling.audit.verdicts import (
@@ -21,11 +21,13 @@ from groundling.errors import GroundlingError
 from groundling.evaluation.evidence import Likely, PhraseEvidence, caption_evidence, parse
 from groundling.formats.grounded import Place
 from groundling.images import Picture
-from groundling.inference.grounder import PhraseGrounder
 from groundling.inference.loading import GROUNDER, model_folder
-from groundling.tensors import Regions
 from groundling.text.classes import NO_THING
 from groundling.types import Box, Caption, Span
+
+if TYPE_CHECKING:
+    from groundling.inference.grounder import PhraseGrounder
+    from groundling.tensors import Regions
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Auditor:
             )
         self.grounder, self.thresholds = grounder, thresholds
         words = grounder.calibration.words
-        self.known = Known(grounder.model.vocab, thresholds.learned, words.prior if words else None)
+        self.known = Known(grounder.vocab, thresholds.learned, words.prior if words else None)
 
     @staticmethod
     def of(grounder: PhraseGrounder, folder: str | Path = "") -> Auditor:

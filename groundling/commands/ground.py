@@ -14,7 +14,8 @@ from groundling.commands.score_table import add_bootstrap, add_iou
 if TYPE_CHECKING:
     from PIL import Image
 
-    from groundling.inference.grounder import GroundedPhrase, PhraseGrounder
+    from groundling.inference.grounder import PhraseGrounder
+    from groundling.inference.phrases import GroundedPhrase
     from groundling.tensors import Regions
 
 DESCRIPTION = """\
@@ -117,7 +118,7 @@ def _image_or_clip(args: argparse.Namespace) -> None:
 def _image(args: argparse.Namespace) -> None:
     from groundling import inference
     from groundling.commands.outputs import add_stored_boxes, new_file, new_folder
-    from groundling.inference.grounder import as_caption, in_sentence
+    from groundling.inference.phrases import as_caption, in_sentence
     from groundling.report.picture import draw
 
     png, coco = (new_file(name) if name else None for name in (args.png, args.coco_boxes))
@@ -158,7 +159,7 @@ def _print(phrases: Sequence[GroundedPhrase]) -> None:
 
 def _coco(path: Path, image: str, regions: Regions, phrases: Sequence[GroundedPhrase]) -> None:
     from groundling.files import save_text
-    from groundling.inference.grounder import as_caption
+    from groundling.inference.phrases import as_caption
     from groundling.report.coco import coco_boxes
 
     width, height = (round(side) for side in regions.size[0].tolist())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from groundling.inference.grounder import GroundedPhrase
+    from groundling.inference.phrases import GroundedPhrase
     from groundling.types import GroundedCaption
 
 
@@ -56,7 +56,7 @@ def _print(grounded: Sequence[Sequence[GroundedPhrase]]) -> None:
 
 def _caption(grounded: Sequence[Sequence[GroundedPhrase]], path: Path, size: tuple[int, int]) -> GroundedCaption:
     """The phrases as one caption, linked in the frames in which they were grounded."""
-    from groundling.inference.grounder import as_caption
+    from groundling.inference.phrases import as_caption
 
     # each phrase is a token, whether or not it is there
     sure = [replace(phrase, evidence=None, unknown=()) for phrase in grounded[0]]

@@ -17,18 +17,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from groundling.boxes import iou
+import numpy as np
+
+from groundling.boxes import iou_of_arrays
 from groundling.errors import DataError, GroundlingError
-from groundling.inference.grounder import PhraseGrounder, Ranking, best_similarity
+from groundling.inference.phrases import BaseGrounder, Located
 from groundling.regions.fingerprints import require
-from groundling.regions.store import Store
-from groundling.tensors import Regions
 from groundling.text import words
 from groundling.text.annotate import annotate
 from groundling.text.classes import head_noun
 from groundling.text.noun_phrases import joined
 from groundling.types import Box, Caption, Span
+
+if TYPE_CHECKING:
+    from groundling.inference.grounder import PhraseGrounder
+    from groundling.regions.store import Store
+    from groundling.tensors import Regions
 
 PLACES = 5  # likely places of a phrase that are told
 HALF = 0.5  # of the best place's score that another likely one has at least; and the overlap of two that are one
@@ -82,9 +88,9 @@ def phrases_of(caption: Caption) -> list[PhraseTokens]:
 
 
 def caption_evidence(
-    grounder: PhraseGrounder, regions: Regions, caption: Caption, substitute: Substitute = lambda noun, lemma: None
+    grounder: BaseGrounder, regions: Any, caption: Caption, substitute: Substitute = lambda noun, lemma: None
 ) -> tuple[PhraseEvidence, ...]:
-    """The evidence of each noun phrase of a parsed caption in an image (B = 1).
+    """The evidence of each noun phrase of a parsed caption in an image, given by its regions as the grounder has them.
 
     `substitute` may name another word to look for in place of a noun that the grounder does not know.
     """
@@ -92,12 +98,10 @@ def caption_evidence(
     if not asked:
         return ()
     phrases = [_tokens(caption, one, substitute) for one in asked]
-    ranking = grounder.rank(regions, [tokens for tokens, _ in phrases])
-    best = best_similarity(ranking.similarity).tolist()
-    nouns = [tokens[head] for tokens, head in phrases]
-    likely, probable = _likely(regions, ranking), grounder.evidence(nouns, ranking.similarity, regions.whole)
+    found = grounder.locate(regions, [tokens for tokens, _ in phrases], [tokens[head] for tokens, head in phrases])
+    best, likely = found.similarity.max(1, initial=-1.0).tolist(), _likely(found)
     return tuple(
-        _evidence(caption, asked[i], phrases[i][0], best[i], probable[i], likely[i]) for i in range(len(phrases))
+        _evidence(caption, asked[i], phrases[i][0], best[i], found.evidence[i], likely[i]) for i in range(len(phrases))
     )
 
 
@@ -121,21 +125,19 @@ def _evidence(
     return PhraseEvidence(caption.text[slice(*span)], span, noun, lemma, tag, tokens, similarity, probability, likely)
 
 
-def _likely(regions: Regions, ranking: Ranking) -> list[tuple[Likely, ...]]:
+def _likely(found: Located) -> list[tuple[Likely, ...]]:
     """For each phrase the best regions, no two of them the same place."""
-    count = ranking.overlap.shape[1]
-    if not count or not bool(regions.valid[0, :count].any()):
-        return [()] * len(ranking.overlap)
-    boxes = regions.boxes[0, :count]
-    scores, order = ranking.overlap.cpu().topk(min(count, 4 * PLACES), dim=-1)
+    if not found.overlap.size or found.overlap.max() < 0:
+        return [()] * len(found.overlap)
     likely = []
-    for row, indices in zip(scores.tolist(), order.tolist(), strict=True):
-        same = (iou(boxes[indices], boxes[indices]) > HALF).tolist()
+    for scores in found.overlap:
+        order = np.argsort(-scores, kind="stable")[: 4 * PLACES]
+        same = iou_of_arrays(found.boxes[order], found.boxes[order]) > HALF
         kept: list[int] = []
-        for i, score in enumerate(row):
-            if len(kept) < PLACES and score >= HALF * row[0] and not any(same[i][j] for j in kept):
+        for i, score in enumerate(scores[order]):
+            if len(kept) < PLACES and score >= HALF * scores[order[0]] and not same[i, kept].any():
                 kept.append(i)
-        likely.append(tuple(Likely(_box(boxes[indices[i]].tolist()), row[i]) for i in kept))
+        likely.append(tuple(Likely(_box(found.boxes[order[i]].tolist()), float(scores[order[i]])) for i in kept))
     return likely
 
 

@@ -10,13 +10,14 @@ from functools import cached_property, partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
 from groundling.inference.inputs import Item
 from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, load_model, model_folder, source_of
-from groundling.inference.settings import DEFAULT, BeamSearch, DecodingSettings
+from groundling.inference.settings import DEFAULT, DecodingSettings
+from groundling.parallel import cores
 from groundling.recipes import Model
 from groundling.regions.fingerprints import require
 from groundling.types import Fingerprint, GroundedCaption
@@ -25,9 +26,10 @@ from groundling.video import FRAMES, Segment, frame_count
 if TYPE_CHECKING:
     import torch
 
-    from groundling.inference.engine import Engine
+    from groundling.inference.engine import Engine, GrounderOnnx
     from groundling.inference.inputs import Images, OneImage
     from groundling.inference.links import Reranker
+    from groundling.inference.phrases import BaseGrounder
     from groundling.regions.sources._photos_onnx import Seen
     from groundling.regions.store import Store
     from groundling.tensors import Regions, RegionSource
@@ -72,6 +74,11 @@ class GroundedCaptioner:
     def groundable(self) -> Classes:
         """The words that get a box."""
         return self.model.groundable
+
+    @property
+    def grounder(self) -> BaseGrounder | None:
+        """The grounder of phrases beside it, if there is one."""
+        return self.reranker.grounder if self.reranker else None
 
     def _prepare(self) -> None:
         """A missing extra, or regions that cannot be made here, are told at once."""
@@ -209,7 +216,7 @@ class GroundedCaptioner:
 
     def check(self, decoding: DecodingSettings) -> None:
         """GroundlingError where these settings need what the captioner lacks."""
-        if decoding.evidence_weight and not (self.reranker and self.reranker.calibrated):
+        if decoding.evidence_weight and not (self.grounder and self.grounder.calibration):
             raise GroundlingError(
                 "an evidence weight needs a calibrated grounder: name one with --grounder RUN (in Python grounder=RUN) "
                 "and calibrate it with `groundling ground --calibrate`"
@@ -245,12 +252,11 @@ class GroundedCaptioner:
 class OnnxCaptioner(GroundedCaptioner):
     """The same on onnxruntime: pictures and clips are captioned without torch.
 
-    What it does not do (sampling, evidence while words are chosen, images without regions) torch does, loaded when
-    asked.
+    What it does not do (images without regions, regions of a store) torch does, loaded when asked.
     """
 
     def __init__(self, engine: Engine, with_torch: Callable[[], GroundedCaptioner]) -> None:
-        self._engine, self._with_torch = engine, with_torch
+        self.engine, self._with_torch = engine, with_torch
         self.length = engine.length
 
     @cached_property
@@ -264,22 +270,22 @@ class OnnxCaptioner(GroundedCaptioner):
 
     @property
     def fingerprint(self) -> Fingerprint:
-        return self._engine.fingerprint
+        return self.engine.fingerprint
 
     @property
     def groundable(self) -> Classes:
-        return self._engine.groundable
+        return self.engine.groundable
 
     @property
     def signature(self) -> dict[str, Any]:
-        return self._engine.signature
+        return self.engine.signature
 
-    def check(self, decoding: DecodingSettings) -> None:
-        if decoding.evidence_weight:
-            self._torch.check(decoding)
+    @property
+    def grounder(self) -> GrounderOnnx | None:
+        return self.engine.grounder
 
     def _prepare(self) -> None:
-        _ = self._engine.source
+        _ = self.engine.source
 
     def _captions(
         self,
@@ -293,31 +299,30 @@ class OnnxCaptioner(GroundedCaptioner):
         if store is not None:
             yield from super()._captions(given, decoding, store, frames, window, on_error)
             return
-        if not _is_search(decoding):
-            yield from self._torch._captions(given, decoding, store, frames, window, on_error)
-            return
+        self.check(decoding)
         readable = self._seen(given, frames, on_error)
         while some := list(islice(readable, window or WINDOW)):
             items, seen = zip(*some, strict=True)
-            captions = self._engine.captions(seen, [x.id for x in items], [x.media for x in items], decoding)
+            captions = self.engine.captions(seen, [x.id for x in items], [x.media for x in items], decoding)
             yield from (_completed(one, item, frames) for one, item in zip(captions, items, strict=True))
 
     def generate(
         self, regions: Regions, ids: Sequence[str], media: Sequence[str], decoding: DecodingSettings = DEFAULT
     ) -> list[GroundedCaption]:
-        if not _is_search(decoding) or regions.whole is None or not bool(regions.valid.any(1).all()):
+        if regions.whole is None or not bool(regions.valid.any(1).all()):
             return self._torch.generate(regions, ids, media, decoding)
+        self.check(decoding)
         from groundling.inference.engine import arrays
 
-        return self._engine.captions(arrays(regions), ids, media, decoding)
+        return self.engine.captions(arrays(regions), ids, media, decoding)
 
     def _seen(self, given: Iterator[Item], frames: int, on_error: OnError | None) -> Iterator[tuple[Item, Seen]]:
         """What is seen of each image, in order; that of the next is made meanwhile."""
         from groundling.regions.sources._photos_onnx import of_frames
 
-        see = partial(inputs.regions_of, source=self._engine.source, of_frames=of_frames, count=frames)
+        see = partial(inputs.regions_of, source=self.engine.source, of_frames=of_frames, count=frames)
         waiting: deque[tuple[Item, Future[Seen]]] = deque()
-        with ThreadPoolExecutor(AT_ONCE, "groundling-regions") as pool:
+        with ThreadPoolExecutor(min(AT_ONCE, cores()), "groundling-regions") as pool:
 
             def begin(count: int) -> None:
                 waiting.extend((item, pool.submit(see, item)) for item in islice(given, count))
@@ -334,11 +339,6 @@ class OnnxCaptioner(GroundedCaptioner):
                     on_error(item.id, error)
                 else:
                     yield item, seen
-
-
-def _is_search(decoding: DecodingSettings) -> TypeGuard[BeamSearch]:
-    """Whether words are chosen by a beam, and by the captioner alone."""
-    return isinstance(decoding, BeamSearch) and not decoding.evidence_weight
 
 
 def _completed(caption: GroundedCaption, item: Item, frames: int) -> GroundedCaption:

@@ -14,15 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 
-from groundling.tensors import Regions
 from groundling.text.colours import COLOURS, WORDS
+
+if TYPE_CHECKING:
+    from groundling.tensors import Regions
+
+Floats = NDArray[np.float32]
 
 WEIGHT, LEAST = 0.1, 0.05  # w and ε
 SIDE = 160  # pixels of the longer side of the picture whose colours are named
@@ -31,34 +34,41 @@ EDGE = 0.2  # of a region's width and height on each side that are no part of it
 
 def with_colours(regions: Regions, picture: Image.Image) -> Regions:
     """The regions of one picture (B = 1), with the share that each colour has of each."""
-    return replace(regions, colours=torch.from_numpy(_shares(picture, (regions.boxes / regions.size.repeat(1, 2))[0])))
+    import torch
+
+    boxes = (regions.boxes / regions.size.repeat(1, 2))[0]
+    return replace(regions, colours=torch.from_numpy(colour_shares(small(picture), boxes.numpy()))[None])
 
 
-def colour_fit(colours: Tensor, words: Sequence[Sequence[str]]) -> Tensor:
+def colour_fit(colours: Floats, words: Sequence[Sequence[str]]) -> Floats:
     """(R, C) shares -> (P, R): how well each region fits the words for colours of each phrase; 0 where it has none."""
-    rows = []
-    for some in words:
-        shares = [colours[:, [COLOURS.index(name) for name in WORDS[word]]].sum(1) for word in some]
-        rows.append(WEIGHT * sum(((share + LEAST).log() for share in shares), colours.new_zeros(len(colours))))
-    return torch.stack(rows) if rows else colours.new_zeros(0, len(colours))
+    fit = np.zeros((len(words), len(colours)), np.float32)
+    for row, some in zip(fit, words, strict=True):
+        for word in some:
+            share = colours[:, [COLOURS.index(name) for name in WORDS[word]]].sum(1)
+            row += WEIGHT * np.log(share + LEAST)
+    return fit
 
 
-def _shares(picture: Image.Image, boxes: Tensor) -> NDArray[np.float32]:
-    """(1, R, C): the share of each colour in the middle of each box (0 to 1), by sums over the picture's corners."""
+def small(picture: Image.Image) -> Image.Image:
+    """The picture as its colours are named: all that has to be kept of it for that."""
     scale = min(1.0, SIDE / max(picture.size))
-    small = picture.convert("RGB").resize(
-        (max(1, round(picture.width * scale)), max(1, round(picture.height * scale))), Image.Resampling.BOX
-    )
+    size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
+    return picture.convert("RGB").resize(size, Image.Resampling.BOX)
+
+
+def colour_shares(small: Image.Image, boxes: NDArray[np.floating]) -> Floats:
+    """(R, C): the share of each colour in the middle of each box (0 to 1), by sums over the picture's corners."""
     names = colour_names(small)
     height, width = names.shape
     sums = np.zeros((height + 1, width + 1, len(COLOURS)), np.float32)
     sums[1:, 1:] = (names[..., None] == np.arange(len(COLOURS))).cumsum(0).cumsum(1)
-    left, top, right, bottom = boxes.double().numpy().T
+    left, top, right, bottom = boxes.astype(np.float64).T
     across, down = EDGE * (right - left), EDGE * (bottom - top)
     x1, x2 = _ends(left + across, right - across, width)
     y1, y2 = _ends(top + down, bottom - down, height)
     counts = sums[y2, x2] - sums[y1, x2] - sums[y2, x1] + sums[y1, x1]
-    return np.asarray((counts / counts.sum(1, keepdims=True))[None], np.float32)
+    return np.asarray(counts / counts.sum(1, keepdims=True), np.float32)
 
 
 def _ends(

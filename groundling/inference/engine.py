@@ -1,13 +1,12 @@
 """Captions with boxes by onnxruntime and numpy alone: from what is seen of images to what users get. No torch.
 
-The same mathematics as `GroundedCaptioner.generate`: `decoding.beam`, `links.rerank`, `links.link` and
+The same mathematics as `GroundedCaptioner.generate`: `decoding`, `links.rerank`, `links.link` and
 `PhraseGrounder.add_evidence`, on arrays. The numbers agree to rounding, so two words or two regions that are nearly
 equal may change places.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -21,28 +20,38 @@ from numpy.typing import NDArray
 from groundling.boxes import iou_of_arrays as iou
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import networks
-from groundling.inference.beam_search import Said, State, beam_search
-from groundling.inference.evidence import read_calibration
+from groundling.inference.choosing import Said, State, choose_words
+from groundling.inference.colours import colour_fit, colour_shares
+from groundling.inference.evidence import LEAST_EVIDENCE, evidence_of, read_calibration
 from groundling.inference.networks import Folder, read_about, read_model
+from groundling.inference.phrases import TEMPERATURE, BaseGrounder, Located
 from groundling.inference.pointing import ATTENDED, Pointed, captioned
-from groundling.inference.settings import BeamSearch
+from groundling.inference.settings import DecodingSettings
 from groundling.metrics.calibration import EvidenceModel, sigmoid
+from groundling.parallel import cores
 from groundling.regions.fingerprints import from_json
 from groundling.regions.graphs import Session
 from groundling.regions.sources._photos_files import FILES, VERSION
 from groundling.regions.sources._photos_onnx import PhotosOnnx, Seen
-from groundling.types import PAD, WORD_DEVIATION, WORD_MEAN, Fingerprint, GroundedCaption
+from groundling.text.vocab import Vocabulary
+from groundling.types import (
+    MATCH_IOU,
+    MATCH_WIDTH,
+    PAD,
+    PHRASE_BEFORE,
+    PHRASE_LONGEST,
+    Fingerprint,
+    GroundedCaption,
+)
 
 if TYPE_CHECKING:
     from groundling.tensors import Regions
 
 Array = NDArray[Any]
 Phrase = tuple[int, ...]  # ids of the grounder's words
-Located = tuple[Phrase, list[int]]  # and the tokens of its nouns
+Placed = tuple[Phrase, list[int]]  # and the tokens of its nouns
 
 THREADS = 2  # of the captioner's step: it waits for memory, and more threads would wait with it
-BEFORE, LONGEST = 2, 12  # as models/grounder.py
-STEP, WIDTH = 0.5, 0.08  # as boxes.soft_iou_match
 TINY = np.float32(np.finfo(np.float32).tiny)
 
 
@@ -83,11 +92,11 @@ class Engine:
         }
 
     def captions(
-        self, seen: Sequence[Seen], ids: Sequence[str], media: Sequence[str], settings: BeamSearch
+        self, seen: Sequence[Seen], ids: Sequence[str], media: Sequence[str], settings: DecodingSettings
     ) -> list[GroundedCaption]:
         """One of each image."""
         first = [_first(one, self._limit) for one in seen]
-        said = self._said(first, settings)
+        said = self._said(first, settings, self._log_evidence(seen) if settings.evidence_weight else None)
         attn = [_attention(one, len(few.boxes)) for one, few in zip(said, first, strict=True)]
         words = [self.vocab.decode(one.words) for one in said]
         if self.grounder is None:
@@ -111,7 +120,21 @@ class Engine:
             return captions
         return [_evident(caption, known) for caption, known in zip(captions, asked.evidence, strict=True)]
 
-    def _said(self, seen: Sequence[Seen], settings: BeamSearch) -> list[Said]:
+    def _log_evidence(self, seen: Sequence[Seen]) -> Array | None:
+        """(B, V), as `links.Reranker.log_evidence`."""
+        if self.grounder is None or self.grounder.calibration is None:
+            return None
+        words, known = self.vocab.words, self.grounder.vocab
+        ids = [i for i, word in enumerate(words) if word in self.groundable.class_of and word in known]
+        nouns = tuple(words[i] for i in ids)
+        out = np.zeros((len(seen), len(words)), np.float32)
+        for row, one in zip(out, seen, strict=True):
+            fit = self.grounder.word_fit(_first(one, self.grounder.limit), nouns)
+            evidence = self.grounder.calibration.similarity(_best(fit.T))
+            row[ids] = np.log(np.maximum(evidence, LEAST_EVIDENCE))
+        return out
+
+    def _said(self, seen: Sequence[Seen], settings: DecodingSettings, log_evidence: Array | None) -> list[Said]:
         most = max(len(one.boxes) for one in seen)
         rows = {
             "feats": np.concatenate([_padded(one.feats, most) for one in seen]),
@@ -129,7 +152,7 @@ class Engine:
             return logp, attn, tuple(after)
 
         nothing = np.zeros((len(seen), memory.shape[1]), np.float32)
-        return beam_search(step, (nothing,) * 4, self.length, settings, self.vocab.nouns)
+        return choose_words(step, (nothing,) * 4, self.length, settings, self.vocab.nouns, log_evidence)
 
     def _reranked(self, attn: Array, seen: Seen, alpha: Array) -> Pointed:
         """As `links.rerank`: attention and the grounder's alpha (T, R) decide together where alpha knows the word."""
@@ -138,8 +161,7 @@ class Engine:
         mixed = mixed + np.float32(self.weight) * np.log(np.maximum(alpha, TINY))
         both = np.where(known, _softmax(mixed), attn)
         alike = (seen.frame[:, None] == seen.frame).astype(np.float32)
-        match = sigmoid((iou(seen.boxes, seen.boxes) - np.float32(STEP)) / np.float32(WIDTH)).astype(np.float32)
-        sure = both @ (match * alike)
+        sure = both @ (_soft_iou_match(seen.boxes) * alike)
         return _pointed(both, np.where(known, sure, attn), seen)
 
 
@@ -151,15 +173,50 @@ class Asked:
     evidence: list[dict[str, float]]  # noun -> probability
 
 
-class GrounderOnnx:
+class GrounderOnnx(BaseGrounder):
     """The grounder of phrases, its calibration and its two graphs."""
+
+    _words: tuple[tuple[str, ...], Array] = (), np.empty(0)  # of `word_fit`, and their vectors
 
     def __init__(self, folder: Folder, calibration: EvidenceModel | None) -> None:
         self.folder, self.calibration = folder, calibration
         fields = folder.about["fields"]
-        self._limit, self._temperature = fields["regions_per_image"], np.float32(fields["softness"])
+        self.limit, self._temperature = fields["regions_per_image"], np.float32(fields["softness"])
         self._see = Session(networks.region_graph(folder.weights))
         self._read = Session(networks.phrase_graph(folder.weights))
+
+    @property
+    def vocab(self) -> Vocabulary:
+        return self.folder.vocab
+
+    def locate(
+        self,
+        regions: Seen,
+        phrases: Sequence[Sequence[str]],
+        nouns: Sequence[str],
+        colours: Sequence[Sequence[str]] = (),
+    ) -> Located:
+        """As `PhraseGrounder.locate`."""
+        seen = _first(regions, self.limit)
+        ids = [tuple(self.word_ids(phrase)) for phrase in phrases]
+        read = self._vectors({*ids})
+        [vectors] = self._see({"feats": seen.feats})
+        similarity = np.stack([read[phrase] for phrase in ids]) @ vectors.T
+        fit = similarity
+        if seen.picture is not None and any(colours):
+            fit = similarity + colour_fit(colour_shares(seen.picture, _relative(seen)), colours)
+        overlap = _softmax(fit / np.float32(TEMPERATURE)) @ _soft_iou_match(seen.boxes)
+        evidence: Sequence[float | None] = [None] * len(ids)
+        if self.calibration is not None:
+            evidence = evidence_of(self.calibration, nouns, _best(similarity), seen.whole)
+        return Located(seen.boxes, similarity, overlap, evidence)
+
+    def word_fit(self, regions: Seen, words: tuple[str, ...]) -> Array:
+        if self._words[0] != words:
+            ids = [tuple(self.word_ids([word])) for word in words]
+            read = self._vectors({*ids})
+            self._words = words, np.stack([read[one] for one in ids])
+        return np.asarray(self._see({"feats": regions.feats})[0] @ self._words[1].T)
 
     def asked(
         self,
@@ -172,7 +229,7 @@ class GrounderOnnx:
 
         All phrases of all captions, and their nouns alone, are read at once.
         """
-        vocab, few = self.folder.vocab, [_first(one, self._limit) for one in seen]
+        vocab, few = self.folder.vocab, [_first(one, self.limit) for one in seen]
         ends = np.cumsum([len(one.boxes) for one in few])[:-1]
         vectors = np.split(self._see({"feats": np.concatenate([one.feats for one in few])})[0], ends)
         phrases = [_phrases(vocab.encode(one), vocab.nouns) for one in words]
@@ -187,7 +244,7 @@ class GrounderOnnx:
         )
 
     def _alpha(
-        self, vectors: Array, phrases: Sequence[Located], read: Mapping[Phrase, Array], tokens: int, regions: int
+        self, vectors: Array, phrases: Sequence[Placed], read: Mapping[Phrase, Array], tokens: int, regions: int
     ) -> Array:
         """(T, R), as `models.grounder.Adapted.point`: regions beyond those that are seen have a share as by chance."""
         alpha = np.zeros((tokens, regions), np.float32)
@@ -203,12 +260,8 @@ class GrounderOnnx:
         """As `PhraseGrounder.add_evidence`: how likely each noun, alone, is in the image."""
         if self.calibration is None or not nouns:
             return {}
-        best = np.array([max(-1.0, float((vectors @ read[phrase]).max())) for phrase in nouns.values()])
-        count, likely = self.calibration.word_count, None
-        if 0 < count <= len(whole):
-            p = -np.expm1(-np.exp(whole[len(whole) - count :].astype(np.float64) * WORD_DEVIATION + WORD_MEAN))
-            likely = np.broadcast_to(p, (len(nouns), count))
-        return dict(zip(nouns, self.calibration([*nouns], best, likely), strict=True))
+        best = _best(np.stack([vectors @ read[phrase] for phrase in nouns.values()]))
+        return dict(zip(nouns, evidence_of(self.calibration, [*nouns], best, whole), strict=True))
 
     def _vectors(self, phrases: set[Phrase]) -> dict[Phrase, Array]:
         """g(y) of each."""
@@ -287,23 +340,22 @@ def _of_photos(about: Mapping[str, Any]) -> bool:
     return (made.get("name"), made.get("version"), made.get("weights")) == ("photos", VERSION, pinned)
 
 
-def cores() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 # ---------------------------------------------------------------- arrays
 
 
 def arrays(regions: Regions) -> list[Seen]:
     """Regions of B images with image vectors, as arrays."""
     assert regions.whole is not None
-    names = ("feats", "boxes", "frame", "valid", "size", "whole")
+    names = ("feats", "boxes", "frame", "labels", "scores", "valid", "size", "whole")
     rows = zip(*(getattr(regions, name).cpu().numpy() for name in names), strict=True)
     return [
-        Seen(feats[valid], boxes[valid], frame[valid], (round(float(size[0])), round(float(size[1]))), whole)
-        for feats, boxes, frame, valid, size, whole in rows
+        Seen(feats[valid], boxes[valid], frame[valid], _size(size), whole, labels[valid], scores[valid])
+        for feats, boxes, frame, labels, scores, valid, size, whole in rows
     ]
+
+
+def _size(values: Array) -> tuple[int, int]:
+    return round(float(values[0])), round(float(values[1]))
 
 
 def _first(seen: Seen, limit: int) -> Seen:
@@ -321,10 +373,24 @@ def _padded(x: Array, length: int) -> Array:
     return np.pad(x, ((0, length - len(x)), (0, 0)))
 
 
+def _relative(seen: Seen) -> Array:
+    """(R, 4): boxes in fractions of the image."""
+    return np.asarray(seen.boxes / np.maximum(np.array([*seen.size, *seen.size], np.float32), 1))
+
+
 def _place(seen: Seen) -> Array:
     """(R, 5), as `models.layers.locations`: the box in fractions of the image, the frame in fractions of the video."""
-    box = seen.boxes / np.maximum(np.array([*seen.size, *seen.size], np.float32), 1)
-    return np.concatenate([box, seen.frame[:, None] / max(1, int(seen.frame.max()))], 1).astype(np.float32)
+    return np.concatenate([_relative(seen), seen.frame[:, None] / max(1, int(seen.frame.max()))], 1).astype(np.float32)
+
+
+def _soft_iou_match(boxes: Array) -> Array:
+    """As `boxes.soft_iou_match`."""
+    return sigmoid((iou(boxes, boxes) - np.float32(MATCH_IOU)) / np.float32(MATCH_WIDTH)).astype(np.float32)
+
+
+def _best(similarity: Array) -> Array:
+    """As `grounder.best_similarity`: (P, R) -> (P,)."""
+    return np.asarray(similarity.max(1, initial=-1.0), np.float64)
 
 
 def _softmax(x: Array) -> Array:
@@ -349,16 +415,16 @@ def _pointed(attn: Array, heaviest: Array, seen: Seen) -> Pointed:
     )
 
 
-def _phrases(ids: Sequence[int], nouns: Sequence[bool]) -> list[Located]:
-    """As `models.grounder.Grounder.phrases_in`: nouns in a row, and at most BEFORE words before them."""
-    found: list[Located] = []
+def _phrases(ids: Sequence[int], nouns: Sequence[bool]) -> list[Placed]:
+    """As `models.grounder.Grounder.phrases_in`: nouns in a row, and at most PHRASE_BEFORE words before them."""
+    found: list[Placed] = []
     previous = at = 0
     while at < len(ids):
         end = at
         while end < len(ids) and nouns[ids[end]]:
             end += 1
         if end > at:
-            start = max(previous, at - BEFORE, end - LONGEST)
+            start = max(previous, at - PHRASE_BEFORE, end - PHRASE_LONGEST)
             found.append((tuple(ids[start:end]), [*range(at, end)]))
             previous = end
         at = max(end, at + 1)

@@ -14,14 +14,16 @@ how likely it is that the phrase is in the image at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, islice, repeat
+from itertools import islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from groundling.boxes import soft_iou_match
@@ -29,75 +31,28 @@ from groundling.errors import DataError, GroundlingError
 from groundling.images import opened
 from groundling.inference import inputs
 from groundling.inference.colours import colour_fit, with_colours
-from groundling.inference.evidence import THRESHOLD, read_calibration
+from groundling.inference.evidence import evidence_of, read_calibration
 from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
+from groundling.inference.phrases import (
+    TEMPERATURE,
+    BaseGrounder,
+    GroundedPhrase,
+    GroundedPhrases,
+    Located,
+    asked,
+)
 from groundling.metrics.calibration import EvidenceModel
 from groundling.models.grounder import Grounder
 from groundling.recipes import Model, load, recipe_name
-from groundling.tensors import Regions, RegionSource, word_probabilities
-from groundling.text import words
-from groundling.text.colours import colour_words
-from groundling.text.noun_phrases import NounPhrase, noun_phrases
-from groundling.text.wordnet import wordnet
-from groundling.types import PAD, UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
+from groundling.tensors import Regions, RegionSource
+from groundling.text.noun_phrases import NounPhrase
+from groundling.text.vocab import Vocabulary
+from groundling.types import PAD, GroundedCaption
 
 if TYPE_CHECKING:
     from groundling.inference.inputs import Images, OneImage
 
-TEMPERATURE = 0.08  # of p; chosen on the validation split of Flickr8k
 WINDOW = 16  # images that are grounded together
-COLUMNS = ("phrase", "result", "box", "score", "evidence")  # of a table of phrases
-
-
-@dataclass(frozen=True)
-class GroundedPhrase:
-    """A phrase and its box. `evidence` is None where the grounder is not calibrated."""
-
-    phrase: str
-    span: Span  # its characters in the sentence
-    box: Box  # xyxy in pixels
-    score: float  # 0 to 1, how sure the model is of the box
-    evidence: float | None  # probability that the phrase is in the image at all
-    unknown: tuple[str, ...] = ()  # words of it that the model never saw
-    head: str = ""  # its last noun; a compound is one: "fire hydrant"
-
-    def _repr_html_(self) -> str:
-        """In a notebook: one row."""
-        return html_table(COLUMNS, [self._cells()])
-
-    def _cells(self) -> tuple[str, ...]:
-        box = " ".join(f"{x:.0f}" for x in self.box) if self.found else ""
-        evidence = "" if self.evidence is None else f"{self.evidence:.2f}"
-        return self.phrase, self.result, box, f"{self.score:.2f}", evidence
-
-    @property
-    def result(self) -> str:
-        """ "found", "not found", or "unknown": the model never saw the noun, so that it cannot tell."""
-        if self.head and self.head.split()[-1] in self.unknown:
-            return "unknown"
-        return "found" if self.evidence is None or self.evidence >= THRESHOLD else "not found"
-
-    @property
-    def found(self) -> bool:
-        return self.result == "found"
-
-    def to_dict(self) -> dict[str, Any]:
-        row = asdict(self) | {"found": self.found, "result": self.result, "box": [round(x, 1) for x in self.box]}
-        row["score"] = round(self.score, 4)
-        row["evidence"] = None if self.evidence is None else round(self.evidence, 4)
-        return row
-
-
-class GroundedPhrases(list[GroundedPhrase]):
-    """The phrases of one image: a list that a notebook shows as a picture and a table."""
-
-    def __init__(self, phrases: Iterable[GroundedPhrase], media: str = "", size: tuple[int, int] = (0, 0)) -> None:
-        super().__init__(phrases)
-        self.media, self.size = media, size  # of the image; "" where it has no file
-
-    def _repr_html_(self) -> str:
-        found = [(one.phrase, one.box, False) for one in self if one.found]
-        return html_picture(self.media, self.size, found) + html_table(COLUMNS, [one._cells() for one in self])
 
 
 @dataclass(frozen=True)
@@ -117,7 +72,7 @@ class RegionFeatures:
     whole: Tensor | None  # (B, G) image vectors, where the source gives them
 
 
-class PhraseGrounder:
+class PhraseGrounder(BaseGrounder):
     """A trained grounder of phrases. Made by `load_grounder`.
 
     >>> grounder = groundling.load_grounder()
@@ -130,6 +85,11 @@ class PhraseGrounder:
 
     def __init__(self, model: Model, calibration: EvidenceModel | None, device: torch.device) -> None:
         self.model, self.calibration, self.device = model, calibration, device
+        self._read_words: tuple[tuple[str, ...], Tensor] = (), torch.empty(0)  # of `word_fit`
+
+    @property
+    def vocab(self) -> Vocabulary:
+        return self.model.vocab
 
     @cached_property
     def matcher(self) -> Grounder:
@@ -188,7 +148,7 @@ class PhraseGrounder:
         window: how many sentences are parsed together.
         """
         if inputs.is_one(images):
-            return self._of_image(images, _asked([str(sentence)], phrases)[0])
+            return self._of_image(images, asked([str(sentence)], phrases)[0])
         each = (item.picture or item.media for item in inputs.items(images))
         sentences = repeat(sentence) if isinstance(sentence, str) else sentence
         return self._each(zip(each, sentences, strict=not isinstance(sentence, str)), phrases, window)
@@ -198,34 +158,33 @@ class PhraseGrounder:
     ) -> Iterator[list[GroundedPhrase]]:
         left = iter(pairs)
         while some := list(islice(left, window)):
-            asked = _asked([sentence for _, sentence in some], phrases)
-            for (image, _), parts in zip(some, asked, strict=True):
+            wanted = asked([sentence for _, sentence in some], phrases)
+            for (image, _), parts in zip(some, wanted, strict=True):
                 yield self._of_image(image, parts)
 
-    def _of_image(self, image: OneImage, asked: Sequence[NounPhrase]) -> GroundedPhrases:
+    def _of_image(self, image: OneImage, wanted: Sequence[NounPhrase]) -> GroundedPhrases:
         regions = self.regions(image)
         width, height = (round(side) for side in regions.size[0].tolist())
-        return GroundedPhrases(self._grounded(regions, asked), next(inputs.items(image)).media, (width, height))
+        return GroundedPhrases(self.grounded(regions, wanted), next(inputs.items(image)).media, (width, height))
 
-    def ground_regions(self, regions: Regions, sentence: str = "", phrases: Sequence[str] = ()) -> list[GroundedPhrase]:
-        """As `ground`, of an image whose regions (B = 1) are known."""
-        [asked] = _asked([sentence], phrases)
-        return self._grounded(regions, asked)
+    def locate(
+        self,
+        regions: Regions,
+        phrases: Sequence[Sequence[str]],
+        nouns: Sequence[str],
+        colours: Sequence[Sequence[str]] = (),
+    ) -> Located:
+        found = self.rank(regions, phrases, colours)
+        boxes = regions.boxes[0, : found.overlap.shape[1]]
+        evidence = self.evidence(nouns, found.similarity, regions.whole)
+        return Located(boxes.cpu().numpy(), found.similarity.cpu().numpy(), found.overlap.cpu().numpy(), evidence)
 
-    def _grounded(self, regions: Regions, asked: Sequence[NounPhrase]) -> list[GroundedPhrase]:
-        if not regions.valid.any():
-            raise GroundlingError("this image has no regions: there is nothing to choose from")
-        ranking = self.rank(regions, [one.tokens for one in asked], [one.colours for one in asked])
-        best = ranking.overlap.argmax(-1)
-        boxes = regions.boxes[0][best.cpu()].tolist()
-        scores = ranking.overlap.gather(-1, best[:, None]).squeeze(-1).tolist()
-        evidence = self.evidence([one.head or one.tokens[-1] for one in asked], ranking.similarity, regions.whole)
-        return [
-            GroundedPhrase(
-                one.text, one.span, (box[0], box[1], box[2], box[3]), score, p, self._unknown(one.tokens), one.head
-            )
-            for one, box, score, p in zip(asked, boxes, scores, evidence, strict=True)
-        ]
+    @torch.inference_mode()
+    def word_fit(self, regions: Regions, words: tuple[str, ...]) -> NDArray[np.float32]:
+        if self._read_words[0] != words:
+            self._read_words = words, self.embed([[word] for word in words])
+        fit: NDArray[np.float32] = (self.matcher.see(regions.to(self.device))[0] @ self._read_words[1].T).cpu().numpy()
+        return fit
 
     @torch.inference_mode()
     def features(self, regions: Regions) -> RegionFeatures:
@@ -256,7 +215,7 @@ class PhraseGrounder:
         scores = scores.masked_fill(~regions.valid[0], -torch.inf)
         fit = scores
         if regions.colours is not None and any(colours):
-            fit = scores + colour_fit(regions.colours[0], colours)
+            fit = scores + torch.from_numpy(colour_fit(regions.colours[0].cpu().numpy(), colours)).to(scores)
         p = (fit / TEMPERATURE).softmax(-1)
         return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~regions.valid[0], -1.0))
 
@@ -268,11 +227,8 @@ class PhraseGrounder:
         """
         if self.calibration is None:
             return [None] * len(similarity)
-        count, likely = self.calibration.word_count, None
-        if whole is not None and 0 < count <= whole.shape[1]:
-            likely = word_probabilities(whole, count).expand(len(similarity), -1).cpu().numpy()
-        heads = [noun.split()[-1] for noun in nouns]
-        return [*self.calibration(heads, best_similarity(similarity).cpu().double().numpy(), likely)]
+        best = best_similarity(similarity).cpu().double().numpy()
+        return [*evidence_of(self.calibration, nouns, best, None if whole is None else whole.cpu().numpy())]
 
     def add_evidence(self, captions: Sequence[GroundedCaption], features: RegionFeatures) -> list[GroundedCaption]:
         """The same captions of B images, each link with its evidence: how likely its noun, alone, is there."""
@@ -293,19 +249,9 @@ class PhraseGrounder:
         ]
 
     def _ids(self, phrases: Sequence[Sequence[str]]) -> Tensor:
-        rows = [self.model.vocab.encode([self._known(word) for word in phrase]) or [UNK] for phrase in phrases]
+        rows = [self.word_ids(phrase) for phrase in phrases]
         longest = max(map(len, rows), default=0)
         return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows], device=self.device)
-
-    def _unknown(self, phrase: Sequence[str]) -> tuple[str, ...]:
-        return tuple(word for word in phrase if self._known(word) not in self.model.vocab)
-
-    def _known(self, word: str) -> str:
-        """The word, or its singular where the model knows only that."""
-        if word in self.model.vocab:
-            return word
-        singular = wordnet().base(word)
-        return singular if singular is not None and singular in self.model.vocab else word
 
 
 def best_similarity(similarity: Tensor) -> Tensor:
@@ -326,63 +272,3 @@ def load_grounder(path: str | Path = "", device: str = "cpu") -> PhraseGrounder:
     grounder = PhraseGrounder(model, read_calibration(folder), where)
     _ = grounder.matcher
     return grounder
-
-
-def _asked(sentences: Sequence[str], phrases: Sequence[str]) -> list[list[NounPhrase]]:
-    """What is looked for in each of several images: these phrases, or the noun phrases of its sentence."""
-    if phrases:
-        return [_given(sentence, phrases) for sentence in sentences]
-    asked = noun_phrases(sentences)
-    if empty := next((sentence for sentence, parts in zip(sentences, asked, strict=True) if not parts), None):
-        raise GroundlingError(f"no noun phrase in {empty!r}: name what to look for (--phrase)")
-    if not all(asked):
-        raise GroundlingError("there is no sentence: name what to look for (--phrase)")
-    return asked
-
-
-def _given(sentence: str, phrases: Sequence[str]) -> list[NounPhrase]:
-    """Phrases as they are given; their characters where the sentence has them, else (0, 0)."""
-    asked = []
-    for phrase in phrases:
-        tokens = words.caption(phrase).tokens
-        if not tokens:
-            raise GroundlingError(f"the phrase {phrase!r} has no word")
-        at = sentence.find(phrase)
-        head = next((one.head for one in reversed(noun_phrases([phrase])[0])), tokens[-1])
-        [colours] = colour_words(tokens, [(0, len(tokens))])
-        span = (at, at + len(phrase)) if at >= 0 else (0, 0)
-        asked.append(NounPhrase(phrase, span, tokens, head, colours=colours))
-    return asked
-
-
-def in_sentence(sentence: str, phrases: Sequence[GroundedPhrase]) -> GroundedCaption:
-    """The whole sentence as a caption: each phrase one token, linked where it was found, else with what it is."""
-    tokens: list[str] = []
-    links: list[Link] = []
-    end = 0
-    for one in sorted(phrases, key=lambda one: one.span):
-        tokens += sentence[end : one.span[0]].split()
-        if one.found:
-            start = sum(len(token) + 1 for token in tokens)
-            links.append(Link(len(tokens), (start, start + len(one.phrase)), one.box, one.score, evidence=one.evidence))
-        tokens.append(one.phrase if one.found else f"{one.phrase} ({one.result})")
-        end = one.span[1]
-    tokens += sentence[end:].split()
-    starts = accumulate((len(token) + 1 for token in tokens), initial=0)
-    spans = tuple((start, start + len(token)) for start, token in zip(starts, tokens, strict=False))
-    return GroundedCaption("", " ".join(tokens), tuple(tokens), spans, tuple(links))
-
-
-def as_caption(
-    phrases: Sequence[GroundedPhrase], id: str = "", media: str = "", size: tuple[int, int] = (0, 0)
-) -> GroundedCaption:
-    """The phrases as one caption, a token each, parted by dots; linked are those that were found."""
-    tokens = tuple(one.phrase if one.found else f"{one.phrase} ({one.result})" for one in phrases)
-    starts = accumulate((len(token) + 3 for token in tokens), initial=0)
-    spans = tuple((start, start + len(token)) for start, token in zip(starts, tokens, strict=False))
-    links = tuple(
-        Link(i, span, one.box, one.score, evidence=one.evidence)
-        for i, (span, one) in enumerate(zip(spans, phrases, strict=True))
-        if one.found
-    )
-    return GroundedCaption(id, " · ".join(tokens), tokens, spans, links, media=media, size=size)

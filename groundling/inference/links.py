@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from groundling.boxes import soft_iou_match, union
-from groundling.inference.evidence import read_calibration
+from groundling.inference.evidence import LEAST_EVIDENCE, read_calibration
 from groundling.inference.grounder import PhraseGrounder, RegionFeatures, best_similarity
 from groundling.inference.pointing import ATTENDED, Pointed, captioned
 from groundling.models.grounder import Adapted, Grounder
@@ -21,8 +21,6 @@ from groundling.recipes import Model, load
 from groundling.recipes._teachers import matcher_of
 from groundling.tensors import Decoding, Glimpse, Regions
 from groundling.types import GroundedCaption, Vocab
-
-LEAST_EVIDENCE = 0.01  # of a noun while words are chosen: one that is very likely by the sentence may still be chosen
 
 Point = Callable[[Regions, Tensor, Tensor], Tensor]  # as `tensors.Matcher.point`
 
@@ -114,11 +112,6 @@ class Reranker:
     weight: float  # 0: only the captioner's attention counts; 1: only the matcher's
     captioner: Model
     grounder: PhraseGrounder | None = None  # the same matcher, where it is a grounder of phrases
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether it knows how likely a noun is in an image."""
-        return self.grounder is not None and self.grounder.calibration is not None
 
     def features(self, regions: Regions) -> RegionFeatures | None:
         """What the grounder computes of all regions that it uses; None for another matcher."""

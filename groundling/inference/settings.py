@@ -1,4 +1,4 @@
-"""How words are chosen, as users say it: by a beam, or at random. `decoding` does it, and for arrays `beam_search`."""
+"""How words are chosen, as users say it: by a beam, or at random. `decoding` does it, and for arrays `choosing`."""
 
 from __future__ import annotations
 

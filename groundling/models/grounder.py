@@ -19,10 +19,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from groundling.models.layers import Standard, is_word
 from groundling.tensors import Batch, Matcher, Regions
-from groundling.types import PAD
+from groundling.types import PAD, PHRASE_BEFORE, PHRASE_LONGEST
 
-BEFORE = 2  # words before a noun that belong to its phrase, where nobody has found the phrases
-LONGEST = 12  # words of a phrase that are read, the last ones
 IMAGES = 64  # whose scores with all phrases are in memory at once
 
 
@@ -134,7 +132,7 @@ class Grounder(nn.Module):
         return _phrases(batch.tokens, caption, start, end)
 
     def phrases_in(self, words: Tensor, nouns: Tensor | None = None) -> Phrases:
-        """Those of captions (N, T) that nobody has parsed: nouns in a row and at most BEFORE words before them.
+        """Those of captions (N, T) that nobody has parsed: nouns in a row and at most PHRASE_BEFORE words before them.
 
         `nouns` (N, T) are the tags, where they are known; else the vocabulary tells.
         """
@@ -143,7 +141,7 @@ class Grounder(nn.Module):
         caption, start = (noun & ~follows).nonzero(as_tuple=True)
         end = (noun & ~precedes).nonzero(as_tuple=True)[1] + 1
         previous = torch.where(F.pad(caption[:-1], (1, 0), value=-1) == caption, F.pad(end[:-1], (1, 0)), 0)
-        return _phrases(words, caption, torch.maximum(start - BEFORE, previous), end)
+        return _phrases(words, caption, torch.maximum(start - PHRASE_BEFORE, previous), end)
 
     # ---------------------------------------------------------------- guide and reward model
 
@@ -238,7 +236,7 @@ def _branch(dim: int, joint: int, dropout: float) -> nn.Sequential:
 
 
 def _phrases(tokens: Tensor, caption: Tensor, start: Tensor, end: Tensor) -> Phrases:
-    length = (end - start).clamp(max=LONGEST)
+    length = (end - start).clamp(max=PHRASE_LONGEST)
     at = torch.arange(int(length.max()) if len(length) else 1, device=tokens.device)
     position = (end - length)[:, None] + at
     words = tokens[caption[:, None], position.clamp(max=tokens.shape[1] - 1)]

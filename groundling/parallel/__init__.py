@@ -7,14 +7,16 @@ not depend on who made it. Results come in the order of the items.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import TypeVar
+from typing import Any, TypeVar
 
 LOCAL, RAY = "local", "ray"
 OPENCV = "OPENCV_FOR_THREADS_NUM"  # environment variable that OpenCV reads when it is imported
+OPENMP = "OMP_NUM_THREADS"  # and torch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -57,20 +59,40 @@ def one_thread() -> Iterator[None]:
     """Sums depend on how they are shared out among threads: one thread, one result."""
     import torch
 
-    before, opencv = torch.get_num_threads(), os.environ.get(OPENCV)
+    before, variables = torch.get_num_threads(), {name: os.environ.get(name) for name in (OPENCV, OPENMP)}
     set_one_thread()
     try:
         yield
     finally:
         torch.set_num_threads(before)
-        os.environ.pop(OPENCV, None)
-        if opencv is not None:
-            os.environ[OPENCV] = opencv
+        for name, value in variables.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def set_one_thread() -> None:
-    os.environ[OPENCV] = "1"
-    if find_spec("torch"):  # captions by onnxruntime need none
+    os.environ[OPENCV] = os.environ[OPENMP] = "1"  # torch reads the latter when it is imported, `cores` whenever asked
+    if "torch" in sys.modules:  # captions by onnxruntime need none
         import torch
 
         torch.set_num_threads(1)
+
+
+def cores() -> int:
+    """That this process may use: those that the system gives it, and no more than OMP_NUM_THREADS."""
+    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get(OPENMP, "")
+    return min(given, int(wanted)) if wanted.isdecimal() and int(wanted) else given
+
+
+class AtOnce(Executor):
+    """In place of a thread where there is one core: what is submitted is done before `submit` returns."""
+
+    def submit(self, work: Callable[..., Result], /, *args: Any, **more: Any) -> Future[Result]:
+        future: Future[Result] = Future()
+        try:
+            future.set_result(work(*args, **more))
+        except Exception as error:
+            future.set_exception(error)
+        return future

@@ -8,6 +8,7 @@ as in onnx.proto.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -112,12 +113,14 @@ class Session:
         return {name: {one.name: one.shape for one in values} for name, values in both.items()}
 
 
-def onnxruntime() -> Any:
-    """The module; MissingExtra otherwise."""
+def onnxruntime(extra: str = "captions") -> Any:
+    """The module; MissingExtra otherwise. From version 1.29 on it would send reports about models to its makers."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it asks once, when it is imported
     try:
         import onnxruntime
     except ImportError as error:
-        raise MissingExtra("this needs onnxruntime; run: pip install 'groundling[captions]'") from error
+        raise MissingExtra(f"this needs onnxruntime; run: pip install 'groundling[{extra}]'") from error
+    onnxruntime.disable_telemetry_events()  # where the variable is not asked for: on Windows, and if others imported it
     return onnxruntime
 
 

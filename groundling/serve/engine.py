@@ -1,5 +1,7 @@
 """From bytes to responses: decode in a process, extract regions in a few threads, infer in one thread.
 
+Clips have threads of their own, fewer than the cores and the decoders, so that a photo never waits for a clip.
+
 A request is admitted, or refused at once when too many wait. Images that arrive within the window of each other, or
 while all cores are busy, form a group: their regions are extracted together, then their captions are made together,
 which takes less time than one caption after the other. An image that is alone waits for nobody. A request
@@ -13,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -25,6 +26,7 @@ from hashlib import sha256
 from typing import Any
 
 from groundling.errors import GroundlingError
+from groundling.parallel import cores
 from groundling.serve import responses
 from groundling.serve.decoder_pool import DecoderPool
 from groundling.serve.metrics import Metrics
@@ -37,7 +39,7 @@ from groundling.serve.settings import Limits
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
-CORES = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+CORES = min(8, cores())
 STALLED = 0.5  # seconds after which a group goes on without images that are still being decoded
 
 
@@ -56,6 +58,10 @@ class Job:
     @property
     def wanted(self) -> bool:
         return not self.future.done() and time.monotonic() <= self.deadline
+
+    @property
+    def is_clip(self) -> bool:
+        return self.image is not None and self.image.frames > 0
 
     def finish(self, result: Json | BaseException) -> None:
         if self.future.done():  # nobody waits any more
@@ -77,18 +83,21 @@ class Engine:
     cores: int = CORES  # with fewer images than these to extract, the next group begins
     loaded: threading.Event = field(default_factory=threading.Event)
     models: Models | None = None
+    ready: bool = False  # to respond to anything at once; requests that come before wait
     load_error: str = ""  # why there are no models
     admitted: int = 0  # requests
+    clips: int = 0  # those of them that are about a clip
 
     def __post_init__(self) -> None:
         self._cache: OrderedDict[str, ImageRegions] = OrderedDict()
         self._waiting: list[Job] = []  # for their group to begin
         self._ready: list[Job] = []  # whose regions are known
-        self._extracting = 0  # images that a group began with and whose regions are not known yet
+        self._extracting = 0  # photos that a group began with and whose regions are not known yet
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # the event loop itself would forget them
         self._inferring = False
-        self._extractors = ThreadPoolExecutor(self.cores + 1, "regions")  # as one of them may wait for a decoder
+        self._photos = ThreadPoolExecutor(self.cores + 1, "photos")  # as one of them may wait for a decoder
+        self._clips = ThreadPoolExecutor(max(1, min(self.cores, self.decoders.count) - 1), "clips")
         self._inference = ThreadPoolExecutor(1, "inference")
 
     def start(self) -> None:
@@ -98,18 +107,14 @@ class Engine:
     def stop(self) -> None:
         """After the last response: the threads and processes end."""
         self.decoders.stop()
-        for pool in (self._extractors, self._inference):
+        for pool in (self._photos, self._clips, self._inference):
             pool.shutdown(wait=False, cancel_futures=True)
-
-    @property
-    def ready(self) -> bool:
-        return self.models is not None
 
     # ---------------------------------------------------------------- requests
 
     async def respond(self, media: Media, request: InferenceRequest, *, wait: bool = False) -> Json:
         """The response, as JSON; Problem where there is none. When the queue is full, `wait`, or be refused."""
-        return await self._in_time(lambda deadline: self._respond(media, request, deadline), wait)
+        return await self._in_time(lambda deadline: self._respond(media, request, deadline), wait, media.frames > 0)
 
     async def call(self, work: Callable[[], Json]) -> Json:
         """The result of work about no image that is done in the inference thread, within the same bounds."""
@@ -126,8 +131,10 @@ class Engine:
 
         return await self._in_time(begin, wait=False)
 
-    async def _in_time(self, begin: Callable[[float], Coroutine[Any, Any, Json]], wait: bool) -> Json:
-        async with self._admission(wait):
+    async def _in_time(
+        self, begin: Callable[[float], Coroutine[Any, Any, Json]], wait: bool, clip: bool = False
+    ) -> Json:
+        async with self._admission(wait, clip):
             deadline = time.monotonic() + self.limits.deadline
             try:
                 return await asyncio.wait_for(begin(deadline), self.limits.deadline)
@@ -139,31 +146,38 @@ class Engine:
                 raise
 
     @asynccontextmanager
-    async def _admission(self, wait: bool) -> AsyncIterator[None]:
-        # batches fill no more than half of the queue, so that single requests find room
-        while self.admitted >= (max(1, self.limits.waiting // 2) if wait else self.limits.waiting):
+    async def _admission(self, wait: bool, clip: bool) -> AsyncIterator[None]:
+        while self._full(wait, clip):
             if not wait:
                 raise overloaded(f"{self.admitted} requests wait already; try again in a moment", 2)
             await asyncio.sleep(0.05)
         self.admitted += 1
+        self.clips += clip
         self.metrics.waiting.inc()
         try:
             yield
         finally:
             self.admitted -= 1
+            self.clips -= clip
             self.metrics.waiting.dec()
+
+    def _full(self, wait: bool, clip: bool) -> bool:
+        """Batches fill no more than half of the queue, and so do clips, so that single photos find room."""
+        half = max(1, self.limits.waiting // 2)
+        return self.admitted >= (half if wait else self.limits.waiting) or (clip and self.clips >= half)
 
     async def _respond(self, media: Media, request: InferenceRequest, deadline: float) -> Json:
         if _of_box(request) and media.id:  # what is cached of an image are its regions, not its pixels
             raise bad("the features of a box are made from pixels: with box, send the image itself, not image_id")
-        job = Job(request, media, media.id or _key(media), deadline, asyncio.get_running_loop().create_future())
+        future: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        job = Job(request, media, media.id or _key(media), deadline, future)
         job.image = None if _of_box(request) else self._cached(job.key)
         if job.image is not None:
             self._infer_soon([job])
         elif media.id:
             raise Problem(404, "unknown-image", "the server does not have this image (any more): send its bytes again")
-        elif media.frames:  # a clip takes as long as many photos, which shall not wait for it
-            self._extract_soon([job])
+        elif media.frames:
+            self._spawn(self._extracted([job], self._clips))
         else:
             self._join(job)
         try:
@@ -206,21 +220,18 @@ class Engine:
         self._waiting = [job for job in self._waiting if job.wanted]
         while self._waiting and self._extracting < self.cores:
             jobs, self._waiting = _split(self._waiting, self.limits.batch)
-            self._extract_soon(jobs)
+            self._extracting += len(jobs)
+            self._spawn(self._extracted(jobs, self._photos))
 
-    def _extract_soon(self, jobs: Sequence[Job]) -> None:
-        self._extracting += len(jobs)
-        self._spawn(self._extracted(jobs))
-
-    async def _extracted(self, jobs: Sequence[Job]) -> None:
+    async def _extracted(self, jobs: Sequence[Job], pool: ThreadPoolExecutor) -> None:
         """Extract the regions of all, then have them inferred; what cannot be decoded is told at once."""
         loop = asyncio.get_running_loop()
-        jobs_of = {loop.run_in_executor(self._extractors, self._extract, job): job for job in jobs}
+        jobs_of = {loop.run_in_executor(pool, self._extract, job): job for job in jobs}
         pending = set(jobs_of)
         ready: list[Job] = []
         while pending:
             done, pending = await asyncio.wait(pending, timeout=STALLED, return_when=asyncio.FIRST_COMPLETED)
-            self._extracting -= len(done)
+            self._extracting -= len(done) if pool is self._photos else 0
             for one in done:
                 job = jobs_of[one]
                 if (error := one.exception()) is not None:
@@ -247,10 +258,11 @@ class Engine:
         loop = asyncio.get_running_loop()
         try:
             while self._ready:
-                jobs, self._ready = _split(self._ready, self.limits.batch)
+                jobs, self._ready = _alike(self._ready, self.limits.batch)
                 wanted = [job for job in jobs if job.wanted]
-                results = await loop.run_in_executor(self._inference, self._infer, wanted)
-                for job, result in results:
+                if not wanted:
+                    continue
+                for job, result in await loop.run_in_executor(self._inference, self._infer, wanted):
                     job.finish(result)
         finally:
             self._inferring = False
@@ -296,18 +308,18 @@ class Engine:
             log.exception("no models")
         self.loaded.set()
         if self.models is not None:
-            threading.Thread(target=self.models.warm, name="tagger", daemon=True).start()
+            threading.Thread(target=self._warm, args=(self.models,), name="tagger", daemon=True).start()
+
+    def _warm(self, models: Models) -> None:
+        """Captions need nothing of this, and are made meanwhile."""
+        try:
+            models.warm()
+        except Exception:  # requests that need it tell what is wrong
+            log.exception("the tagger could not be loaded")
+        self.ready = True
 
     def _infer(self, jobs: Sequence[Job]) -> list[tuple[Job, Json | Exception]]:
-        """The results, those of the same request about several images made together."""
-        same: dict[Any, list[Job]] = {}
-        for job in jobs:
-            # what is sampled depends on the other images of a batch: each such caption is made alone
-            together = isinstance(job.request, CaptionRequest) and not job.request.decoding.sample
-            same.setdefault(job.request if together else id(job), []).append(job)
-        return [row for some in same.values() for row in self._infer_together(some)]
-
-    def _infer_together(self, jobs: Sequence[Job]) -> list[tuple[Job, Json | Exception]]:
+        """The results of the same request about several images, made together."""
         assert self.models is not None  # they made the regions
         self.metrics.batch.observe(len(jobs))
         try:
@@ -316,7 +328,7 @@ class Engine:
             return list(zip(jobs, results, strict=True))
         except Exception as error:
             if len(jobs) > 1:  # one bad image must not spoil the others
-                return [row for job in jobs for row in self._infer_together([job])]
+                return [row for job in jobs for row in self._infer([job])]
             return [(jobs[0], _problem(error))]
 
 
@@ -331,6 +343,16 @@ def _of_box(request: InferenceRequest) -> bool:
 
 def _split(jobs: list[Job], count: int) -> tuple[list[Job], list[Job]]:
     return jobs[:count], jobs[count:]
+
+
+def _alike(jobs: list[Job], count: int) -> tuple[list[Job], list[Job]]:
+    """The first job, with others that are made together with it, and the rest. Captions of photos are, if they have the
+    same options; a clip has many more regions, and what is sampled depends on the other images of its group."""
+    first = jobs[0]
+    if not isinstance(first.request, CaptionRequest) or first.request.decoding.sample or first.is_clip:
+        return jobs[:1], jobs[1:]
+    alike = [job for job in jobs if job.request == first.request and not job.is_clip][:count]
+    return alike, [job for job in jobs if job not in alike]
 
 
 def _check_wanted(job: Job) -> None:

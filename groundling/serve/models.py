@@ -1,11 +1,17 @@
-"""The models as the server uses them. The only module here that knows captioners and grounders."""
+"""The models as the server uses them. The only module here that knows captioners and grounders.
+
+Where onnxruntime runs them, torch is never imported; `Runtime` is what differs between the two.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from groundling.serve.problems import Problem, unfit
 from groundling.serve.requests import DecodingOptions
@@ -13,12 +19,13 @@ from groundling.types import Box, GroundedCaption
 
 if TYPE_CHECKING:
     from PIL import Image
-    from torch import Tensor
 
     from groundling.audit import Auditor, Judged
     from groundling.formats import Grounded
     from groundling.inference import DecodingSettings, GroundedCaptioner, PhraseGrounder
-    from groundling.inference.grounder import GroundedPhrase
+    from groundling.inference.captioner import OnnxCaptioner
+    from groundling.inference.phrases import BaseGrounder, GroundedPhrase
+    from groundling.regions.sources._photos_onnx import Seen
     from groundling.tensors import Regions
 
 
@@ -30,12 +37,111 @@ class Word:
     evidence: float
 
 
+@dataclass(frozen=True)
+class Extracted:
+    """The R regions of an image or a clip: `regions` in the form of the runtime, the rest as responses tell it."""
+
+    regions: Any
+    boxes: NDArray[Any]  # (R, 4) pixels
+    frame: NDArray[Any]  # (R,)
+    size: tuple[int, int]
+    labels: NDArray[Any]  # (R, L) the likeliest labels of the region source, −1 where there is none
+    scores: NDArray[Any]  # (R, L)
+
+
+class Runtime(Protocol):
+    """From pixels to regions, in any thread; from regions to captions, in one."""
+
+    def regions(self, picture: Image.Image) -> Extracted: ...
+
+    def clip(self, pictures: Sequence[Image.Image]) -> Extracted: ...
+
+    def at(self, picture: Image.Image, box: Box) -> Extracted:
+        """The whole image, then this box of it."""
+        ...
+
+    def captions(self, regions: Sequence[Any], settings: DecodingSettings) -> list[GroundedCaption]: ...
+
+
+class Onnx:
+    """onnxruntime and OpenCV, without torch."""
+
+    def __init__(self, captioner: OnnxCaptioner) -> None:
+        self._captioner, self._source = captioner, captioner.engine.source
+
+    def regions(self, picture: Image.Image) -> Extracted:
+        from groundling.inference.colours import small
+
+        return self._extracted(replace(self._source.labelled(picture), picture=small(picture)))
+
+    def clip(self, pictures: Sequence[Image.Image]) -> Extracted:
+        from groundling.regions.sources._photos_onnx import of_frames
+
+        return self._extracted(of_frames([self._source.labelled(picture) for picture in pictures]))
+
+    def at(self, picture: Image.Image, box: Box) -> Extracted:
+        return self._extracted(self._source.at(picture, np.array([box], np.float32)))
+
+    def _extracted(self, seen: Seen) -> Extracted:
+        return Extracted(seen, seen.boxes, seen.frame, seen.size, seen.labels, seen.scores)
+
+    def captions(self, regions: Sequence[Seen], settings: DecodingSettings) -> list[GroundedCaption]:
+        self._captioner.check(settings)
+        none = [""] * len(regions)
+        return self._captioner.engine.captions(regions, none, none, settings)
+
+
+class Torch:
+    """Any captioner and any source of regions."""
+
+    def __init__(self, captioner: GroundedCaptioner) -> None:
+        self._captioner, self._source = captioner, captioner.source
+
+    def regions(self, picture: Image.Image) -> Extracted:
+        from groundling.inference.colours import with_colours
+
+        _use_one_thread()
+        return self._extracted(with_colours(self._source(picture), picture))
+
+    def clip(self, pictures: Sequence[Image.Image]) -> Extracted:
+        from groundling.regions.media import of_frames
+
+        _use_one_thread()
+        return self._extracted(of_frames([self._source(picture) for picture in pictures]))
+
+    def at(self, picture: Image.Image, box: Box) -> Extracted:
+        _use_one_thread()
+        at = getattr(self._source, "at", None)
+        if at is None:
+            name = self._source.fingerprint.name
+            raise Problem(
+                501, "no-box", f"the region source {name} makes features of its own boxes alone: leave out box"
+            )
+        return self._extracted(at(picture, np.array([box], np.float32)))
+
+    def _extracted(self, regions: Regions) -> Extracted:
+        width, height = (round(side) for side in regions.size[0].tolist())
+        names = ("boxes", "frame", "labels", "scores")
+        boxes, frame, labels, scores = (getattr(regions, name)[0].numpy() for name in names)
+        return Extracted(regions, boxes, frame, (width, height), labels, scores)
+
+    def captions(self, regions: Sequence[Regions], settings: DecodingSettings) -> list[GroundedCaption]:
+        from groundling.tensors import Regions
+
+        _use_one_thread()
+        none = [""] * len(regions)
+        return self._captioner.generate(Regions.stack(regions), none, none, settings)
+
+
 class Models:
     """A captioner and, beside it, a grounder. Captioning and grounding are for one thread; `regions` for any."""
 
-    def __init__(self, captioner: GroundedCaptioner, grounder: PhraseGrounder | None, folder: str = "") -> None:
+    def __init__(self, captioner: GroundedCaptioner, folder: str = "") -> None:
         """`folder`: that of the grounder, or the name of weights in the package."""
-        self.captioner, self._grounder, self._folder = captioner, grounder, folder
+        from groundling.inference.captioner import OnnxCaptioner
+
+        self.runtime: Runtime = Onnx(captioner) if isinstance(captioner, OnnxCaptioner) else Torch(captioner)
+        self.captioner, self._grounder, self._folder = captioner, captioner.grounder, folder
 
     @staticmethod
     def load(model: str, grounder: str) -> Models:
@@ -43,13 +149,10 @@ class Models:
         that infers."""
         from groundling.inference import load
 
-        _use_one_thread()
-        captioner = load(model, grounder=grounder)
-        _ = captioner.source
-        return Models(captioner, captioner.reranker.grounder if captioner.reranker else None, grounder or model)
+        return Models(load(model, grounder=grounder), grounder or model)
 
     @property
-    def grounder(self) -> PhraseGrounder:
+    def grounder(self) -> BaseGrounder:
         if self._grounder is None:
             raise Problem(501, "no-grounder", "this server has no grounder: start it with --grounder RUN, calibrated")
         return self._grounder
@@ -67,49 +170,30 @@ class Models:
         """With the thresholds that are kept beside the grounder, as `groundling audit` has it."""
         from groundling.audit import Auditor
 
-        return Auditor.of(self.grounder, self._folder)
+        return Auditor.of(cast("PhraseGrounder", self.grounder), self._folder)  # it asks of it what both can
 
     # ---------------------------------------------------------------- from pixels to regions
 
-    def regions(self, pictures: Sequence[Image.Image], clip: bool) -> Regions:
-        """The regions of an image, or of the frames of a clip as one (B = 1)."""
-        from groundling.inference.colours import with_colours
-        from groundling.regions.media import of_frames
+    def regions(self, pictures: Sequence[Image.Image], clip: bool) -> Extracted:
+        """The regions of an image, or of the frames of a clip as one."""
+        return self.runtime.clip(pictures) if clip else self.runtime.regions(pictures[0])
 
-        _use_one_thread()
-        if not clip:
-            return with_colours(self.captioner.source(pictures[0]), pictures[0])
-        return of_frames([self.captioner.source(picture) for picture in pictures])
-
-    def regions_at(self, pictures: Sequence[Image.Image], box: Box, frame: int) -> Regions:
+    def regions_at(self, pictures: Sequence[Image.Image], box: Box, frame: int) -> Extracted:
         """The whole image, or frame of a clip, then this box of it."""
-        import numpy as np
-
-        _use_one_thread()
-        at = getattr(self.captioner.source, "at", None)
-        if at is None:
-            name = self.captioner.source.fingerprint.name
-            raise Problem(
-                501, "no-box", f"the region source {name} makes features of its own boxes alone: leave out box"
-            )
         if frame >= len(pictures):
             raise unfit(f"there is no frame {frame}: they are 0 to {len(pictures) - 1}", "unfit")
         width, height = pictures[frame].size
         if box[0] >= width or box[1] >= height or box[2] <= 0 or box[3] <= 0:
             raise unfit(f"the box is outside of the image, which has {width} x {height} pixels", "unfit")
-        regions: Regions = at(pictures[frame], np.array([box], np.float32))
-        return regions
+        return self.runtime.at(pictures[frame], box)
 
     # ---------------------------------------------------------------- from regions to words and boxes
 
-    def captions(self, regions: Sequence[Regions], decoding: DecodingOptions) -> list[GroundedCaption]:
+    def captions(self, images: Sequence[Extracted], decoding: DecodingOptions) -> list[GroundedCaption]:
         """A caption for each image, made together."""
-        from groundling.tensors import Regions
+        return self.runtime.captions([one.regions for one in images], _settings(decoding))
 
-        none = [""] * len(regions)
-        return self.captioner.generate(Regions.stack(regions), none, none, _settings(decoding))
-
-    def ground(self, regions: Regions, sentence: str, phrases: Sequence[str]) -> list[GroundedPhrase]:
+    def ground(self, image: Extracted, sentence: str, phrases: Sequence[str]) -> list[GroundedPhrase]:
         """Where the noun phrases of a sentence are, or these phrases."""
         from groundling.text.noun_phrases import noun_phrases
         from groundling.text.words import words
@@ -118,15 +202,15 @@ class Models:
             raise unfit('there is no noun phrase in the sentence: name what to find, such as "a dog"', "no-phrase")
         if any(not words(phrase) for phrase in phrases):
             raise unfit("one of the phrases has no word in it", "no-phrase")
-        return self.grounder.ground_regions(regions, sentence, list(phrases))
+        return self.grounder.ground_regions(image.regions, sentence, list(phrases))
 
-    def audit(self, regions: Regions, grounded: Grounded) -> tuple[Judged, ...]:
+    def audit(self, image: Extracted, grounded: Grounded) -> tuple[Judged, ...]:
         """Is what a text names there, and where the text says?"""
         from groundling.evaluation.evidence import parse
 
-        if not regions.valid.any():
+        if not len(image.boxes):
             raise unfit("no region was found in this image", "unfit")
-        return self.auditor.judge(regions, parse([grounded.text])[0], grounded.places)
+        return self.auditor.judge(image.regions, parse([grounded.text])[0], grounded.places)
 
     @property
     def verdicts(self) -> tuple[str, ...]:
@@ -134,39 +218,31 @@ class Models:
 
         return VERDICTS
 
-    def words(self, regions: Regions, count: int) -> list[list[Word]]:
+    def words(self, image: Extracted, count: int) -> list[list[Word]]:
         """For each region, the words that fit it best."""
-        import torch
-
-        if not count or not len(self._words):
-            return [[] for _ in range(regions.boxes.shape[1])]
-        grounder, (names, vectors) = self.grounder, self._read
-        with torch.inference_mode():
-            fit = grounder.matcher.see(regions.to(grounder.device))[0] @ vectors.T  # (R, W)
-            best = fit.topk(min(count, len(names)))
-        nouns = [names[i] for i in best.indices.flatten().tolist()]
-        evidence = grounder.evidence(nouns, best.values.reshape(-1, 1), None)  # of the region, not of the image
-        rows = iter(evidence)
-        return [[Word(names[i], round(float(next(rows) or 0.0), 4)) for i in row] for row in best.indices.tolist()]
+        names = self._words
+        if not count or not names:
+            return [[] for _ in image.boxes]
+        fit = self.grounder.word_fit(image.regions, names)  # (R, W)
+        best = np.argsort(-fit, axis=1, kind="stable")[:, :count]
+        calibration, similarity = self.grounder.calibration, np.take_along_axis(fit, best, 1)
+        # of the region, not of the image: by similarity alone
+        evidence = np.zeros(best.shape) if calibration is None else calibration.similarity(similarity.astype(float))
+        return [
+            [Word(names[i], round(float(p), 4)) for i, p in zip(*row, strict=True)]
+            for row in zip(best, evidence, strict=True)
+        ]
 
     @cached_property
     def _words(self) -> tuple[str, ...]:
         """Names of things that both models know."""
-        vocab = self.grounder.model.vocab
-        return tuple(name for name in self.captioner.model.groundable.names if name in vocab)
+        vocab = self.grounder.vocab
+        return tuple(name for name in self.captioner.groundable.names if name in vocab)
 
-    @cached_property
-    def _read(self) -> tuple[tuple[str, ...], Tensor]:
-        import torch
-
-        ids = torch.tensor([self.grounder.model.vocab.encode([word]) for word in self._words])
-        with torch.inference_mode():
-            return self._words, self.grounder.matcher.read(ids.to(self.grounder.device))
-
-    def labels(self, regions: Regions) -> list[list[tuple[str, float]]]:
+    def labels(self, image: Extracted) -> list[list[tuple[str, float]]]:
         """For each region, what the detector takes it for."""
-        names = self.captioner.source.fingerprint.labels
-        rows = zip(regions.labels[0].tolist(), regions.scores[0].tolist(), strict=True)
+        names = self.captioner.fingerprint.labels
+        rows = zip(image.labels.tolist(), image.scores.tolist(), strict=True)
         return [[(names[i], round(p, 4)) for i, p in zip(*row, strict=True) if 0 <= i < len(names)] for row in rows]
 
 

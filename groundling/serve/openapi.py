@@ -7,7 +7,15 @@ from typing import Any
 
 from groundling import __version__
 from groundling.formats import FORMATS
-from groundling.serve.requests import DECODING, FORMAT_AUTO, LONGEST_ID, LONGEST_PHRASE, MOST_FRAMES, MOST_WORDS
+from groundling.serve.requests import (
+    DECODING,
+    FORMAT_AUTO,
+    LONGEST_ID,
+    LONGEST_PHRASE,
+    MOST_FRAMES,
+    MOST_WORDS,
+    Option,
+)
 from groundling.serve.search import MOST
 from groundling.serve.settings import Limits
 
@@ -32,17 +40,16 @@ def _whole(low: int, high: int, description: str) -> Json:
 
 def _decoding() -> Json:
     """Name -> schema: how the words of a caption are chosen."""
-    flag = FLAG | {"description": "draw words at random instead"}
-    numbers: Json = {
-        name: {
-            "type": "integer" if option.whole else "number",
-            "minimum": option.low,
-            "maximum": option.high,
-            "description": option.about,
-        }
-        for name, option in DECODING.items()
+    return {name: _option(option) for name, option in DECODING.items()} | {
+        "sample": FLAG | {"description": "draw words at random instead"}
     }
-    return numbers | {"sample": flag}
+
+
+def _option(option: Option) -> Json:
+    about = {"description": option.about}
+    if option.flag:
+        return FLAG | about
+    return {"type": "integer" if option.whole else "number", "minimum": option.low, "maximum": option.high} | about
 
 
 OPERATIONS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, description, fields, schema of the response

@@ -26,13 +26,15 @@ FORMAT_AUTO = "auto"  # the format of a text to audit is recognised by its marks
 
 @dataclass(frozen=True)
 class Option:
-    """A number that says how the words of a caption are chosen; `sample`: with sample=true, without it, or both."""
+    """A number, or true or false, that says how the words of a caption are chosen; `sample`: with sample=true, without
+    it, or both."""
 
     about: str
-    low: float
-    high: float
+    low: float = 0
+    high: float = 1
     whole: bool = False
     sample: bool | None = None
+    flag: bool = False
 
 
 DECODING = {  # the only place that has these bounds: requests are parsed and documented by it
@@ -40,6 +42,7 @@ DECODING = {  # the only place that has these bounds: requests are parsed and do
     "length_penalty": Option("compare by log p / tokens^this", 0, 5, False, False),
     "no_repeat": Option("no so many words in a row occur twice; 0: they may", 0, 10, True, False),
     "min_length": Option("at least so many words", 0, 40, True, False),
+    "repeat_nouns": Option("a caption may have a noun twice; otherwise it may not", sample=False, flag=True),
     "evidence_weight": Option("how much the evidence of nouns counts when words are chosen; 0: not at all", 0, 10),
     "temperature": Option("with sample: below 1 prefers likely words", 0.05, 10, False, True),
     "top_k": Option("with sample: among the likeliest k; 0: all", 0, 100_000, True, True),
@@ -62,7 +65,7 @@ class DecodingOptions:
     """How the words of a caption are chosen: by beam search, or by sampling."""
 
     sample: bool = False
-    options: tuple[tuple[str, float], ...] = ()  # names of DECODING
+    options: tuple[tuple[str, float | bool | None], ...] = ()  # names of DECODING
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ class Fields:
     def flag(self, name: str) -> bool:
         value = self.get(name)
         if self.from_query and value in ("true", "false", "1", "0"):
-            return bool(value in ("true", "1"))
+            return value in ("true", "1")
         if value is not None and not isinstance(value, bool):
             raise bad(f"{name} must be true or false, got {_kind(value)}")
         return bool(value)
@@ -173,9 +176,9 @@ def parse_caption(fields: Fields) -> CaptionRequest:
     sample = fields.flag("sample")
     given = []
     for name, option in DECODING.items():
-        value = fields.number(name, option.low, option.high, option.whole)
-        if value is None:
+        if fields.get(name) is None:
             continue
+        value = fields.flag(name) if option.flag else fields.number(name, option.low, option.high, option.whole)
         if option.sample not in (None, sample):
             raise bad(f"{name} {'does not go with' if sample else 'needs'} sample=true")
         given.append((name, value))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from groundling import formats
 from groundling.formats import Grounded, Place
-from groundling.serve.models import Models
+from groundling.serve.models import Extracted, Models
 from groundling.serve.problems import unfit
 from groundling.serve.requests import (
     FORMAT_AUTO,
@@ -20,9 +22,6 @@ from groundling.serve.requests import (
 )
 from groundling.types import Box, GroundedCaption
 
-if TYPE_CHECKING:
-    from groundling.tensors import Regions
-
 IN_PIXELS = "qwen2.5-vl"  # the format whose boxes need the size at which the model saw the image
 
 
@@ -31,16 +30,12 @@ class ImageRegions:
     """The regions of an image or a clip, and the id by which clients may name it."""
 
     id: str
-    regions: Regions
+    extracted: Extracted
     frames: int  # of a clip; 0: an image
 
-    @property
-    def size(self) -> tuple[int, int]:
-        width, height = (round(side) for side in self.regions.size[0].tolist())
-        return width, height
-
     def to_dict(self) -> dict[str, Any]:
-        about = {"id": self.id, "width": self.size[0], "height": self.size[1]}
+        width, height = self.extracted.size
+        about = {"id": self.id, "width": width, "height": height}
         return about | ({"frames": self.frames} if self.frames else {})
 
 
@@ -50,7 +45,7 @@ def respond(models: Models, image: ImageRegions, request: InferenceRequest) -> d
         case CaptionRequest():
             return captions(models, [image], request)[0]
         case GroundRequest():
-            grounded = [one.to_dict() for one in models.ground(image.regions, request.sentence, request.phrases)]
+            grounded = [one.to_dict() for one in models.ground(image.extracted, request.sentence, request.phrases)]
             rows = [row | _frame(image, row["box"]) for row in grounded]
             calibrated = models.grounder.calibration is not None
             below = models.auditor.thresholds.present if calibrated else None
@@ -63,12 +58,12 @@ def respond(models: Models, image: ImageRegions, request: InferenceRequest) -> d
         case AuditRequest():
             return {"image": image.to_dict(), **audit(models, image, request)}
         case RegionsRequest():
-            return {"image": image.to_dict(), **regions(models, image.regions, request)}
+            return {"image": image.to_dict(), **regions(models, image.extracted, request)}
 
 
 def captions(models: Models, images: Sequence[ImageRegions], request: CaptionRequest) -> list[dict[str, Any]]:
     """The responses to the same request about several images, made together."""
-    made = models.captions([one.regions for one in images], request.decoding)
+    made = models.captions([one.extracted for one in images], request.decoding)
     return [_caption(caption, one) for caption, one in zip(made, images, strict=True)]
 
 
@@ -87,9 +82,8 @@ def _frame(image: ImageRegions, box: Sequence[float] | None) -> dict[str, int]:
     """The frame of a clip that has a region at this box (rounded as in responses); nothing for an image."""
     if not image.frames or box is None:
         return {}
-    regions = image.regions
-    distance = (regions.boxes[0] - regions.boxes.new_tensor(box)).abs().amax(-1)
-    return {"frame": int(regions.frame[0, distance.argmin()])}
+    distance = np.abs(image.extracted.boxes - np.array(box)).max(1)
+    return {"frame": int(image.extracted.frame[distance.argmin()])}
 
 
 # ---------------------------------------------------------------- audit
@@ -103,8 +97,8 @@ def audit(models: Models, image: ImageRegions, request: AuditRequest) -> dict[st
             f"boxes of {format} are in pixels of the image as the model saw it: send that width and height as resized"
         )
         raise unfit(detail, "needs-size")
-    grounded = read(request, format, image.size)
-    rows = [one.to_dict() for one in models.audit(image.regions, grounded)]
+    grounded = read(request, format, image.extracted.size)
+    rows = [one.to_dict() for one in models.audit(image.extracted, grounded)]
     verdicts = [row["verdict"] for row in rows]
     response: dict[str, Any] = {
         "text": grounded.text,
@@ -131,11 +125,11 @@ def read(request: AuditRequest, format: str, size: tuple[int, int]) -> Grounded:
 # ---------------------------------------------------------------- regions
 
 
-def regions(models: Models, regions: Regions, request: RegionsRequest) -> dict[str, Any]:
+def regions(models: Models, image: Extracted, request: RegionsRequest) -> dict[str, Any]:
     """The regions with the words that fit them; with a box, that one alone."""
-    words, labels = models.words(regions, request.words), models.labels(regions)
-    boxes: list[Box] = [(b[0], b[1], b[2], b[3]) for b in regions.boxes[0].tolist()]
-    frames = regions.frame[0].tolist() if request.box is None else [request.frame] * len(boxes)
+    words, labels = models.words(image, request.words), models.labels(image)
+    boxes: list[Box] = [(b[0], b[1], b[2], b[3]) for b in image.boxes.tolist()]
+    frames = image.frame.tolist() if request.box is None else [request.frame] * len(boxes)
     rows = [
         {
             "box": [round(x, 1) for x in box],

@@ -13,8 +13,10 @@ import importlib.metadata
 import importlib.util
 import json
 import logging
+import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -115,10 +117,24 @@ def shown_to_tagger(token: str) -> str:
 @lru_cache(maxsize=1)
 def load_tagger(tagger: Tagger) -> Any:
     try:
-        import spacy
+        with _no_torch(tagger):
+            import spacy
     except ImportError as error:
         raise MissingExtra("tags and lemmas need spaCy: pip install 'groundling[train]'") from error
     return spacy.load(tagger.name if tagger.name != PACKAGED else checked_folder(tagger), exclude=UNUSED)
+
+
+@contextmanager
+def _no_torch(tagger: Tagger) -> Iterator[None]:
+    """spaCy imports torch where it is installed, which takes two seconds and which only transformers need."""
+    if "torch" in sys.modules or tagger.name.endswith("_trf"):
+        yield
+        return
+    sys.modules["torch"] = None  # type: ignore[assignment]  # as if there were none
+    try:
+        yield
+    finally:
+        del sys.modules["torch"]
 
 
 def checked_folder(tagger: Tagger) -> Path:

@@ -14,7 +14,8 @@ from groundling import inference
 from groundling.cli import main
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import evidence
-from groundling.inference.grounder import as_caption, best_similarity
+from groundling.inference.grounder import best_similarity
+from groundling.inference.phrases import as_caption
 from groundling.report.picture import draw
 
 TINY = ["--joint", 16, "--embed", 8, "--hidden", 8, "--epochs", 1, "--batch", 8, "--min-count", 1, "--distill", 0]

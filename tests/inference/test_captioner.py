@@ -191,7 +191,7 @@ def test_evidence_of_all_nouns_is_known_before_a_word_is_chosen(folder: Path, lo
     """As that of links: (cosine + 1) / 2 of the best region; words that are no nouns have log 1."""
     captioner, grounder = groundling.load(folder, grounder=looking), inference.load_grounder(looking)
     regions, vocab = captioner.regions(picture), captioner.model.vocab
-    assert captioner.reranker is not None and captioner.reranker.calibrated
+    assert captioner.reranker is not None and captioner.grounder is not None and captioner.grounder.calibration
     known = captioner.reranker.log_evidence(captioner.reranker.features(regions))
     assert known is not None and known.shape == (1, len(vocab))
     for word, value in zip(vocab.words, known[0].tolist(), strict=True):
@@ -235,7 +235,8 @@ def test_evidence_counts_only_where_the_grounder_is_calibrated(
     bare = shutil.copytree(looking, tmp_path / "bare")
     (bare / evidence.CALIBRATION).unlink()
     captioner = groundling.load(folder, grounder=bare)
-    assert captioner.reranker is not None and not captioner.reranker.calibrated
+    assert captioner.reranker is not None and captioner.grounder is not None
+    assert captioner.grounder.calibration is None
     assert captioner.reranker.log_evidence(captioner.reranker.features(captioner.regions(picture))) is None
     assert captioner.caption(picture).tokens == groundling.load(folder).caption(picture).tokens
     for lacking in (captioner, groundling.load(folder)):

@@ -20,7 +20,7 @@ from groundling.regions.fingerprints import require
 from groundling.regions.sources import photos, photos_searched, source
 from groundling.regions.sources._features import Backbone, box_means, fold, load_backbone, pixels
 from groundling.regions.sources._files import Pinned
-from groundling.regions.sources._pooling import detector_scores, likeliest, positions
+from groundling.regions.sources._pooling import LABELS, WORDS, detector_scores, likeliest, positions
 from groundling.regions.sources._proposals import NAMES, Detections, decode
 
 INSTALLED = all(importlib.util.find_spec(file.package) for file in photos.FILES) and importlib.util.find_spec("cv2")
@@ -343,7 +343,7 @@ def test_regions_are_what_the_fingerprint_promises(camera: photos.Photos) -> Non
     words = [label for label in camera.fingerprint.labels if label.startswith("word:")]
     assert regions.whole is not None and regions.whole.shape == (1, 384 + 90 + len(words))
     assert regions.grid is not None and regions.grid.shape == (1, 49, 384)
-    assert regions.labels.shape == regions.scores.shape == (1, 40, photos.LABELS + photos.WORDS)
+    assert regions.labels.shape == regions.scores.shape == (1, 40, LABELS + WORDS)
     assert camera.fingerprint.parameters == {"regions": 40} and len(camera.fingerprint.labels) == 90 + len(words)
     assert all(len(digest) == 64 for digest in camera.fingerprint.weights.values())
 
@@ -408,7 +408,7 @@ def test_without_a_detector_boxes_and_features_are_the_same_and_labels_are_the_t
     assert blind.feats.shape[1:] == (seen.boxes.shape[1], free.fingerprint.dim) and blind.labels.shape[-1] == 0
     assert blind.boxes[0, 0].tolist() == [0, 0, 480, 360]
     assert 5 < blind.boxes.shape[1] <= 40 and iou(blind.boxes[0], blind.boxes[0]).fill_diagonal_(0).max() <= 0.65 + 1e-3
-    assert seen.labels.shape[-1] == photos.LABELS and taught.fingerprint.labels[:1] == ("person",)
+    assert seen.labels.shape[-1] == LABELS and taught.fingerprint.labels[:1] == ("person",)
     require(free.fingerprint, taught.fingerprint)
     with pytest.raises(GroundlingError, match="teacher or none, not 'features'"):
         photos_searched.make(40, "features")

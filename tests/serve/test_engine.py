@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import io
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
-import tiny
 from PIL import Image
 
 from groundling.serve.decoder_pool import DecoderPool
 from groundling.serve.engine import Engine
 from groundling.serve.metrics import Metrics
+from groundling.serve.models import Extracted
 from groundling.serve.problems import Problem
 from groundling.serve.requests import CaptionRequest, DecodingOptions, Media, RegionsRequest
 from groundling.serve.settings import Limits
@@ -37,17 +39,17 @@ class StandIn:
     def warm(self) -> None:
         pass
 
-    def regions(self, pictures: Sequence[Image.Image], clip: bool) -> Any:
+    def regions(self, pictures: Sequence[Image.Image], clip: bool) -> Extracted:
         shade: Any = pictures[0].getpixel((0, 0))
         time.sleep(self.slow)
-        return tiny.regions(3) if shade[0] else None
+        return Extracted(bool(shade[0]), np.zeros((3, 4)), np.zeros(3), (4, 4), np.zeros((3, 0)), np.zeros((3, 0)))
 
-    def captions(self, regions: Sequence[Any], decoding: DecodingOptions) -> list[GroundedCaption]:
+    def captions(self, images: Sequence[Extracted], decoding: DecodingOptions) -> list[GroundedCaption]:
         time.sleep(self.seconds)
-        if None in regions:
+        if not all(one.regions for one in images):
             raise ValueError("a black image")
-        self.together.append(len(regions))
-        return [GroundedCaption("", "a text", ("a", "text"), ((0, 1), (2, 6)))] * len(regions)
+        self.together.append(len(images))
+        return [GroundedCaption("", "a text", ("a", "text"), ((0, 1), (2, 6)))] * len(images)
 
 
 def photo(shade: int) -> Media:
@@ -115,7 +117,7 @@ class SlowDecoders:
     """Decodes like `decoders`, but takes three seconds for the image of a shade."""
 
     def __init__(self, decoders: DecoderPool, slow: Media) -> None:
-        self.decoders, self.slow = decoders, slow
+        self.decoders, self.slow, self.count = decoders, slow, decoders.count
 
     def warm(self) -> None:
         pass
@@ -218,3 +220,68 @@ def test_models_that_cannot_be_loaded_are_told_to_everybody(decoders: DecoderPoo
     one.start()
     [problem] = respond(one, [photo(1)], RegionsRequest())
     assert problem.status == 503 and problem.detail == "no weights here; install them" and not one.ready
+
+
+class ClipDecoders:
+    """Two of them; each frame of a clip is a picture of one colour."""
+
+    count = 2
+
+    def warm(self) -> None:
+        pass
+
+    def decode(self, content: bytes, frames: int = 0) -> list[Image.Image]:
+        return [Image.new("RGB", (4, 4), "white")] * max(1, frames)
+
+
+def test_photos_do_not_wait_for_clips_that_fill_the_cores() -> None:
+    """Six clips come first, and are not done before the photos after them are."""
+    photos_done = threading.Event()
+
+    class SlowClips(StandIn):
+        def regions(self, pictures: Sequence[Image.Image], clip: bool) -> Extracted:
+            assert not clip or photos_done.wait(60)
+            return super().regions(pictures, clip)
+
+    one = engine(ClipDecoders(), SlowClips())  # type: ignore[arg-type]
+
+    async def both() -> list[Any]:
+        clips = [asyncio.create_task(one.respond(Media(bytes([i]), frames=4), GREEDY)) for i in range(6)]
+        await asyncio.sleep(0.1)
+        photos = await asyncio.gather(*(one.respond(Media(bytes([9, i])), GREEDY) for i in range(3)))
+        photos_done.set()
+        return [*photos, *await asyncio.gather(*clips)]
+
+    assert [row["caption"] for row in asyncio.run(both())] == ["a text"] * 9
+
+
+def test_clips_fill_no_more_than_half_of_the_queue() -> None:
+    """Of four places two are for clips: the third is refused, two photos are not."""
+    one = engine(ClipDecoders(), StandIn(0.3), waiting=4)  # type: ignore[arg-type]
+    clips = [Media(bytes([i]), frames=2) for i in range(3)]
+    results = respond(one, [*clips, Media(b"x"), Media(b"y")])
+    assert [isinstance(row, Problem) for row in results] == [False, False, True, False, False]
+    assert one.clips == one.admitted == 0
+
+
+def test_the_captions_of_clips_are_made_apart_from_those_of_photos() -> None:
+    models = StandIn(0.3)
+    one = engine(ClipDecoders(), models, window=0.1)  # type: ignore[arg-type]
+    respond(one, [Media(b"a", frames=2), Media(b"b"), Media(b"c")])
+    assert sorted(models.together) == [1, 2]
+
+
+def test_captions_are_made_before_the_tagger_is_loaded_and_then_the_server_is_ready(decoders: DecoderPool) -> None:
+    captioned = threading.Event()
+
+    class Slow(StandIn):
+        def warm(self) -> None:
+            assert captioned.wait(60)
+
+    one = engine(decoders, Slow())
+    assert respond(one, [photo(7)])[0]["caption"] == "a text" and not one.ready
+    captioned.set()
+    end = time.monotonic() + 60
+    while not one.ready and time.monotonic() < end:
+        time.sleep(0.01)
+    assert one.ready

@@ -41,6 +41,9 @@ def parsed(
 def test_json_and_query_are_parsed_to_the_same() -> None:
     assert parsed(requests.parse_caption, {"beam": 3}) == parsed(requests.parse_caption, {"beam": "3"}, from_query=True)
     assert parsed(requests.parse_caption, {"beam": 3}) == CaptionRequest(DecodingOptions(False, (("beam", 3),)))
+    twice = CaptionRequest(DecodingOptions(False, (("repeat_nouns", True),)))
+    assert parsed(requests.parse_caption, {"repeat_nouns": True}) == twice
+    assert parsed(requests.parse_caption, {"repeat_nouns": "true"}, from_query=True) == twice
     assert parsed(requests.parse_caption, {"sample": "true", "seed": "7"}, True) == CaptionRequest(
         DecodingOptions(True, (("seed", 7),))
     )
@@ -75,6 +78,8 @@ def test_json_and_query_are_parsed_to_the_same() -> None:
         (requests.parse_caption, {"beam": 10**400}, "got a larger one"),
         (requests.parse_caption, {"length_penalty": float("nan")}, "length_penalty must be a number from 0 to 5"),
         (requests.parse_caption, {"temperature": 1}, "temperature needs sample=true"),
+        (requests.parse_caption, {"repeat_nouns": 1}, "repeat_nouns must be true or false"),
+        (requests.parse_caption, {"repeat_nouns": True, "sample": True}, "repeat_nouns does not go with sample=true"),
         (requests.parse_caption, {"sample": True, "beam": 2}, "beam does not go with sample=true"),
         (requests.parse_caption, {"sample": "yes"}, "sample must be true or false"),
         (requests.parse_caption, {"bean": 2}, "unknown field 'bean'; known here: beam"),

@@ -1,23 +1,37 @@
 """The source of photos on onnxruntime and OpenCV alone: arrays of the same numbers as `photos` makes, to rounding.
 
-One thread runs the detector while another runs the network and selective search. Products of matrices are in graphs,
-since numpy's would bring threads of their own. No labels and no feature map are made: captions need none.
+One thread runs the detector while another, where there are two cores, runs the network and selective search. Large
+products of matrices are in graphs, since numpy's would bring threads of their own. Captions need no labels: they are
+made where asked for. No feature map is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
+from groundling.parallel import AtOnce, cores
 from groundling.regions.graphs import Graph, Session
 from groundling.regions.sources._photos_files import CELLS, SEARCH_SIDE, STAGE_STRIDES, WORKING_SIDE, read_word_file
-from groundling.regions.sources._pooling import box_weights, detector_scores, fit, pixel_array, positions
-from groundling.regions.sources._proposals import MAP_DIMS, Detections, Detector, propose, search
+from groundling.regions.sources._pooling import (
+    LABELS,
+    LIKELY,
+    WORDS,
+    box_weights,
+    cell_shares,
+    detector_scores,
+    fit,
+    likeliest,
+    pixel_array,
+    positions,
+)
+from groundling.regions.sources._proposals import CLASSES, MAP_DIMS, Detections, Detector, propose, search
 from groundling.types import WORD_DEVIATION, WORD_MEAN
 
 Floats = NDArray[np.float32]
@@ -32,6 +46,9 @@ class Seen:
     frame: NDArray[np.int64]  # (R,)
     size: tuple[int, int]
     whole: Floats  # (G,)
+    labels: NDArray[np.int64]  # (R, L), L being 0 where they were not asked for
+    scores: Floats  # (R, L)
+    picture: Image.Image | None = None  # a small copy, where the colours of regions may be asked for
 
 
 class PhotosOnnx:
@@ -39,33 +56,80 @@ class PhotosOnnx:
 
     def __init__(self, regions: int) -> None:
         self._regions = regions
-        self._other = ThreadPoolExecutor(1, "groundling-network")
+        self._other: Executor = ThreadPoolExecutor(1, "groundling-network") if cores() > 1 else AtOnce()
         network = self._other.submit(_sessions)
         self._detector = Detector()
         self._network, self._project = network.result()
 
     def __call__(self, image: Any) -> Seen:
+        """Without labels."""
+        return self._look(image, None).seen(labels=False)
+
+    def labelled(self, image: Any) -> Seen:
+        return self._look(image, None).seen(labels=True)
+
+    def at(self, image: Any, boxes: Floats) -> Seen:
+        """The whole image, then these boxes (xyxy in pixels of it), with labels."""
+        relative = (np.asarray(boxes, np.float32) / np.array([*image.size, *image.size], np.float32)).clip(0, 1)
+        return self._look(image, np.concatenate([np.array([[0, 0, 1, 1]], np.float32), relative])).seen(labels=True)
+
+    def _look(self, image: Any, boxes: Floats | None) -> _Look:
+        """At these boxes (0 to 1), or at those that are proposed."""
         picture = fit(image.convert("RGB"))
         rgb = np.asarray(picture)
         mapped = self._other.submit(lambda: self._network({"pixels": pixel_array(picture, WORKING_SIDE)}))
-        searched = self._other.submit(search, rgb, SEARCH_SIDE)
+        searched = self._other.submit(search, rgb, SEARCH_SIDE) if boxes is None else None
         detections = self._detector(rgb)
-        boxes = propose(detections, searched.result(), self._regions)
-        grid, words = mapped.result()
-        return self._seen(detections, boxes, grid, words, image.size)
+        if searched is not None:
+            boxes = propose(detections, searched.result(), self._regions)
+        assert boxes is not None
+        grid, words, cells = mapped.result()
+        return _Look(self._project, detections, boxes, grid, words, cells, image.size)
 
-    def _seen(self, detections: Detections, boxes: Floats, grid: Floats, words: Floats, size: tuple[int, int]) -> Seen:
-        maps = {"map": grid[0], "map16": detections.maps[0], "map32": detections.maps[1]}
+
+@dataclass(frozen=True)
+class _Look:
+    """What the networks say of one image, and where its regions are."""
+
+    project: Session
+    detections: Detections
+    boxes: Floats  # (R, 4), 0 to 1
+    grid: Floats  # (1, C, rows, columns)
+    words: Floats  # (W,), log(−log(1 − p)), scaled
+    cells: Floats  # (rows · columns, W), logits
+    size: tuple[int, int]
+
+    def seen(self, labels: bool) -> Seen:
+        boxes, detections, size = self.boxes, self.detections, self.size
+        maps = {"map": self.grid[0], "map16": detections.maps[0], "map32": detections.maps[1]}
         weights = {f"{name}_weights": box_weights(boxes, *x.shape[1:]) for name, x in maps.items()}
-        seen, detected = self._project(maps | weights)
+        seen, detected = self.project(maps | weights)
         scores = detector_scores(boxes, detections.boxes, detections.scores)
         return Seen(
             np.concatenate([seen, detected, scores, positions(boxes)], axis=1),
             boxes * np.array([*size, *size], np.float32),
             np.zeros(len(boxes), np.int64),
             size,
-            np.concatenate([seen[0], detections.scores.max(0), words]).astype(np.float32),
+            np.concatenate([seen[0], detections.scores.max(0), self.words]).astype(np.float32),
+            *(self._labels(scores) if labels else (np.zeros((len(boxes), 0), np.int64), scores[:, :0])),
         )
+
+    def _labels(self, scores: Floats) -> tuple[NDArray[np.int64], Floats]:
+        """(R, LABELS + WORDS), as `photos.Photos` has it: classes of the detector, then words by p · soft IoU."""
+        p = -np.expm1(-np.exp(self.words * np.float32(WORD_DEVIATION) + np.float32(WORD_MEAN)))
+        chosen = np.flatnonzero(p >= LIKELY)
+        chosen = chosen[np.argsort(-p[chosen], kind="stable")][:64]
+        heat = 1 / (1 + np.exp(-self.cells[:, chosen]))
+        heat = heat / np.maximum(heat.max(0), 1e-6)
+        shares = cell_shares(self.boxes, *self.grid.shape[2:])
+        inside = np.einsum("rg,gw->rw", shares, heat)
+        covered = inside / np.maximum(heat.sum(0) + shares.sum(1, keepdims=True) - inside, 1e-6)
+        fitting = np.zeros((len(self.boxes), max(WORDS, len(chosen))), np.float32)
+        fitting[:, : len(chosen)] = p[chosen] * covered
+        words, best = likeliest(fitting, WORDS)
+        ids = np.where(words >= 0, np.pad(chosen, (0, WORDS))[words] + CLASSES, -1)
+        classes, likely = likeliest(scores, LABELS)
+        return np.concatenate([classes, ids], 1), np.concatenate([likely, best], 1)
 
 
 def of_frames(frames: Sequence[Seen]) -> Seen:
@@ -79,6 +143,8 @@ def of_frames(frames: Sequence[Seen]) -> Seen:
         number[order],
         frames[0].size,
         np.stack([one.whole for one in frames]).mean(0),
+        np.concatenate([one.labels for one in frames])[order],
+        np.concatenate([one.scores for one in frames])[order],
     )
 
 
@@ -91,8 +157,8 @@ def _sessions() -> tuple[Session, Session]:
 
 
 def photos_graphs() -> dict[str, bytes]:
-    """`network`: pixels (1, 3, H, W) to its map and the numbers of words, scaled. `projection`: from maps and the
-    weights of their cells in each box, to what regions look like."""
+    """`network`: pixels (1, 3, H, W) to its map, the numbers of words, scaled, and the logits of words in each cell.
+    `projection`: from maps and the weights of their cells in each box, to what regions look like."""
     state = read_word_file().state
     return {"network": _network(state).to_bytes(), "projection": _projection(state).to_bytes()}
 
@@ -134,6 +200,7 @@ def _network(state: Mapping[str, NDArray[Any]]) -> Graph:
     scaled = graph.add("Sub", graph.add("Log", absence), graph.constant(np.float32(WORD_MEAN)))
     scaled = graph.add("Div", scaled, graph.constant(np.float32(WORD_DEVIATION)))
     graph.output(scaled, "words", len(state["words.bias"]))
+    graph.output(logits, "cells", "cells", len(state["words.bias"]))
     return graph
 
 

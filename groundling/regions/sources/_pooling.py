@@ -20,6 +20,8 @@ LEAST_SCORE = 0.02  # probability below which a detection is left out
 THINNEST = 0.01  # cells of a map; a thinner box is pooled as if it were so wide
 STRIDE = 32  # pixels of the input per cell of the map
 LONG_SIDE = 512  # pixels; larger photos are made so large first
+LABELS, WORDS = 5, 8  # likeliest classes, and words, kept per region
+LIKELY = 0.2  # probability from which a word of the image may be a region's label
 
 
 def box_weights(boxes: Floats, height: int, width: int) -> Floats:

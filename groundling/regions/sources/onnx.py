@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from groundling.errors import DataError, GroundlingError, MissingExtra
+from groundling.errors import DataError, GroundlingError
+from groundling.regions.graphs import onnxruntime
 from groundling.regions.sources._detected import Detected, Floats, read_names
 
 GREY = (114, 114, 114)  # what YOLO's training pads with
@@ -156,17 +157,14 @@ def detr(boxes: Floats, logits: Floats, classes: int | None) -> tuple[Floats, Fl
 
 
 def _session(path: Path, content: bytes) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtra("ONNX detectors need onnxruntime: pip install 'groundling[onnx]'") from error
     import torch
 
-    options = onnxruntime.SessionOptions()
+    runtime = onnxruntime("onnx")
+    options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
     try:  # from bytes: what was hashed is what runs, and no other file can be pulled in
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise DataError(f"{path}: not a self-contained ONNX model ({error}); export it anew as one file") from error
 

@@ -26,7 +26,17 @@ from groundling.errors import GroundlingError
 from groundling.regions.fingerprints import WORD
 from groundling.regions.sources._features import absence, box_means, load_word_backbone, pixels, soft_iou
 from groundling.regions.sources._photos_files import FILES, SEARCH_SIDE, VERSION, WORKING_SIDE
-from groundling.regions.sources._pooling import POSITION, cell_shares, detector_scores, fit, likeliest, positions
+from groundling.regions.sources._pooling import (
+    LABELS,
+    LIKELY,
+    POSITION,
+    WORDS,
+    cell_shares,
+    detector_scores,
+    fit,
+    likeliest,
+    positions,
+)
 from groundling.regions.sources._proposals import CLASSES, Detections, Detector, propose, search
 from groundling.tensors import Regions
 from groundling.types import WORD_DEVIATION, WORD_MEAN, Fingerprint
@@ -35,8 +45,6 @@ Floats = NDArray[np.float32]
 
 FEWEST, MOST = 36, 100
 MAP_SIDE = 7  # cells of the feature map along each side
-LABELS, WORDS = 5, 8  # likeliest classes, and words, kept per region
-LIKELY = 0.2  # probability from which a word of the image may be a region's label
 
 
 def make(regions: int = 50) -> Photos:

@@ -4,11 +4,12 @@ import { Media, getBlob } from "/api.js";
 import { PALETTE, Stage, bar, make, percent, sentence } from "/draw.js";
 
 const $ = (id) => document.getElementById(id);
+const search = (options) => ($("twice").checked ? { ...options, repeat_nouns: true } : options);
 const DECODING = {
-  beam3: () => ({}),
-  greedy: () => ({ beam: 1 }),
-  beam5: () => ({ beam: 5 }),
-  long: () => ({ beam: 3, min_length: 12, no_repeat: 2 }),
+  beam3: () => search({}),
+  greedy: () => search({ beam: 1 }),
+  beam5: () => search({ beam: 5 }),
+  long: () => search({ beam: 3, min_length: 12, no_repeat: 2 }),
   sample: () => ({ sample: true, temperature: Number($("temperature").value) || 1, seed: Math.floor(Math.random() * 1e9) }),
 };
 const VERDICTS = { grounded: ["✓ grounded", "good"], "wrong place": ["⚠ wrong place", "bad"], "not there": ["✗ not there", "bad"], "cannot tell": ["? cannot tell", "unsure"] };
@@ -46,8 +47,10 @@ export class PhotoView {
       });
     }
     $("compare").addEventListener("click", () => this.ground(true));
-    $("decoding").addEventListener("change", () => {
-      for (const id of ["temperature-field", "again"]) $(id).hidden = $("decoding").value !== "sample";
+    for (const id of ["decoding", "twice"]) $(id).addEventListener("change", () => {
+      const sampling = $("decoding").value === "sample";
+      for (const id of ["temperature-field", "again"]) $(id).hidden = !sampling;
+      $("twice-field").hidden = sampling; // what is drawn at random may repeat anything
       if (this.media) this.caption();
     });
     $("format").addEventListener("change", () => { $("resized").hidden = $("format").value !== NEEDS_SIZE; });
