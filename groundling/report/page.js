@@ -116,7 +116,7 @@ function between(track, at) {
 /** What is known of a word: is it there at all, or else how much attention its place got, all frames of a clip together. */
 function told(item, links) {
   const known = links[0].evidence;
-  return known === null ? `attention ${(Math.max(...links.map((link) => link.score)) * item.pictures.length).toFixed(2)}` : `${Math.round(100 * known)} % likely to be there`;
+  return known === null ? `attention ${(Math.max(...links.map((link) => link.score)) * item.pictures.length).toFixed(2)}` : `evidence ${Math.round(100 * known)} %`;
 }
 
 /** Draw what one system says; `token` >= 0 lights up one word. */
