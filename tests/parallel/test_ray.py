@@ -79,8 +79,8 @@ def starts(base: int) -> Callable[[int], dict[str, Any]]:
 
 
 def test_actors_answer_in_order_on_one_thread_each_started_once() -> None:
-    found = list(TWO.map(partial(starts, 100), range(16)))
-    assert [one["value"] for one in found] == [100 + i for i in range(16)]
+    found = list(TWO.map(partial(starts, 100), range(12)))
+    assert [one["value"] for one in found] == [100 + i for i in range(12)]
     assert {(one["threads"], one["omp"]) for one in found} == {(1, "1")}
     workers = {(one["process"], one["started"]) for one in found}
     assert len(workers) == 2 and os.getpid() not in {pid for pid, _ in workers}
@@ -133,12 +133,19 @@ def test_the_memory_of_one_process_is_refused(scenes: Path) -> None:
 
 
 def test_kills_at_random_moments_lose_nothing(scenes: Path, plain: dict[str, bytes], tmp_path: Path) -> None:
-    """While actors label, one of them is killed again and again; every shard comes once, and with the same bytes."""
+    """While actors load and label, one of them is killed again and again; every shard comes once, with the same bytes.
+
+    An actor that is always killed while it loads would never label. So the moments are spread over the time that
+    loading takes on this machine: one actor of three outlives it (each dies once in this time on average, e⁻¹).
+    """
     some = shards(str(scenes / "scenes"), images=2)
     draw, killed, runs, over = random.Random(0), list[int](), 0, threading.Event()
+    begun = time.monotonic()
+    next(iter(TWO.map(partial(starts, 0), [1])))
+    loading = max(1.0, time.monotonic() - begun)
 
     def kill() -> None:
-        while not over.wait(draw.uniform(0.05, 1.5)):
+        while not over.wait(draw.uniform(0, loading)):
             if pids := processes_of_actors():
                 pid = draw.choice(pids)
                 os.kill(pid, signal.SIGKILL)
@@ -152,9 +159,9 @@ def test_kills_at_random_moments_lose_nothing(scenes: Path, plain: dict[str, byt
         assert [one.name for one in done] == [shard.name for shard in some]
         assert labels(job.out) == plain
         runs += 1
+        print(f"{len(killed)} kills of actors in {runs} runs", file=sys.stderr, flush=True)
     over.set()
     thread.join(30)
-    print(f"{len(killed)} kills of actors in {runs} runs", file=sys.stderr)
 
 
 @pytest.mark.parametrize("command", ["caption", "ground", "audit", "regions"])
