@@ -1,10 +1,10 @@
 """How many nouns of captions are in a noun phrase: python bench/noun_coverage.py DATA [--captions 2000] [--seed 0]
 
 The nouns are those of the tagger (tags NN, NNS, NNP, NNPS), in captions drawn at random from a split, but for the words
-inside "in front of", "on top of" and "in back of": these are prepositions of three words, and name no thing that could be
+inside "in front of", "on top of" and "in back of": these are prepositions of three words and name nothing that could be
 found. They are counted apart, and "covered, with these" counts them as nouns that are lost. A noun is covered if its
-characters are inside a phrase of `text.noun_phrases`, which is what `groundling ground` looks for. "heads": phrases that
-end with a word that the tagger calls no noun; the rules added these.
+characters are inside a phrase of `text.noun_phrases`, which is what `groundling ground` looks for. "heads": phrases
+that end with a word that the tagger calls no noun; the rules added these.
 """
 
 from __future__ import annotations
