@@ -132,6 +132,32 @@ def test_the_memory_of_one_process_is_refused(scenes: Path) -> None:
         engine.run(labelling(scenes, "memory://out"), [], TWO)
 
 
+@pytest.mark.parametrize("command", ["caption", "ground", "audit", "regions"])
+def test_a_command_writes_the_same_with_ray(
+    command: str, scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny = ["--hidden", 8, "--embed", 8, "--attention", 8, "--epochs", 1, "--batch", 8, "--min-count", 1]
+    data, model = scenes / "scenes", ["--model", scenes / "model"]
+    if command == "caption":
+        train = ["--data", data, "--regions", scenes / "regions", "--out", tmp_path / "captioner", *tiny]
+        assert main([str(word) for word in ["train", "updown", *train]]) == 0
+    made = []
+    for name in ("local", "ray"):
+        out = tmp_path / name
+        words = {
+            "caption": ["caption", data, "--model", tmp_path / "captioner", "--out", out],
+            "ground": ["ground", "--data", data, "--regions", scenes / "regions", *model, "--split", "train", "--json"],
+            "audit": ["audit", "--data", data, *model, "-o", out, "--json"],
+            "regions": ["regions", "extract", data, "--source", "scenes", "--out", out],
+        }[command]
+        capsys.readouterr()
+        assert main([str(word) for word in [*words, "--engine", name, "--workers", 2]]) == 0
+        written = [out] if out.is_file() else [file for file in sorted(out.glob("*")) if file.name != ".lock"]
+        made.append([capsys.readouterr().out.replace(str(out), ""), *(file.read_bytes() for file in written)])
+    assert made[0] == made[1]
+    assert len(made[0]) > 1 or command == "ground"
+
+
 def test_kills_at_random_moments_lose_nothing(scenes: Path, plain: dict[str, bytes], tmp_path: Path) -> None:
     """While actors load and label, one of them is killed again and again; every shard comes once, with the same bytes.
 
@@ -162,29 +188,3 @@ def test_kills_at_random_moments_lose_nothing(scenes: Path, plain: dict[str, byt
         print(f"{len(killed)} kills of actors in {runs} runs", file=sys.stderr, flush=True)
     over.set()
     thread.join(30)
-
-
-@pytest.mark.parametrize("command", ["caption", "ground", "audit", "regions"])
-def test_a_command_writes_the_same_with_ray(
-    command: str, scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tiny = ["--hidden", 8, "--embed", 8, "--attention", 8, "--epochs", 1, "--batch", 8, "--min-count", 1]
-    data, model = scenes / "scenes", ["--model", scenes / "model"]
-    if command == "caption":
-        train = ["--data", data, "--regions", scenes / "regions", "--out", tmp_path / "captioner", *tiny]
-        assert main([str(word) for word in ["train", "updown", *train]]) == 0
-    made = []
-    for name in ("local", "ray"):
-        out = tmp_path / name
-        words = {
-            "caption": ["caption", data, "--model", tmp_path / "captioner", "--out", out],
-            "ground": ["ground", "--data", data, "--regions", scenes / "regions", *model, "--split", "train", "--json"],
-            "audit": ["audit", "--data", data, *model, "-o", out, "--json"],
-            "regions": ["regions", "extract", data, "--source", "scenes", "--out", out],
-        }[command]
-        capsys.readouterr()
-        assert main([str(word) for word in [*words, "--engine", name, "--workers", 2]]) == 0
-        written = [out] if out.is_file() else [file for file in sorted(out.glob("*")) if file.name != ".lock"]
-        made.append([capsys.readouterr().out.replace(str(out), ""), *(file.read_bytes() for file in written)])
-    assert made[0] == made[1]
-    assert len(made[0]) > 1 or command == "ground"
