@@ -40,7 +40,8 @@ class Pace:
         self.told = True
         each = self.spent / self.timed
         rest = each * (self.steps - self.done) + since * self.epochs
-        return _said(rest, f"a step takes {each:.2g} s, the validation after an epoch {since:.2g} s")
+        validation = f", the validation after an epoch {since:.2g} s" if since > each / 10 else ""
+        return _said(rest, f"a step takes {each:.2g} s{validation}")
 
 
 def _said(seconds: float, why: str) -> str:
