@@ -7,14 +7,14 @@ not depend on who made it. Results come in the order of the items.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TypeVar
 
 LOCAL, RAY = "local", "ray"
-OPENCV = "OPENCV_FOR_THREADS_NUM"  # environment variable that OpenCV reads when it is imported
+OPENCV, OPENMP = "OPENCV_FOR_THREADS_NUM", "OMP_NUM_THREADS"  # environment that OpenCV and torch read at their import
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -57,20 +57,26 @@ def one_thread() -> Iterator[None]:
     """Sums depend on how they are shared out among threads: one thread, one result."""
     import torch
 
-    before, opencv = torch.get_num_threads(), os.environ.get(OPENCV)
+    before, said = torch.get_num_threads(), {name: os.environ.get(name) for name in (OPENCV, OPENMP)}
     set_one_thread()
     try:
         yield
     finally:
         torch.set_num_threads(before)
-        os.environ.pop(OPENCV, None)
-        if opencv is not None:
-            os.environ[OPENCV] = opencv
+        for name, value in said.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def set_one_thread() -> None:
-    os.environ[OPENCV] = "1"
-    if find_spec("torch"):  # captions by onnxruntime need none
-        import torch
-
+    """For this process and what it imports later: a worker without torch need not wait for its import."""
+    os.environ[OPENCV] = os.environ[OPENMP] = "1"
+    if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
+
+
+def started_on_one_thread(start: Start[Item, Result]) -> Callable[[Item], Result]:
+    """A worker, which computes on one thread, whatever it has imported."""
+    set_one_thread()
+    work = start()
+    set_one_thread()
+    return work
