@@ -157,6 +157,7 @@ def judged(args: argparse.Namespace, way: str, out: Path) -> Result:
 
 def show(data: Path, out: Path) -> None:
     """The curve as a table of Markdown, of the photos that judged every model."""
+    from groundling.data.dataset import load
     from groundling.metrics.significance import compare
 
     runs = [(int(path.parent.name.rpartition("-")[2]), path.parent) for path in out.glob("*-*/judged.json")]
@@ -164,7 +165,8 @@ def show(data: Path, out: Path) -> None:
         run: json.loads((run / "judged.json").read_text()) for run in (out / "before", *(run for _, run in runs))
     }
     common = set.intersection(*(set(result["texts"]) for result in results.values()))
-    references = {x.id: [caption.text for caption in x.captions] for x in validation(data) if x.id in common}
+    examples = load(data, "val", annotated=False)
+    references = {x.id: [caption.text for caption in x.captions] for x in examples if x.id in common}
     baseline = statistics_of(results[out / "before"], references)
     values = " | ".join(f"{one.score().value:.4f}" for one in baseline)
     print(f"{len(references)} photos judge every model\n")

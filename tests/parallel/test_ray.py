@@ -5,8 +5,10 @@ The five commands share `groundling.parallel`, so that what holds of one worker'
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import shutil
 import signal
 import sys
 import threading
@@ -23,6 +25,8 @@ from labelled_scenes import scenes as scenes  # a fixture
 
 from groundling.cli import main
 from groundling.errors import DataError, GroundlingError
+from groundling.inference import evidence
+from groundling.inference.calibration import keep_calibration
 from groundling.labels import engine, files
 from groundling.labels.inputs import shards
 from groundling.parallel import RAY, Engine
@@ -135,12 +139,20 @@ def test_the_memory_of_one_process_is_refused(scenes: Path) -> None:
         engine.run(labelling(scenes, "memory://out"), [], TWO)
 
 
+def calibrated(model: Path, out: Path) -> Path:
+    """The grounder with a calibration of its evidence, for which it has too few photos."""
+    shutil.copytree(model, out)
+    about = {"format": evidence.FORMAT, "calibration": {"x": [0, 1], "p": [0, 1]}}
+    keep_calibration(out / evidence.CALIBRATION, json.dumps(about).encode())
+    return out
+
+
 @pytest.mark.parametrize("command", ["caption", "ground", "audit", "regions"])
 def test_a_command_writes_the_same_with_ray(
     command: str, scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny = ["--hidden", 8, "--embed", 8, "--attention", 8, "--epochs", 1, "--batch", 8, "--min-count", 1]
-    data, model = scenes / "scenes", ["--model", scenes / "model"]
+    data, model = scenes / "scenes", ["--model", calibrated(scenes / "model", tmp_path / "model")]
     if command == "caption":
         train = ["--data", data, "--regions", scenes / "regions", "--out", tmp_path / "captioner", *tiny]
         assert main([str(word) for word in ["train", "updown", *train]]) == 0
