@@ -140,7 +140,7 @@ def test_the_memory_of_one_process_is_refused(scenes: Path) -> None:
 
 
 def calibrated(model: Path, out: Path) -> Path:
-    """The grounder with a calibration of its evidence, for which it has too few photos."""
+    """The grounder with a calibration of its evidence, which thirty scenes are too few to fit."""
     shutil.copytree(model, out)
     about = {"format": evidence.FORMAT, "calibration": {"x": [0, 1], "p": [0, 1]}}
     keep_calibration(out / evidence.CALIBRATION, json.dumps(about).encode())
