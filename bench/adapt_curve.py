@@ -1,16 +1,16 @@
 """Adapting against training from nothing, by how many photos there are.
 
-    python bench/adapt_curve.py flickr8k-entities --regions VAL_STORE --out RUNS [--sizes 100 300 1000]
+    python bench/adapt_curve.py flickr8k-entities --regions VAL_STORE --out RUNS [--sizes 100 300 1000 3000]
     python bench/adapt_curve.py flickr8k-entities --regions VAL_STORE --out RUNS --table    # of what is there already
 
 "Own photos" are drawn at random from the training split, each with one of its captions: 100 to judge epochs on, and for
 each size the first so many of one order, so a smaller set is part of a larger one. `groundling adapt` begins with the
 weights of this package. "nothing" is what the README says for thousands of photos: `groundling train two_branch`, then
 `groundling train groundling --guide` it, with their defaults. Every model is judged on the validation split of the data
-set, which no training sees: CIDEr-D of greedy captions with all references, and the accuracy of phrases against the
-boxes that people drew. p: paired randomisation over images, against the weights that adapting begins with. Processor
-time is that of all processes; regions are made once for all sizes and are counted apart. What is finished is not run
-again.
+set, which no training sees: CIDEr-D of captions (a beam of 3) with all references, and the accuracy of phrases against
+the boxes that people drew. p: paired randomisation over images, against the weights that adapting begins with.
+Processor time is that of all processes; regions are made once for all sizes, or taken from --photo-regions, and are not
+counted. What is finished is not run again, and a training that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="a data set with splits train and val, and boxes of phrases")
     parser.add_argument("--regions", required=True, type=Path, help="regions of its validation split")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 300, 1000])
+    parser.add_argument("--photo-regions", type=Path, help="regions of its training split (default: made in OUT)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 300, 1000, 3000])
+    parser.add_argument("--judged", type=int, default=1000, help="how many validation photos judge a model")
     parser.add_argument("--ways", choices=WAYS, nargs="+", default=WAYS)
     parser.add_argument("--draw", action="store_true", help="choose the photos, make their regions, and end")
     parser.add_argument("--table", action="store_true", help="run nothing, show what is there")
@@ -57,11 +59,13 @@ def main() -> None:
 def make(args: argparse.Namespace) -> None:
     draw(args.data, args.sizes, args.out, args.seed)
     own = {size: args.out / f"own-{size}.csv" for size in args.sizes}
-    store, extract = args.out / "regions", ["regions", "extract", own[max(args.sizes)], "--source", "photos"]
-    once(args.out / "regions.json", lambda: groundling([*extract, "--out", store]))
+    store = args.photo_regions or args.out / "regions"
+    if not args.photo_regions:
+        extract = ["regions", "extract", own[max(args.sizes)], "--source", "photos", "--out", store]
+        once(args.out / "regions.json", lambda: groundling(extract))
     if args.draw:
         return
-    judged(args.data, args.regions, "before", args.out / "before")
+    judged(args, "before", args.out / "before")
     for size, data in own.items():
         given = ["--data", data, "--regions", store, "--seed", args.seed]
         for way in args.ways:
@@ -74,7 +78,7 @@ def make(args: argparse.Namespace) -> None:
                 ],
             }[way]
             once(out / "learned.json", lambda c=commands: groundling(*c))
-            judged(args.data, args.regions, way, out)
+            judged(args, way, out)
 
 
 def draw(data: Path, sizes: Sequence[int], out: Path, seed: int) -> None:
@@ -128,8 +132,8 @@ def validation(data: Path) -> Any:
     return load(data, "val")
 
 
-def judged(data: Path, regions: Path, way: str, out: Path) -> Result:
-    """Captions of the validation split; phrases found, of how many, of each of its images."""
+def judged(args: argparse.Namespace, way: str, out: Path) -> Result:
+    """Captions of the first validation photos; phrases found, of how many, of each of them."""
 
     def work() -> Result:
         from groundling import inference
@@ -137,7 +141,7 @@ def judged(data: Path, regions: Path, way: str, out: Path) -> Result:
         from groundling.regions.store import Store
 
         captioner, grounder = (str(out / name) if name else "" for name in MODELS[way])
-        store, examples = Store.open(regions), validation(data)
+        store, examples = Store.open(args.regions), validation(args.data)[: args.judged]
         captions = inference.load(captioner).caption([example.id for example in examples], regions=store)
         texts = {caption.id: caption.text for caption in captions}
         found = localised(inference.load_grounder(grounder), examples, store)
@@ -152,18 +156,25 @@ def judged(data: Path, regions: Path, way: str, out: Path) -> Result:
 
 
 def show(data: Path, out: Path) -> None:
-    """The curve as a table of Markdown."""
+    """The curve as a table of Markdown, of the photos that judged every model."""
+    from groundling.data.dataset import load
     from groundling.metrics.significance import compare
 
-    references = {x.id: [caption.text for caption in x.captions] for x in validation(data)}
-    baseline = statistics_of(json.loads((out / "before" / "judged.json").read_text()), references)
+    runs = [(int(path.parent.name.rpartition("-")[2]), path.parent) for path in out.glob("*-*/judged.json")]
+    results = {
+        run: json.loads((run / "judged.json").read_text()) for run in (out / "before", *(run for _, run in runs))
+    }
+    common = set.intersection(*(set(result["texts"]) for result in results.values()))
+    examples = load(data, "val", annotated=False)
+    references = {x.id: [caption.text for caption in x.captions] for x in examples if x.id in common}
+    baseline = statistics_of(results[out / "before"], references)
     values = " | ".join(f"{one.score().value:.4f}" for one in baseline)
+    print(f"{len(references)} photos judge every model\n")
     print("| photos | way | CIDEr-D | p | phrases, any | p | phrases, union | p | CPU-seconds |")
     print("|---|---|---|---|---|---|---|---|---|")
-    print(f"| 0 | {values.replace(' | ', ' | | ')} | | |")
-    runs = [(int(path.parent.name.rpartition("-")[2]), path.parent) for path in out.glob("*-*/judged.json")]
+    print(f"| 0 | as shipped | {values.replace(' | ', ' | | ')} | | |")
     for size, run in sorted(runs):
-        compared = compare(baseline, statistics_of(json.loads((run / "judged.json").read_text()), references), 5000)
+        compared = compare(baseline, statistics_of(results[run], references), 5000)
         cells = " | ".join(f"{one.system:.4f} | {one.p_randomisation:.4f}" for one in compared)
         learned = json.loads((run / "learned.json").read_text())
         print(f"| {size} | {run.name.rpartition('-')[0]} | {cells} | {learned['cpu']:.0f} |")
@@ -173,8 +184,9 @@ def statistics_of(result: Result, references: dict[str, list[str]]) -> list[Any]
     from groundling.metrics.captions import score_captions
     from groundling.metrics.statistics import Statistics, signature
 
-    captions = [one for one in score_captions(result["texts"], references, ["cider-d"]) if one.name == "CIDEr-D"]
-    ids, counts = tuple(result["phrases"]), np.array(list(result["phrases"].values()), float)
+    texts, phrases = ({id: of[id] for id in references if id in of} for of in (result["texts"], result["phrases"]))
+    captions = [one for one in score_captions(texts, references, ["cider-d"]) if one.name == "CIDEr-D"]
+    ids, counts = tuple(phrases), np.array(list(phrases.values()), float)
     shares = [
         Statistics(name, signature(name, n=len(ids)), ids, counts[:, [i, 2]], lambda sums: sums[..., 0] / sums[..., 1])
         for i, name in enumerate(["any", "union"])

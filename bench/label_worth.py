@@ -10,7 +10,8 @@ images (a hash of their ids decides), with the same schedule; only the boxes dif
 of the other half: average precision at IoU 0.5 after non-maximum suppression, mean over the nouns.
 
 How labels teach (`Teaching`) is chosen on the learning half alone, one setting after the other: a detector learns on
-one half of it and is judged on the other, and the reverse. `--by score` uses nothing but what captions taught;
+one half of it and is judged on the other, and the reverse. Intervals: 95 %, a bootstrap over the images that judge,
+the same images for both. `--by score` uses nothing but what captions taught;
 `--by confidence` the calibrated confidence, which was fitted on boxes.
 """
 
@@ -173,9 +174,9 @@ class School:
                 schedule.step()
         return detector.eval()
 
-    def judged(self, learned: Sequence[Image], others: Sequence[Image], seeds: int) -> list[float]:
-        """Mean average precision on other images, with each seed."""
-        return [mean_ap(self.taught(learned, seed), others, self.nouns) for seed in range(seeds)]
+    def judged(self, learned: Sequence[Image], others: Sequence[Image], seeds: int) -> list[Found]:
+        """What is found in other images, with each seed."""
+        return [found(self.taught(learned, seed), others, self.nouns) for seed in range(seeds)]
 
 
 def chosen(images: Sequence[Image], school: School, seeds: int = 1) -> Teaching:
@@ -184,9 +185,10 @@ def chosen(images: Sequence[Image], school: School, seeds: int = 1) -> Teaching:
 
     def worth(teaching: Teaching) -> float:
         one = replace(school, teaching=teaching)
-        found = one.judged(parts[0], parts[1], seeds) + one.judged(parts[1], parts[0], seeds)
-        print(f"  {teaching}: {np.mean(found):.4f}", flush=True)
-        return float(np.mean(found))
+        both = one.judged(parts[0], parts[1], seeds) + one.judged(parts[1], parts[0], seeds)
+        value = float(np.mean([each.mean_ap() for each in both]))
+        print(f"  {teaching}: {value:.4f}", flush=True)
+        return value
 
     best, tried = school.teaching, {school.teaching: worth(school.teaching)}
     for name, values in SETTINGS.items():
@@ -215,18 +217,49 @@ class Detector(nn.Module):
 # ---------------------------------------------------------------- judging
 
 
+@dataclass(frozen=True)
+class Found:
+    """Detections of each noun, best first, as arrays: image, and whether it is right; and how many are true."""
+
+    nouns: Sequence[tuple[np.ndarray, np.ndarray]]
+    total: np.ndarray  # (images, nouns)
+
+    def mean_ap(self, times: np.ndarray | None = None) -> float:
+        """Average precision, mean over the nouns; image i counts `times[i]` times."""
+        times = np.ones(len(self.total)) if times is None else times
+        total = times @ self.total
+        values = [
+            average_precision(right, n, times[image]) for (image, right), n in zip(self.nouns, total, strict=True) if n
+        ]
+        return float(np.mean(values))
+
+
 @torch.inference_mode()
-def mean_ap(detector: nn.Module, images: Sequence[Image], nouns: Sequence[str]) -> float:
-    found: list[list[tuple[float, bool]]] = [[] for _ in nouns]
-    total = Counter[str]()
-    for image in images:
+def found(detector: nn.Module, images: Sequence[Image], nouns: Sequence[str]) -> Found:
+    rows: list[list[tuple[float, int, bool]]] = [[] for _ in nouns]
+    total = np.zeros((len(images), len(nouns)))
+    for i, image in enumerate(images):
         scores, same = detector(image.feats).sigmoid().numpy(), (iou(image.boxes, image.boxes) >= SAME).numpy()
         for k, noun in enumerate(nouns):
             truth = [one.box for one in image.drawn.get(noun, ())]
-            total[noun] += len(truth)
+            total[i, k] = len(truth)
             if truth or noun not in image.named:  # named and not drawn: nobody knows
-                found[k] += detections(scores[:, k], same, image.boxes, truth)
-    return float(np.mean([average_precision(found[k], total[noun]) for k, noun in enumerate(nouns) if total[noun]]))
+                rows[k] += [(score, i, ok) for score, ok in detections(scores[:, k], same, image.boxes, truth)]
+    ordered = [sorted(some, key=lambda row: -row[0]) for some in rows]
+    arrays = [(np.array([i for _, i, _ in some], int), np.array([ok for *_, ok in some], float)) for some in ordered]
+    return Found(arrays, total)
+
+
+def intervals(one: Sequence[Found], other: Sequence[Found], draws: int) -> dict[str, tuple[float, float]]:
+    """Of the ratio and of the difference of two mean average precisions, each the mean over seeds."""
+    n, drawn = len(one[0].total), np.random.default_rng(0)
+    values = []
+    for _ in range(draws):
+        times = np.bincount(drawn.integers(n, size=n), minlength=n).astype(float)
+        a, b = (np.mean([each.mean_ap(times) for each in some]) for some in (one, other))
+        values.append((a / b, a - b))
+    low, high = np.quantile(values, [0.025, 0.975], axis=0)
+    return {name: (float(low[i]), float(high[i])) for i, name in enumerate(("ratio", "difference"))}
 
 
 def detections(scores: np.ndarray, same: np.ndarray, boxes: Tensor, truth: Sequence[Box]) -> list[tuple[float, bool]]:
@@ -245,13 +278,13 @@ def detections(scores: np.ndarray, same: np.ndarray, boxes: Tensor, truth: Seque
     return out
 
 
-def average_precision(found: Sequence[tuple[float, bool]], total: int) -> float:
-    """Area under precision over recall, precision made to fall."""
-    if not found:
+def average_precision(right: np.ndarray, total: float, times: np.ndarray) -> float:
+    """Area under precision over recall, precision made to fall; of detections, best first, each so many times."""
+    n, hits = times.cumsum(), (right * times).cumsum()
+    if not len(right) or not n[-1]:
         return 0.0
-    right = np.array([ok for _, ok in sorted(found, key=lambda one: -one[0])], float).cumsum()
-    precision = np.maximum.accumulate((right / np.arange(1, len(right) + 1))[::-1])[::-1]
-    return float((np.diff(right / total, prepend=0.0) * precision).sum())
+    precision = np.maximum.accumulate((hits / np.maximum(n, 1e-9))[::-1])[::-1]
+    return float((np.diff(hits / total, prepend=0.0) * precision).sum())
 
 
 def main() -> None:
@@ -265,6 +298,7 @@ def main() -> None:
     parser.add_argument("--nouns", type=int, default=30)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--draws", type=int, default=300, help="of the bootstrap")
     args = parser.parse_args()
     torch.set_num_threads(1)
     start = time.process_time()
@@ -279,14 +313,17 @@ def main() -> None:
         "labels": replace(school, teaching=teaching),
         "true boxes": School(nouns, args.epochs, attrgetter("drawn")),
     }
-    rows: dict[str, list[float]] = {}
+    detected, rows = dict[str, list[Found]](), dict[str, list[float]]()
     for name, one in schools.items():
-        rows[name] = one.judged(learned, judged, args.seeds)
+        detected[name] = one.judged(learned, judged, args.seeds)
+        rows[name] = [each.mean_ap() for each in detected[name]]
         print(f"{name}: mAP {np.mean(rows[name]):.4f} ± {np.std(rows[name], ddof=1):.4f}", flush=True)
     ratio = np.mean(rows["labels"]) / np.mean(rows["true boxes"])
     told = {"learned": len(learned), "judged": len(judged), "by": args.by, "teaching": asdict(teaching)}
-    print(json.dumps(told | {"nouns": nouns, "map": rows, "ratio": ratio}))
-    print(f"ratio {ratio:.3f}; {time.process_time() - start:.0f} CPU-seconds")
+    between = intervals(detected["labels"], detected["true boxes"], args.draws)
+    print(json.dumps(told | {"nouns": nouns, "map": rows, "ratio": ratio, "intervals": between}))
+    low, high = between["ratio"]
+    print(f"ratio {ratio:.3f} [{low:.3f}, {high:.3f}]; {time.process_time() - start:.0f} CPU-seconds")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from labelled_scenes import scenes as scenes  # a fixture
 from PIL import Image
 
 from groundling import inference, recipes
@@ -85,6 +86,41 @@ def test_only_a_calibrated_grounder_is_packed(tool: ModuleType, run: Path, tmp_p
     assert inference.load_grounder(tmp_path / "out" / "grounder").calibration is not None
 
 
+def test_the_confidence_of_labels_is_that_of_the_packed_grounder(
+    tool: ModuleType, scenes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The packed bytes are others than the trained ones, so a file that was fitted before packing would not be used."""
+    from groundling.cli import main
+    from groundling.labels import calibration
+    from groundling.labels.grounder import digest_of
+
+    packed = tmp_path / "grounder"
+    tool.shrink(scenes / "model", packed)
+    monkeypatch.setattr(tool, "groundling", lambda words: main(words) and pytest.fail(f"{words}"))
+    monkeypatch.setattr(tool, "LABELS", [command.replace(" --split val", "") for command in tool.LABELS])
+    tool.fit_labels(tmp_path, packed, scenes / "scenes", scenes / "regions")
+    fitted = calibration.read(packed / calibration.FILE)
+    assert fitted.grounder == digest_of(packed) != digest_of(scenes / "model") and fitted.boxes >= calibration.FEW
+    assert recipes.load(packed)  # the manifest vouches for the file too
+    assert calibration.FILE in (packed / MANIFEST).read_text()
+
+
+def test_packing_removes_the_confidence_of_the_weights_before(
+    tool: ModuleType, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("captioner", "grounder"):
+        (tmp_path / "work").mkdir(exist_ok=True)
+        (tmp_path / "work" / name).symlink_to(run)
+    presence = {"format": evidence.FORMAT, "calibration": {"x": [0, 1], "p": [0, 1]}}
+    (run / evidence.CALIBRATION).write_text(json.dumps(presence))
+    old = tmp_path / "out" / "grounder" / "labels.json"
+    old.parent.mkdir(parents=True)
+    old.write_text("{}")
+    tool.pack(tmp_path / "work", tmp_path / "out")
+    tool.fit_labels(tmp_path / "work", tmp_path / "out" / "grounder", None, None)
+    assert not old.exists() and "its confidence is the score: name a data set with --boxes" in capsys.readouterr().out
+
+
 def test_a_model_between_two_is_as_far_as_asked(tool: ModuleType, run: Path, tmp_path: Path) -> None:
     """From 1 to 3, a quarter of the way: 1.5."""
     for name, value in (("start", 1.0), ("end", 3.0)):
@@ -107,12 +143,16 @@ def test_weights_of_other_shapes_are_refused(run: Path) -> None:
         recipes.load(run)
 
 
-def test_every_step_is_a_command_that_is_understood(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_step_is_a_command_that_is_understood(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Up to the data, which is not there: flags and config are all known."""
     from groundling.cli import main
 
     steps = [command for of_set in tool.STEPS.values() for command in of_set.values()]
-    for command in (*steps, *tool.SCORES, tool.PHRASES):
-        words = [word.format(data="/nowhere/data", work="/nowhere", name="flickr8k") for word in command.split()]
+    named = {"data": "/nowhere/data", "work": "/nowhere", "name": "flickr8k"}
+    named |= {"boxes": "/nowhere/data", "grounder": "/nowhere/model", "labels": str(tmp_path / "labels")}
+    for command in (*steps, *tool.SCORES, tool.PHRASES, *tool.LABELS):
+        words = [word.format(**named) for word in command.split()]
         monkeypatch.setattr(sys, "argv", ["groundling", *words])
         assert main() == 2

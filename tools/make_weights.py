@@ -5,12 +5,14 @@
 or one of the two, step by step (those not named are left out):
 
     python tools/make_weights.py everyday data/coco-256 --work runs/everyday
-    python tools/make_weights.py everyday data/coco-256 --work runs/everyday --only pack score
+    python tools/make_weights.py everyday data/coco-256 --work runs/everyday --only pack labels score \\
+        --boxes data/flickr8k-entities --boxes-regions flickr8k.regions
 
 STEPS are commands of groundling, printed before they run. Each goes on where it was stopped, so the same call again
-goes on too. `pack` then writes the two models in half precision, without the paths of this machine, and `score` judges
-what was written on the validation split: the numbers of the model card. The network of the `photos` source, which both
-see with, is made by tools/train_word_backbone.py.
+goes on too. `pack` then writes the two models in half precision, without the paths of this machine; `labels` labels the
+validation split of a data set with boxes of phrases (--boxes) with the grounder that was written, and leaves the
+confidence of such labels beside it; `score` judges what was written on the validation split: the numbers of the model
+card. The network of the `photos` source, which both see with, is made by tools/train_word_backbone.py.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from groundling import recipes
 from groundling.files import write_manifest
 from groundling.inference.evidence import CALIBRATION, read_calibration
 from groundling.inference.loading import CAPTIONER, GROUNDER, SHIPPED
+from groundling.labels import calibration as confidence
+from groundling.labels.grounder import digest_of
 from groundling.recipes import ABOUT, WEIGHTS
 from groundling.text.vectors import PACKED
 from groundling.training.checkpoint import read, write
@@ -72,6 +76,10 @@ SCORES = (  # of what is in the package: captions as `groundling caption` says t
     "score {work}/val.jsonl --data {data} --split val --metrics bleu,rouge,cider-d,meteor",
 )
 PHRASES = "ground --data {data} --split val --regions {work}/regions --model {name}"  # where people drew boxes
+LABELS = (  # the confidence of labels, with the grounder that was packed
+    "label {boxes} --split val --model {grounder} --out {labels}",
+    "score labels {labels} --data {boxes} --split val --calibrate {grounder}/labels.json",
+)
 KEPT = 0.3  # of what self-critical training changes; all of it makes captions alike and few words be said
 LARGEST = 40e6  # bytes of both models of a set together
 
@@ -79,7 +87,8 @@ LARGEST = 40e6  # bytes of both models of a set together
 
 
 def main() -> None:
-    names = [*dict.fromkeys(step for steps in STEPS.values() for step in steps), "pack", "score"]
+    last = ["pack", "labels", "score"]
+    names = [*dict.fromkeys(step for steps in STEPS.values() for step in steps), *last]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -87,12 +96,21 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="the data set; `groundling doctor` checks it")
     parser.add_argument("--work", type=Path, help="where all is made (runs/ and the name)")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="STEP", help=", ".join(names))
+    parser.add_argument(
+        "--boxes", type=Path, help="data set with boxes of phrases that `labels` fits on (flickr8k: its data)"
+    )
+    parser.add_argument("--boxes-regions", type=Path, help="regions of its validation split (default: computed)")
     args = parser.parse_args()
     work, steps = args.work or Path("runs") / args.weights, STEPS[args.weights]
+    if args.weights == "flickr8k" and args.boxes is None:
+        args.boxes, args.boxes_regions = args.data, work / "regions"
     scores = [*SCORES, PHRASES] if args.weights == "flickr8k" else [*SCORES]
-    for name in (name for name in [*steps, "pack", "score"] if name in args.only):
+    for name in (name for name in [*steps, *last] if name in args.only):
         if name == "pack":
             pack(work, SHIPPED / args.weights)
+            continue
+        if name == "labels":
+            fit_labels(work, SHIPPED / args.weights / GROUNDER, args.boxes, args.boxes_regions)
             continue
         for command in scores if name == "score" else [steps[name]]:
             words = shlex.split(command)
@@ -111,6 +129,7 @@ def pack(work: Path, out: Path) -> None:
         interpolate(work / "taught", work / "rewarded", KEPT, work / CAPTIONER)
     if read_calibration(work / GROUNDER) is None:
         sys.exit(f"{work / GROUNDER} was not calibrated: run the step `calibrate`")
+    (out / GROUNDER / confidence.FILE).unlink(missing_ok=True)  # of the weights before
     for name in (GROUNDER, CAPTIONER):
         shrink(work / name, out / name)
     (out / GROUNDER / CALIBRATION).write_bytes((work / GROUNDER / CALIBRATION).read_bytes())
@@ -120,6 +139,20 @@ def pack(work: Path, out: Path) -> None:
     print(f"\n{out}: {size / 1e6:.1f} MB")
     if size > LARGEST:
         sys.exit(f"that is more than {LARGEST / 1e6:.0f} MB: train smaller models")
+
+
+def fit_labels(work: Path, grounder: Path, boxes: Path | None, regions: Path | None) -> None:
+    """Beside the packed grounder: how likely a box of its labels is right, fitted where people drew boxes."""
+    if boxes is None:
+        print(f"\n{grounder}: no {confidence.FILE}, its confidence is the score: name a data set with --boxes")
+        return
+    digest = digest_of(grounder)
+    named = {"boxes": boxes, "grounder": grounder, "labels": work / f"labels-{digest}"}
+    label, score = ([word.format(**named) for word in shlex.split(command)] for command in LABELS)
+    groundling(label + (["--regions", str(regions)] if regions else []))
+    groundling(score)
+    if confidence.beside(grounder, digest) is None:
+        sys.exit(f"{grounder / confidence.FILE} is not of the grounder beside it")
 
 
 def interpolate(start: Path, end: Path, share: float, out: Path) -> None:

@@ -4,7 +4,7 @@ from groundling import audit, load_grounder
 
 auditor = audit.Auditor.of(load_grounder())
 for one in auditor.judge_text("photo.jpg", "a man on a horse with a hat"):
-    print(one.phrase, one.verdict, one.probability, one.box)
+    print(one.phrase, one.verdict, one.evidence, one.box)
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Judged:
     noun: str
     lemma: str
     verdict: str  # one of VERDICTS
-    probability: float | None  # of being in the image; None where nobody can tell
+    evidence: float | None  # probability that it is in the image; None where nobody can tell
     likely: tuple[Likely, ...] = ()  # where it was looked for, best first
     asked: str = ""  # the word that was looked for instead
     how: str = ""  # what that is: a synonym, a broader kind
@@ -60,7 +60,7 @@ class Judged:
             "noun": self.noun,
             "lemma": self.lemma,
             "verdict": self.verdict,
-            "probability": None if self.probability is None else round(self.probability, 4),
+            "evidence": None if self.evidence is None else round(self.evidence, 4),
             "box": None if self.box is None else [round(x, 1) for x in self.box],
             "likely": [{"box": [round(x, 1) for x in one.box], "score": round(one.score, 3)} for one in self.likely],
         }
@@ -113,15 +113,15 @@ class Auditor:
             reason = "it names no thing that has a place" if named else f"the grounder never learned {one.noun!r}"
             return Judged(one.phrase, one.span, one.noun, one.lemma, CANNOT_TELL, None, reason=reason, given=given)
         overlap = None if given is None else best_overlap(given, [place.box for place in one.likely])
-        assert one.probability is not None  # the constructor refuses a grounder that is not calibrated
-        verdict = self.verdict(found, one.probability, overlap)
+        assert one.evidence is not None  # the constructor refuses a grounder that is not calibrated
+        verdict = self.verdict(found, one.evidence, overlap)
         return Judged(
             one.phrase,
             one.span,
             one.noun,
             one.lemma,
             verdict,
-            one.probability,
+            one.evidence,
             one.likely,
             asked=found.word if found.how != SAME else "",
             how=found.how,
@@ -136,9 +136,9 @@ class Auditor:
             return f"{found.word!r} is not there, and is only a {found.how} of it"
         return f"{found.word!r} is not seen, but the grounder learned it from too few photos to be sure"
 
-    def verdict(self, found: Found, probability: float, overlap: float | None) -> str:
+    def verdict(self, found: Found, evidence: float, overlap: float | None) -> str:
         """On a noun, or what was looked for instead; `overlap` of the place that the caption gives, if it does."""
-        if probability < self.thresholds.present:
+        if evidence < self.thresholds.present:
             return CANNOT_TELL if found.how == BROADER or self.known.rare(found) else NOT_THERE
         return WRONG_PLACE if overlap is not None and overlap < self.thresholds.overlap else GROUNDED
 

@@ -165,9 +165,9 @@ def _asked(auditor: Auditor, foil: Foil, words: Words, lemma: str) -> Words:
     return words if found is None else (*words[: foil.head], found.word, *words[foil.head + 1 :])
 
 
-def _verdict(auditor: Auditor, foil: Foil, said: tuple[Words, str], probability: float) -> str:
+def _verdict(auditor: Auditor, foil: Foil, said: tuple[Words, str], evidence: float) -> str:
     found = auditor.known.find(said[0][foil.head], said[1])
-    return CANNOT_TELL if found is None else auditor.verdict(found, probability, None)
+    return CANNOT_TELL if found is None else auditor.verdict(found, evidence, None)
 
 
 def by_frequency(auditor: Auditor, scores: FoilScores) -> list[dict[str, object]]:

@@ -20,7 +20,7 @@ function paint(row, svg, phrase) {
 /** The verdict on a phrase, in words. */
 function explain(phrase) {
   const parts = [make("b", { class: `v${number.get(phrase.verdict)}` }, phrase.verdict), ` · ${phrase.phrase}`];
-  if (phrase.probability !== null) parts.push(` · ${Math.round(100 * phrase.probability)} % likely to be in the image`);
+  if (phrase.evidence !== null) parts.push(` · evidence ${Math.round(100 * phrase.evidence)} %`);
   if (phrase.asked) parts.push(` · looked for as “${phrase.asked}”, a ${phrase.how}`);
   if (phrase.reason) parts.push(` · ${phrase.reason}`);
   if (phrase.given && phrase.verdict !== "not there") parts.push(` · overlap with the given place ${phrase.given.overlap.toFixed(2)}`);
@@ -51,7 +51,7 @@ function card(row) {
   else frame.style.aspectRatio = `${row.width} / ${row.height}`;
   frame.append(svg);
   const says = make("p", { class: "says" });
-  const worst = [...row.phrases].sort((a, b) => (b.verdict === "not there") - (a.verdict === "not there") || (b.verdict === "wrong place") - (a.verdict === "wrong place") || (a.probability ?? 2) - (b.probability ?? 2))[0];
+  const worst = [...row.phrases].sort((a, b) => (b.verdict === "not there") - (a.verdict === "not there") || (b.verdict === "wrong place") - (a.verdict === "wrong place") || (a.evidence ?? 2) - (b.evidence ?? 2))[0];
   const light = (phrase) => {
     paint(row, svg, phrase);
     says.replaceChildren(...explain(phrase ?? worst));

@@ -19,7 +19,7 @@ SIDE = 400  # longest side of the pictures
 def badness(line: dict[str, Any]) -> tuple[int, float]:
     """How many nouns are wrong, then how unlikely the unlikeliest is: the worst captions have the most."""
     wrong = sum(one["verdict"] in (NOT_THERE, WRONG_PLACE) for one in line["phrases"])
-    lowest = min((one["probability"] for one in line["phrases"] if one["probability"] is not None), default=1.0)
+    lowest = min((one["evidence"] for one in line["phrases"] if one["evidence"] is not None), default=1.0)
     return wrong, -lowest
 
 

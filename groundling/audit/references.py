@@ -28,12 +28,12 @@ class Held:
 
     true: Array  # probabilities of the nouns that references bear out
     invented: Array  # and of the others
-    lowest: Array  # of each caption, the lowest probability among its nouns
+    lowest: Array  # of each caption, the lowest evidence among its nouns
     wrong: Array  # of each caption, 1 where one of its nouns is invented
     cannot_tell: int
 
     def numbers(self) -> dict[str, float]:
-        """`auc` of nouns; `average_precision` of captions by their lowest probability, and `base_rate` beside it."""
+        """`auc` of nouns; `average_precision` of captions by their lowest evidence, and `base_rate` beside it."""
         nouns = len(self.true) + len(self.invented)
         return {
             "captions": len(self.wrong),
@@ -61,9 +61,7 @@ def hold(lines: Iterable[Mapping[str, Any]], examples: Iterable[Example]) -> Hel
             continue
         phrases = [one for one in line["phrases"] if one["lemma"] not in NO_THING]
         judged = [
-            (float(one["probability"]), _borne_out(one, references))
-            for one in phrases
-            if one["probability"] is not None
+            (float(one["evidence"]), _borne_out(one, references)) for one in phrases if one["evidence"] is not None
         ]
         unknown += len(phrases) - len(judged)
         true += [p for p, right in judged if right]

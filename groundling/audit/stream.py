@@ -174,10 +174,17 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
     try:
         match json.loads(line):
             case {"row": int(), **rest} as row if isinstance(rest.get("phrases", []), list):
-                return dict(row)
+                return row | {"phrases": [_renamed(one) for one in row["phrases"]]} if "phrases" in row else dict(row)
     except (ValueError, RecursionError):
         pass
     raise DataError(f"{path}: line {number} is no line of an audit: name a file that `groundling audit` wrote")
+
+
+def _renamed(phrase: Any) -> Any:
+    """A phrase of an audit by this version's names: evidence was called probability."""
+    if not isinstance(phrase, dict) or "probability" not in phrase:
+        return phrase
+    return {"evidence" if name == "probability" else name: value for name, value in phrase.items()}
 
 
 def written(path: Path, by: str) -> dict[int, str]:

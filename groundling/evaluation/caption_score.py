@@ -59,7 +59,7 @@ SEEN = ("NN", "VB", "JJ")  # tags of words that may be seen
 
 def score(evidence: Sequence[PhraseEvidence], words: Sequence[float] = ()) -> float:
     """g of one caption, 0 to 1; `words` are the evidence of its words that may be seen."""
-    phrases = [one.probability for one in evidence if one.probability is not None]
+    phrases = [one.evidence for one in evidence if one.evidence is not None]
     means = [_geometric_mean(some) for some in (phrases, words) if some]
     if means:
         return _geometric_mean(means)
@@ -93,7 +93,7 @@ def inputs(
     """The x of one caption. words: evidence of its words; bag, p, prior: (W,) of each word of the source, whether the
     caption has it, and how likely it is in the image and in any photo."""
     more = np.maximum(0, p - prior) * -np.log(prior)
-    phrases = [math.log(max(one.probability or 0.0, LEAST)) for one in evidence]
+    phrases = [math.log(max(one.evidence or 0.0, LEAST)) for one in evidence]
     seen = [math.log(max(value, LEAST)) for value in words]
     phrases, seen = phrases or seen, seen or phrases
     return {

@@ -6,9 +6,9 @@
     grounder = load_grounder()
     caption = evidence.parse(["a man on a horse"])[0]
     for one in evidence.caption_evidence(grounder, grounder.regions("photo.jpg"), caption):
-        print(one.phrase, one.probability, one.likely[0].box)
+        print(one.phrase, one.evidence, one.likely[0].box)
 
-The probability is the grounder's own evidence (`inference.evidence`).
+`evidence` is the probability that the phrase is in the image (`inference.evidence`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PhraseEvidence:
     tag: str  # Penn tag of the noun
     tokens: tuple[str, ...]  # the words that were looked for
     similarity: float  # of the best region to the phrase, -1 to 1; -1 where the image has no region
-    probability: float | None  # that it is in the image; None where the grounder was not calibrated
+    evidence: float | None  # probability that it is in the image; None where the grounder was not calibrated
     likely: tuple[Likely, ...]  # best first
 
 
@@ -117,12 +117,12 @@ def _evidence(
     asked: PhraseTokens,
     tokens: tuple[str, ...],
     similarity: float,
-    probability: float | None,
+    evidence: float | None,
     likely: tuple[Likely, ...],
 ) -> PhraseEvidence:
     span = caption.spans[asked.start][0], caption.spans[asked.end - 1][1]
     noun, lemma, tag = caption.tokens[asked.head], caption.lemmas[asked.head], caption.tags[asked.head]
-    return PhraseEvidence(caption.text[slice(*span)], span, noun, lemma, tag, tokens, similarity, probability, likely)
+    return PhraseEvidence(caption.text[slice(*span)], span, noun, lemma, tag, tokens, similarity, evidence, likely)
 
 
 def _likely(found: Located) -> list[tuple[Likely, ...]]:

@@ -46,7 +46,7 @@ class Grounder:
 
     def __init__(self, model: PhraseGrounder, folder: Path) -> None:
         self.model, self.folder = model, folder
-        self.digest = _digest(folder)
+        self.digest = digest_of(folder)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def load(path: str = "", device: str = "cpu") -> Grounder:
     return Grounder(load_grounder(folder, device), folder)
 
 
-def _digest(folder: Path) -> str:
+def digest_of(folder: Path) -> str:
     """The first 16 digits of the SHA-256 of the model's files."""
     digest = hashlib.sha256()
     for file in sorted(folder.glob("model.safetensors")):

@@ -79,6 +79,14 @@ def set_one_thread() -> None:
         torch.set_num_threads(1)
 
 
+def started_on_one_thread(start: Start[Item, Result]) -> Callable[[Item], Result]:
+    """A worker, which computes on one thread, whatever it has imported."""
+    set_one_thread()
+    work = start()
+    set_one_thread()
+    return work
+
+
 def cores() -> int:
     """That this process may use: those that the system gives it, and no more than OMP_NUM_THREADS."""
     given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

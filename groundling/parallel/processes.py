@@ -14,7 +14,7 @@ from multiprocessing.connection import wait
 from typing import Any, NoReturn
 
 from groundling.errors import GroundlingError
-from groundling.parallel import Item, Result, Start, set_one_thread
+from groundling.parallel import Item, Result, Start, started_on_one_thread
 from groundling.progress import ignore_interrupt, without_interrupt
 
 AHEAD = 4  # items per worker that are under way, or wait for their turn: the bound on memory
@@ -57,9 +57,8 @@ def _start(start: Start[Any, Any]) -> None:
     global _work
     ignore_interrupt()
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    set_one_thread()
     try:
-        _work = start()
+        _work = started_on_one_thread(start)
     except Exception as error:  # raised with the first item: a pool only tells that its worker has died
         _work = partial(_fail, error)
 

@@ -116,7 +116,7 @@ function between(track, at) {
 /** What is known of a word: how likely it is in the image, or else how much attention its box got, all frames of a clip together. */
 function tooltip(item, links) {
   const known = links[0].evidence;
-  return known === null ? `attention ${(Math.max(...links.map((link) => link.score)) * item.pictures.length).toFixed(2)}` : `${Math.round(100 * known)} % likely to be there`;
+  return known === null ? `attention ${(Math.max(...links.map((link) => link.score)) * item.pictures.length).toFixed(2)}` : `evidence ${Math.round(100 * known)} %`;
 }
 
 /** Draw the boxes of one system's caption; `token` >= 0 lights up one word. */

@@ -64,7 +64,7 @@ class Verdict:
     phrase: str
     span: Span  # its characters in the text
     verdict: str
-    probability: float | None  # of being in the image; None where the verdict is cannot tell
+    evidence: float | None  # probability that it is in the image; None where the verdict is cannot tell
     box: Box | None  # where it most likely is, if it is there
     asked: str = ""  # the word that stood in for a word that the model does not know
     reason: str = ""  # why the verdict is cannot tell
@@ -209,7 +209,7 @@ def _phrase(row: Mapping[str, Any]) -> GroundedPhrase:
 def _verdict(row: Mapping[str, Any]) -> Verdict:
     box = _box(row["box"]) if row["box"] else None
     asked, reason = row.get("asked", ""), row.get("reason", "")
-    return Verdict(row["phrase"], _span(row), row["verdict"], row["probability"], box, asked, reason)
+    return Verdict(row["phrase"], _span(row), row["verdict"], row["evidence"], box, asked, reason)
 
 
 def _span(row: Mapping[str, Any]) -> Span:

@@ -319,13 +319,13 @@ def _decision() -> Json:
     return decision
 
 
-def _audited(probability: Json) -> Json:
+def _audited(evidence: Json) -> Json:
     verdict = {"type": "string", "enum": ["grounded", "wrong place", "not there", "cannot tell"]}
     likely = _object(box=BOX, score=NUMBER)
     row = _object(phrase=TEXT, span=SPAN, noun=TEXT, lemma=TEXT, verdict=verdict, likely=_list(likely))
     given = _object(boxes=_list(BOX), points=_list({"type": "array", "items": NUMBER}), overlap=NUMBER)
     row["properties"] |= {
-        "probability": probability,
+        "evidence": evidence,
         "box": {"type": ["array", "null"], "items": NUMBER, "description": "its likeliest box, if it is there"},
         "asked": TEXT | {"description": "the known word that stood in for the noun"},
         "how": TEXT | {"description": "its relation to the noun: a synonym, a broader kind"},

@@ -83,7 +83,8 @@ def fit(
         logger.warning("resumed with another number of processes: the same batches, but not the same bits")
     epochs = [sum(stage.epochs for stage in stages[:i]) for i in range(len(stages) + 1)]  # before each stage
     done = (epochs[state.stage] + state.epoch) * len(loader) + state.step
-    with Interrupt() as interrupt, Log(run.folder, state.log, done, epochs[-1] * len(loader)) as log:
+    left = epochs[-1] - epochs[state.stage] - state.epoch
+    with Interrupt() as interrupt, Log(run.folder, state.log, done, epochs[-1] * len(loader), left) as log:
         loop = _Loop(run, parts, state, log, interrupt)
         for number in range(state.stage, len(stages)):
             stage = stages[number]

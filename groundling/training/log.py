@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from groundling.errors import GroundlingError
 from groundling.files import saving
+from groundling.training.pace import Pace
 from groundling.training.parallel import rank
 
 logger = logging.getLogger(__name__)
@@ -26,8 +27,8 @@ HEADER = b"stage,epoch,step,name,value\n"
 class Log:
     """Only the first process writes; in the others every call does nothing."""
 
-    def __init__(self, folder: Path, kept: int, done: int, total: int) -> None:
-        """`kept`: bytes of an earlier log to go on from. `done` of `total`: steps of the whole run."""
+    def __init__(self, folder: Path, kept: int, done: int, total: int, epochs: int = 0) -> None:
+        """`kept`: bytes of an earlier log to go on from. `done` of `total`: steps of the whole run; `epochs` left."""
         self._file: BinaryIO | None = None
         self._board: Any = None
         self._bar: Any = None
@@ -39,6 +40,7 @@ class Log:
                 self._board = _tensorboard(folder / "tensorboard", done)
             self._bar = _Bar(done, total)
         self._done = done
+        self._pace = Pace(total - done, epochs)
 
     def __enter__(self) -> Log:
         return self
@@ -64,6 +66,8 @@ class Log:
         self._write(stage, epoch, step, values)
         terms = "  ".join(f"{name} {value:.4g}" for name, value in values.items() if name not in ("lr", "norm"))
         self._bar.step(f"{stage}, epoch {epoch + 1}", terms)
+        if line := self._pace.step():
+            self._bar.say(line)
 
     def epoch(self, stage: str, epoch: int, step: int, scores: Mapping[str, float], note: str) -> None:
         """An epoch is done and was scored."""
@@ -72,6 +76,8 @@ class Log:
         self._write(stage, epoch, step, scores)
         listed = ", ".join(f"{name} {value:.4f}" for name, value in scores.items()) or "done"
         self._bar.say(f"{stage}, epoch {epoch + 1}: {listed}{note}")
+        if line := self._pace.epoch():
+            self._bar.say(line)
 
     def bytes(self) -> int:
         """How much is safely on the disk."""

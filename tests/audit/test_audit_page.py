@@ -20,7 +20,7 @@ def phrase(text: str, start: int, verdict: str, p: float | None, **more: Any) ->
     box = [10.0, 10.0, 60.0, 50.0]
     likely = [] if p is None else [{"box": box, "score": 0.8}, {"box": [70.0, 10.0, 90.0, 50.0], "score": 0.4}]
     about = {"phrase": text, "span": [start, start + len(text)], "noun": text, "lemma": text.split()[-1]}
-    return about | {"verdict": verdict, "probability": p, "box": None, "likely": likely, "class": "animals"} | more
+    return about | {"verdict": verdict, "evidence": p, "box": None, "likely": likely, "class": "animals"} | more
 
 
 def rows() -> list[dict[str, Any]]:
@@ -79,7 +79,7 @@ def test_the_worst_caption_is_first_and_a_phrase_shows_where_it_was_looked_for(c
     assert len(first.find_elements("css selector", "rect.likely")) == 2
     assert len(first.find_elements("css selector", "rect.given")) == 1
     assert len(first.find_elements("css selector", "circle.given")) == 1
-    assert "80 % likely to be in the image" in first.text
+    assert "evidence 80 %" in first.text
     chromium.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
     assert chromium.switch_to.active_element.text == "a cat"
     body.send_keys("4")  # cannot tell

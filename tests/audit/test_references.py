@@ -16,7 +16,7 @@ EXAMPLE = Example("7", "photos/7.jpg", (0, 0), captions=tuple(annotate([caption(
 
 
 def line(image: str, *nouns: tuple[str, float | None]) -> dict[str, Any]:
-    return {"row": 1, "image": image, "phrases": [{"noun": n, "lemma": n, "probability": p} for n, p in nouns]}
+    return {"row": 1, "image": image, "phrases": [{"noun": n, "lemma": n, "evidence": p} for n, p in nouns]}
 
 
 def test_a_kind_of_what_a_reference_has_is_true_and_another_thing_is_invented() -> None:

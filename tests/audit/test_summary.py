@@ -21,7 +21,7 @@ def line(row: int, image: str, *verdicts: str, lemma: str = "dog", p: float = 0.
             "span": [0, 3],
             "lemma": lemma,
             "verdict": verdict,
-            "probability": p,
+            "evidence": p,
             "likely": [],
             "box": None,
         }
@@ -106,3 +106,12 @@ def test_what_is_no_audit_is_told(text: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(text)
     with pytest.raises(DataError, match=r"a.jsonl: line 1 is no line of an audit"):
         list(stream.read_lines(tmp_path / "a.jsonl"))
+
+
+def test_evidence_that_an_earlier_version_called_probability_is_read(tmp_path: Path) -> None:
+    now = line(1, "a", "grounded", "cannot tell", p=0.25)
+    before = json.dumps(now).replace('"evidence"', '"probability"')
+    (tmp_path / "a.jsonl").write_text(before + "\n" + json.dumps({"row": 2, "error": "no image"}) + "\n")
+    first, second = stream.read_lines(tmp_path / "a.jsonl")
+    assert '"evidence"' not in before and first == now
+    assert second == {"row": 2, "error": "no image"}

@@ -49,7 +49,7 @@ def test_every_noun_phrase_has_a_verdict_a_span_and_a_box(words: list[object], t
         for one in line["phrases"]:
             assert line["caption"][slice(*one["span"])] == one["phrase"] and one["verdict"] in VERDICTS
             if one["verdict"] == "grounded":
-                assert one["box"] == one["likely"][0]["box"] and 0 <= one["probability"] <= 1
+                assert one["box"] == one["likely"][0]["box"] and 0 <= one["evidence"] <= 1
         hedges = line["fixed"].lower().count("what may be")
         assert hedges == sum(one["verdict"] == "not there" for one in line["phrases"])
     text = (tmp_path / "page.html").read_text()
@@ -94,7 +94,7 @@ def test_a_store_of_regions_gives_the_same_verdicts(words: list[object], grounde
     assert run(*words, "--overwrite", "--regions", grounded / "regions") == 0
     for line in lines(tmp_path / "out.jsonl"):
         for one, same in zip(line.get("phrases", []), first[line["row"]].get("phrases", []), strict=True):
-            assert one["probability"] == pytest.approx(same["probability"], abs=0.02)
+            assert one["evidence"] == pytest.approx(same["evidence"], abs=0.02)
 
 
 def test_ci_fails_over_the_share_that_was_named_and_two_systems_are_compared(

@@ -112,6 +112,6 @@ def test_what_is_like_nothing_is_not_guessed() -> None:
 
 
 def test_training_from_nothing_on_few_photos_is_warned_of() -> None:
-    assert "`groundling adapt --data my` goes on" in few_photos(300, "photos", "my", started=False)
+    assert "try `groundling adapt --data my` first" in few_photos(300, "photos", "my", started=False)
     assert few_photos(300, "scenes", "my", started=False) == ""
     assert few_photos(300, "photos", "my", started=True) == few_photos(9000, "photos", "my", started=False) == ""

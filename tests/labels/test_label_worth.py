@@ -6,6 +6,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
 import torch
 
 spec = importlib.util.spec_from_file_location("label_worth", Path(__file__).parents[2] / "bench" / "label_worth.py")
@@ -33,5 +35,21 @@ def test_targets_say_what_is_shown_and_what_nobody_knows() -> None:
 
 
 def test_average_precision_by_hand() -> None:
-    """Right, wrong, right of 4 true ones: 1/4 at precision 1, 1/4 at 2/3."""
-    assert worth.average_precision([(0.9, True), (0.8, False), (0.7, True)], 4) == 0.25 + 0.25 * 2 / 3
+    """Right, wrong, right of 4 true ones: 1/4 at precision 1, 1/4 at 2/3; the wrong one thrice: 1/4 + 1/4 · 2/5."""
+    right = np.array([1.0, 0.0, 1.0])
+    assert worth.average_precision(right, 4, np.ones(3)) == pytest.approx(0.25 + 0.25 * 2 / 3)
+    assert worth.average_precision(right, 4, np.array([1.0, 3.0, 1.0])) == pytest.approx(0.25 + 0.25 * 2 / 5)
+    assert worth.average_precision(np.zeros(0), 4, np.zeros(0)) == 0
+
+
+def test_an_image_that_is_drawn_twice_counts_twice() -> None:
+    """A noun in two images, one true box in each: found first in one, in the other only after a wrong one."""
+    some = worth.Found([(np.array([0, 1, 1]), np.array([1.0, 0.0, 1.0]))], np.array([[1.0], [1.0]]))
+    assert some.mean_ap() == pytest.approx(0.5 + 0.5 * 2 / 3)
+    assert some.mean_ap(np.array([2.0, 0.0])) == 1.0
+    assert some.mean_ap(np.array([0.0, 2.0])) == pytest.approx(2 / 4)
+
+
+def test_the_interval_of_equal_detectors_is_a_point() -> None:
+    some = worth.Found([(np.array([0, 1]), np.array([1.0, 1.0]))], np.array([[1.0], [1.0]]))
+    assert worth.intervals([some], [some], 5) == {"ratio": (1.0, 1.0), "difference": (0.0, 0.0)}

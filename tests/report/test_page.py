@@ -129,7 +129,7 @@ class TestInABrowser:
         item = replace(items(1)[0], captions=(replace(grounded("x"), links=links),))
         page = self.open(chromium, tmp_path, [item], ["one"], note="a note")
         (word,) = self.find(page, ".word.weak")
-        assert word.text == "dog" and word.get_attribute("title").startswith("30 % likely to be there: weak")
+        assert word.text == "dog" and word.get_attribute("title").startswith("evidence 30 %: weak")
         assert len(self.find(page, "rect.weak")) == 1
         assert self.find(page, ".note")[0].text == "a note"
 

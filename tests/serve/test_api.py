@@ -107,7 +107,7 @@ def test_a_caption_gets_the_same_verdicts_from_the_command_and_from_the_server(s
     for ours, theirs in zip(line["phrases"], found["phrases"], strict=True):
         for name in ("phrase", "span", "verdict", "asked", "how", "reason", "given"):
             assert ours.get(name) == theirs.get(name)
-        assert theirs["probability"] == pytest.approx(ours["probability"], abs=0.002)
+        assert theirs["evidence"] == pytest.approx(ours["evidence"], abs=0.002)
 
 
 def test_an_audit_recognises_the_format_of_a_text(server: Running) -> None:

@@ -198,14 +198,14 @@ export function sentence(text, parts, light) {
 }
 
 /** A line of a list of probabilities; `kind` is the class of the note: good, bad, unsure, or none. */
-export function bar(name, probability, note, kind) {
-  const known = probability !== null && probability !== undefined;
+export function bar(name, evidence, note, kind) {
+  const known = evidence !== null && evidence !== undefined;
   const fill = make("span");
-  fill.style.width = `${100 * (probability ?? 0)}%`;
-  const colour = !kind ? "plain" : kind === "bad" && probability < 0.5 ? "low" : kind === "unsure" ? "middle" : "";
+  fill.style.width = `${100 * (evidence ?? 0)}%`;
+  const colour = !kind ? "plain" : kind === "bad" && evidence < 0.5 ? "low" : kind === "unsure" ? "middle" : "";
   const meter = make("span", { class: `bar ${colour}` }, fill);
-  const values = { role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * (probability ?? 0)), "aria-valuetext": percent(probability) };
+  const values = { role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * (evidence ?? 0)), "aria-valuetext": percent(evidence) };
   for (const [attribute, value] of Object.entries(values)) meter.setAttribute(attribute, value);
-  const text = known ? `${note} ${percent(probability)}`.trim() : note;
+  const text = known ? `${note} ${percent(evidence)}`.trim() : note;
   return make("li", {}, make("span", { class: "name" }, name), meter, make("span", { class: `note ${kind}` }, text));
 }

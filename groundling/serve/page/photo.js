@@ -196,7 +196,7 @@ export class PhotoView {
       });
       if (this.media !== media) return;
       const line = make("p", { class: "caption" });
-      const rows = row.phrases.map((p) => bar(p.phrase, p.probability, ...VERDICTS[p.verdict]));
+      const rows = row.phrases.map((p) => bar(p.phrase, p.evidence, ...VERDICTS[p.verdict]));
       const counts = Object.entries(row.counts).filter(([, n]) => n).map(([name, n]) => `${n} ${name}`).join(", ");
       const summary = make("p", { class: "summary" }, make("b", {}, counts || "The text names no thing that could have a box."));
       const notes = [boxesRead(row), ...row.phrases.map(explanation), ...(row.problems || []).map((p) => `${p.reason}: ${p.piece}`)];
@@ -276,7 +276,7 @@ function nouns(row) {
   return tokens.map((token, i) => {
     const links = row.links.filter((link) => link.token === token);
     const best = links.reduce((a, b) => (b.score > a.score ? b : a));
-    const title = `${percent(best.evidence)} likely to be there${best.weak ? ": perhaps made up" : ""}`;
+    const title = `evidence ${percent(best.evidence)}${best.weak ? ": perhaps made up" : ""}`;
     const boxes = links.map((link) => ({ box: link.box, frame: link.frame }));
     return { span: best.span, key: token, boxes, weak: best.weak, colour: colour(i), title, name: best.word };
   });
@@ -286,7 +286,7 @@ function nouns(row) {
 function phrases(rows) {
   const shown = (p) => ["found", "unsure"].includes(p.result);
   return rows
-    .map((p, i) => ({ span: p.span, key: i, weak: !p.found, colour: colour(i), title: `${percent(p.evidence)} likely to be there`, name: p.phrase, boxes: shown(p) ? [{ box: p.box, frame: p.frame }] : [] }))
+    .map((p, i) => ({ span: p.span, key: i, weak: !p.found, colour: colour(i), title: `evidence ${percent(p.evidence)}`, name: p.phrase, boxes: shown(p) ? [{ box: p.box, frame: p.frame }] : [] }))
     .filter((p) => p.span[1] > p.span[0]);
 }
 
@@ -333,6 +333,6 @@ function table(yours, model) {
     return [`${rows.filter((p) => p.found).length} of ${rows.length}`, percent(mean)];
   };
   const line = (name, rows) => make("tr", {}, make("th", { scope: "row" }, name), ...cells(rows).map((text) => make("td", {}, text)));
-  const head = make("tr", {}, make("td"), ...["phrases found", "mean probability"].map((text) => make("th", { scope: "col" }, text)));
+  const head = make("tr", {}, make("td"), ...["phrases found", "mean evidence"].map((text) => make("th", { scope: "col" }, text)));
   return make("table", { class: "summary" }, head, line("your sentence", yours), line("the caption", model));
 }
