@@ -363,8 +363,10 @@ def outputs(draw: Draw, place: Path) -> Task:
     def task() -> None:
         if full:
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
-        code = main(words)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        try:
+            code = main(words)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
         if not (place / "link").is_symlink() or not Path("/dev/null").is_char_device():
             raise AssertionError("a link or a device was replaced")
         if code and (place / "old").read_text() != "old":
