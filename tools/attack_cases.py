@@ -325,15 +325,21 @@ def caches(draw: Draw, place: Path) -> Task:
     import gzip
 
     from groundling.text import annotate
+    from groundling.text.words import caption
 
     tagger = annotate.Tagger("en", "1")
-    row = {"a dog runs": ["DT NN VBZ", "a dog run", [0, 2]]}
-    content = as_json([tagger._asdict() if hasattr(tagger, "_asdict") else ["en", "1"], row], draw)
-    packed = gzip.compress(content)
-    (place / "c.gz").write_bytes(damaged(packed, draw) if draw.random() < 0.5 else packed)
+    row = ["DT NN VBZ", "a dog run", [0, 2]]
+    whole = {"layout": annotate.LAYOUT, "model": "en 1", "sentences": {"a dog runs": row, "the dog runs": row}}
+    hurt = draw.random() < 0.2
+    packed = gzip.compress(json.dumps(whole).encode() if hurt else as_json(whole, draw))
+    (place / "c.gz").write_bytes(damaged(packed, draw) if hurt else packed)
 
     def check() -> None:
-        annotate._read(place / "c.gz", tagger)
+        for known in annotate._read(place / "c.gz", tagger).values():
+            if annotate._fits(known, 3):
+                spans = annotate._filled(caption("a dog runs"), known).chunks
+                if not all(0 <= start < end <= 3 for start, end in spans):
+                    raise AssertionError(f"{spans} are no noun phrases")
 
     return check
 
