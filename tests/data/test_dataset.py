@@ -112,3 +112,11 @@ def test_a_data_set_may_come_as_one_file(tmp_path: Path) -> None:
     dataset = load(tmp_path / "captions.csv", annotated=False)
     assert isinstance(dataset, Dataset) and dataset.name == "captions" and dataset.root == tmp_path
     assert find_reader(tmp_path / "captions.csv").FORMAT == "captions in a table"
+
+
+def test_control_characters_of_a_file_do_not_reach_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "captions.jsonl").write_text(
+        '{"image": "a.jpg", "caption": "A dog."}\n{"image": "\\u001b[31m", "caption": ""}\n'
+    )
+    load(tmp_path, annotated=False, skip_bad=True)
+    assert "left out 1 bad items" in caplog.text and "\x1b" not in caplog.text
