@@ -195,7 +195,7 @@ def scores(draw: Draw, place: Path) -> Task:
     hurt = draw.choice((0, 1, 2))
     (place / "said.json").write_bytes(as_json(said, draw) if hurt != 1 else json.dumps(said).encode())
     (place / "true.json").write_bytes(as_json(true, draw) if hurt != 0 else json.dumps(true).encode())
-    metrics = draw.choice(("bleu,cider-d", "bleu,rouge-l,cider,cider-d", "cider-d"))
+    metrics = draw.choice(("bleu,cider-d", "bleu,rouge,cider,cider-d", "cider-d"))
     files = ["--pred", str(place / "said.json"), "--refs", str(place / "true.json")]
     return ["score", "captions", *files, "--metrics", metrics]
 
