@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from groundling import commands
 from groundling.errors import GroundlingError, printable
@@ -26,24 +27,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     _prepare_output()
     _share_cores(argv[:1])
     try:
-        return commands.call(argv)
+        return _called(argv)
+    finally:
+        _end_output()
+
+
+def _called(argv: Sequence[str]) -> int:
+    try:
+        code = commands.call(argv)
+        sys.stdout.flush()
+        return code
     except GroundlingError as error:
-        print(f"groundling: {printable(str(error))}", file=sys.stderr)
-        return 2
+        return _failed(str(error), 2)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA_OF:
             raise
-        print(f"groundling: {_missing(argv[0], str(error.name))}", file=sys.stderr)
-        return 2
+        return _failed(_missing(argv[0], str(error.name)), 2)
     except KeyboardInterrupt:
-        print("groundling: stopped", file=sys.stderr)
-        return 130
+        return _failed("stopped", 130)
     except BrokenPipeError:
-        sys.stderr.close()
         return 141
     except OSError as error:  # a full disk, a folder that may not be written
-        print(f"groundling: {printable(f'{error.filename or argv[0]}: {error.strerror or error}')}", file=sys.stderr)
-        return 2
+        return _failed(f"{error.filename or argv[0]}: {error.strerror or error}", 2)
+
+
+def _failed(message: str, code: int) -> int:
+    with suppress(OSError):  # the disk of the standard error may be the full one
+        print(f"groundling: {printable(message)}", file=sys.stderr)
+    return code
+
+
+def _end_output() -> None:
+    """Drop what a full disk or a closed pipe did not take: Python would try again in the end, and complain."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with suppress(OSError), open(os.devnull, "w") as nothing:
+                os.dup2(nothing.fileno(), stream.fileno())
 
 
 def _missing(command: str, module: str) -> str:

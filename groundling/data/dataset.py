@@ -19,7 +19,7 @@ from types import ModuleType
 
 from groundling.data.checks import Problems
 from groundling.data.splits import held_out
-from groundling.errors import DataError
+from groundling.errors import DataError, printable
 from groundling.progress import collector_paused
 from groundling.text.annotate import annotate
 from groundling.types import Example
@@ -101,7 +101,8 @@ def load(
             examples = _divided(examples)
             log.info("%s names no splits: a tenth of its images, chosen by the hash of their ids, is val", path)
         if problems.found:
-            log.warning("%s: left out %d bad items; the first: %s", path, len(problems.found), problems.found[0])
+            first = printable(problems.found[0])  # it may quote what is in the file
+            log.warning("%s: left out %d bad items; the first: %s", path, len(problems.found), first)
         if not any(example.media for example in examples):
             log.info("%s came without images: regions must be imported, not made", path)
         name = path.resolve().name if path.is_dir() else path.resolve().stem

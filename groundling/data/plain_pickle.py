@@ -18,11 +18,11 @@ from groundling.errors import DataError
 from groundling.files import read_bytes
 
 DEPTH = 20  # lists in lists; the published files have four
-SHARED = 50  # so much larger than the file may its strings be when each is counted wherever it stands
+SHARED = 50  # so much longer than the file may its strings and tuples be, each counted wherever it stands
 
 _FIXED = re.compile(  # steps of a known length: marks, numbers, containers, and places in the memo below 2^24
     rb"(?s:[(.012Nadelstu}\])\x85-\x89\x94]|\x80.|\x95.{8}|J.{4}|K.|M..|G.{8}|[hq].|j...\x00|r...\x00"
-    rb"|[IFL][^\n]{0,100}\n|[gp][0-9]{1,7}\n|[SV][^\n]*\n)+"
+    rb"|[IFL][^\n]{0,100}\n|[gp][0-9]{1,7}\n|[SV][^\n]*\n){1,1000}"
 )
 _LENGTHS = {
     b"T": 4,
@@ -75,7 +75,7 @@ def _check_steps(content: bytes) -> None:
 
 def _check_tree(value: Any, size: int) -> None:
     """ValueError where a container stands in two places, is nested too deep, or holds something that is not plain."""
-    seen: set[int] = set()
+    shared: dict[int, bool] = {}  # containers -> may it stand in many places? Empty ones and tuples of values may
     characters, level, depth = 0, [value], 0
     while level:
         if (depth := depth + 1) > DEPTH:
@@ -86,13 +86,16 @@ def _check_tree(value: Any, size: int) -> None:
                 item.encode()  # UnicodeEncodeError, a ValueError, for half a character
                 characters += len(item)
             elif isinstance(item, list | tuple | dict):
-                flat = isinstance(item, tuple) and not any(isinstance(x, list | tuple | dict) for x in item)
-                if id(item) in seen and item and not flat:
+                characters += len(item)
+                if id(item) not in shared:
+                    inside = [*item, *item.values()] if isinstance(item, dict) else item
+                    flat = not any(isinstance(x, list | tuple | dict) for x in inside)
+                    shared[id(item)] = not item or (flat and isinstance(item, tuple))
+                    below += inside
+                elif not shared[id(item)]:
                     raise ValueError("the same list stands in two places")
-                seen.add(id(item))
-                below += [*item, *item.values()] if isinstance(item, dict) else item
             elif isinstance(item, int) and item.bit_length() > 64:
                 raise ValueError(f"a number of {item.bit_length()} bits")
         if characters > SHARED * (size + 1000):
-            raise ValueError(f"its strings are {SHARED} times as long as the file")
+            raise ValueError(f"its strings and tuples are {SHARED} times as long as the file")
         level = below

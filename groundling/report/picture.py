@@ -18,6 +18,7 @@ LARGEST = 2048  # pixels of the longer side of a drawn image
 PLAIN = 640  # pixels of the longer side for which lines and letters have their plain size; smaller ones are enlarged
 FRAME, GAP = 320, 6  # pixels: how wide a frame of a clip is drawn, and how far from the next
 NARROWEST = 320  # pixels of the caption's lines
+LONGEST = 200  # letters of a word that are drawn
 
 
 def colours(caption: GroundedCaption) -> dict[int, str]:
@@ -124,16 +125,20 @@ def _rectangle(pen: ImageDraw.ImageDraw, box: Box, colour: str, weak: bool, unit
 
 
 def _strip(caption: GroundedCaption, width: int, colour: dict[int, str], unit: float) -> Image.Image:
-    """The caption, wrapped to `width`, each grounded word underlined."""
+    """The caption, wrapped to `width`, each grounded word underlined; no higher than LARGEST and a line."""
     font = ImageFont.load_default(size=22 * unit)
     margin, line, gap = round(12 * unit), round(34 * unit), font.getlength(" ")
     words, x, y = [], float(margin), margin
     doubtful = weak_words(caption)
     for token, (start, end) in enumerate(caption.spans):
         word = caption.text[start:end] + (" ?" if token in doubtful else "")
+        word = word if len(word) <= LONGEST else f"{word[:LONGEST]}…"
         length = font.getlength(word)
         if x + length > width - margin and x > margin:
             x, y = float(margin), y + line
+        if y > LARGEST:
+            words.append((token, "…", x, y, 0.0))
+            break
         words.append((token, word, x, y, length))
         x += length + gap
     strip = Image.new("RGB", (width, y + line + margin // 2), "white")

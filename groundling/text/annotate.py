@@ -49,7 +49,7 @@ PACKAGED_FILES = (
 )
 UNUSED = ["ner", "senter"]
 KEEP = 100_000  # so many sentences, two minutes of work, are lost at most when a run is stopped
-MAX_BYTES, MAX_VALUES = 1 << 28, 20_000_000  # of the cache, unpacked: a million sentences; it travels with the data
+MAX_BYTES, MAX_VALUES = 1 << 28, 10_000_000  # of the cache, unpacked: a million sentences; it travels with the data
 LAYOUT = 1  # of the cache file; another number means rebuild
 
 Row = tuple[str, str, list[int]]  # tags and lemmas joined by spaces, chunk bounds one after the other

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -102,3 +103,17 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     kept.write_bytes(b"\x00" + kept.read_bytes())
     with pytest.raises(DataError, match="jsonl: line 1: not JSON"):
         write(tmp_path / "out.jsonl", range(3))
+
+
+@pytest.mark.parametrize(
+    ("full", "told"), [("stdout", b"groundling: tokenize: No space left on device\n"), ("stderr", b"")]
+)
+def test_a_full_disk_behind_an_output_is_told_in_one_line_where_there_is_one(full: str, told: bytes) -> None:
+    """Python would add two lines of its own in the end and make the code 120."""
+    words = {"stdout": ["tokenize"], "stderr": ["tokenize", "/nonexistent/file"]}[full]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "wb") as nothing:
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, full: nothing}
+        command = [sys.executable, "-m", "groundling", *words]
+        done = subprocess.run(command, input=b"A dog.\n", env=environment, **streams)
+    assert (done.returncode, done.stderr or b"") == (2, told)

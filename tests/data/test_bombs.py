@@ -45,6 +45,16 @@ def test_shared_lists_are_refused(tmp_path: Path) -> None:
         read_plain_pickle(tmp_path / "x.p")
 
 
+def test_a_tuple_that_stands_in_a_million_places_is_refused(tmp_path: Path) -> None:
+    """Two megabytes that hold 10^11 values to whoever walks through all."""
+    steps = b"\x80\x02]((" + b"N" * 100_000 + b"tq\x00" + b"h\x00" * 1_000_000 + b"e."
+    (tmp_path / "x.p").write_bytes(steps)
+    with pytest.raises(DataError, match="its strings and tuples are 50 times as long as the file"):
+        read_plain_pickle(tmp_path / "x.p")
+    (tmp_path / "x.p").write_bytes(pickle.dumps([(box := (1, 2, 3, 4)), box, box]))
+    assert read_plain_pickle(tmp_path / "x.p") == [(1, 2, 3, 4)] * 3
+
+
 @pytest.mark.parametrize("protocol", range(5))
 def test_plain_pickles_of_every_protocol_are_read(protocol: int, tmp_path: Path) -> None:
     value = [{"ref_id": i, "sent": "é" * i, "box": [0.5, -1, 2**40, None, True, (1,)]} for i in range(500)]

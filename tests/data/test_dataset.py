@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from pathlib import Path
@@ -112,3 +113,11 @@ def test_a_data_set_may_come_as_one_file(tmp_path: Path) -> None:
     dataset = load(tmp_path / "captions.csv", annotated=False)
     assert isinstance(dataset, Dataset) and dataset.name == "captions" and dataset.root == tmp_path
     assert find_reader(tmp_path / "captions.csv").FORMAT == "captions in a table"
+
+
+def test_control_characters_of_a_file_do_not_reach_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    annotations = [{"id": i, "image_id": image, "caption": "A dog."} for i, image in enumerate((1, "\x1b[31m"))]
+    content = {"images": [{"id": 1, "file_name": "a.jpg", "width": 9, "height": 9}], "annotations": annotations}
+    (tmp_path / "captions_val.json").write_text(json.dumps(content))
+    load(tmp_path, annotated=False, skip_bad=True)
+    assert "its image \\x1b[31m is not among" in caplog.text and "\x1b" not in caplog.text

@@ -7,7 +7,9 @@ import json
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,9 +18,10 @@ from groundling.cli import main
 from groundling.errors import DataError, GroundlingError, MissingExtra
 from groundling.metrics import meteor as package
 from groundling.metrics.meteor import meteor
-from groundling.metrics.meteor.align import align, chunks
+from groundling.metrics.meteor.align import align as aligned
+from groundling.metrics.meteor.align import chunks
 from groundling.metrics.meteor.lexicon import PARAPHRASE, STEM, java_hash
-from groundling.metrics.meteor.matches import Match
+from groundling.metrics.meteor.matches import Corpus, Matches
 from groundling.metrics.meteor.normalise import tokens
 from groundling.metrics.meteor.paraphrases import BASE, PRIME, Table, _read, find, hash_lines, open_table
 
@@ -62,12 +65,36 @@ def test_the_corpus_score_is_that_of_the_summed_statistics_not_a_mean() -> None:
     assert both.score().value != pytest.approx(both.per_item().mean(), abs=0.01)
 
 
+class Match(NamedTuple):
+    start: int
+    length: int
+    offset: int
+    words: int
+    kind: int
+
+
 def match(start: int, said: int, kind: int = 0) -> Match:
     return Match(start, 1, said, 1, kind)
 
 
+def matches(pairs: list[list[list[Match]]]) -> Matches:
+    rows = [(p, *m) for p, pair in enumerate(pairs) for here in pair for m in here]
+    return Matches(*np.array(rows, np.int64).reshape(-1, 6).T)
+
+
+def align(pairs: list[list[list[Match]]]) -> list[list[Match]]:
+    """Matches of pairs by the word of the reference where they begin -> those of the best alignments."""
+    given, lengths = matches(pairs), np.array([len(pair) + 1 for pair in pairs])
+    chosen = given.of(aligned(given, np.full(len(pairs), 400), lengths))
+    best: list[list[Match]] = [[] for _ in pairs]
+    for pair, *one in zip(*(column.tolist() for column in chosen), strict=True):
+        best[pair].append(Match(*one))
+    return best
+
+
 def test_chunks_are_runs_in_both_sentences() -> None:
-    assert chunks([match(0, 0), match(1, 1), match(2, 3), match(4, 4)]) == 3
+    pair = [[match(0, 0)], [match(1, 1)], [match(2, 3)], [], [match(4, 4)]]
+    assert chunks(matches([pair, [], pair[:2]]), 3).tolist() == [3, 0, 1]
 
 
 def test_of_equally_many_matches_the_fewest_chunks_are_taken() -> None:
@@ -108,10 +135,60 @@ def test_pairs_are_aligned_together_as_they_are_alone() -> None:
 
 def test_paraphrases_are_found_on_both_sides() -> None:
     table = _table_of([("all of a sudden", "suddenly"), ("suddenly", "at once"), ("a", "the")])
-    spans, paraphrases = find([["it", "fell", "all", "of", "a", "sudden"], ["suddenly", "it", "fell"]], table)
-    assert [[(start, n) for start, n, _ in of_sentence] for of_sentence in spans] == [[(2, 4)], [(0, 1)]]
-    (phrase,), (other,) = ([number for _, _, number in of_sentence] for of_sentence in spans)
-    assert paraphrases == {phrase: [other]}  # "at once" and "the" are not there
+    corpus = Corpus([["it", "fell", "all", "of", "a", "sudden"], ["suddenly", "it", "fell"]], package._lexicon())
+    spans, owner, other = find(corpus.words, corpus.vocabulary, corpus.lengths, table)
+    assert (spans.at.tolist(), spans.length.tolist()) == ([2, 6], [4, 1])
+    assert (owner.tolist(), other.tolist()) == ([spans.phrase[0]], [spans.phrase[1]])  # no "at once", no "the"
+
+
+def test_alignments_are_those_of_a_search_that_stops_at_every_word() -> None:
+    """Pairs of all kinds, with matches of several words, against the search as METEOR describes it, one by one."""
+    rng = np.random.default_rng(2)
+
+    def some(j: int, size: int) -> Match:
+        length, words = (int(x) for x in rng.choice([1, 1, 1, 2, 3], 2))
+        start = min(length, size - j), min(words, 9)
+        return Match(j, start[0], int(rng.integers(0, 10 - start[1])), start[1], int(rng.integers(0, 4)))
+
+    pairs = []
+    for _ in range(400):
+        size = int(rng.integers(1, 9))
+        pairs.append([[some(j, size) for _ in range(rng.choice([0, 0, 1, 1, 2, 4]))] for j in range(size)])
+    assert align(pairs) == [_word_by_word(pair) for pair in pairs]
+
+
+def _word_by_word(pair: list[list[Match]]) -> list[Match]:
+    """The beam search, one alignment at a time: (cost, matches, words used, first word behind, end of the last)."""
+    covered = Counter(j for here in pair for m in here for j in range(m.start, m.start + m.length))
+    said = Counter(i for here in pair for m in here for i in range(m.offset, m.offset + m.words))
+
+    def certain(m: Match) -> bool:
+        return (
+            {covered[j] for j in range(m.start, m.start + m.length)}
+            == {1}
+            == {said[i] for i in range(m.offset, m.offset + m.words)}
+        )
+
+    beam: list[tuple[int, list[Match], set[int], int, int]] = [(0, [], set(), 0, -1)]
+    for j, here in enumerate(pair):
+        following = []
+        for cost, taken, used, after, end in beam:
+            passed = 0
+            for m in here if after <= j else []:
+                words = set(range(m.offset, m.offset + m.words))
+                if not words & used:
+                    apart = abs(m.start - m.offset)
+                    gain = m.length + m.words if m.kind == 0 else m.length // 2 + m.words // 2
+                    breaks = (end not in (-1, m.offset)) << 36
+                    more = cost - (gain << 48) + breaks + passed + apart * certain(m)
+                    following.append((more, [*taken, m], used | words, j + m.length, m.offset + m.words))
+                    passed += apart
+            if after > j:
+                following.append((cost, taken, used, after, end))
+            elif not (len(here) == 1 and certain(here[0])):
+                following.append((cost + passed + ((end != -1) << 36), taken, used, after, -1))
+        beam = sorted(following, key=lambda state: state[0])[:40]
+    return min(beam, key=lambda state: state[0] + ((state[4] != -1) << 36))[1]
 
 
 def _table_of(pairs: list[tuple[str, str]]) -> Table:

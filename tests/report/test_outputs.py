@@ -84,6 +84,14 @@ def test_an_image_of_extreme_shape_is_drawn_in_little_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
+@pytest.mark.parametrize("words", [["dog"] * 20_000, ["d" * 1_000_000]])
+def test_a_caption_without_end_is_drawn_up_to_a_height(words: list[str]) -> None:
+    text = " ".join(words)
+    spans = tuple((i * (len(words[0]) + 1), i * (len(words[0]) + 1) + len(words[0])) for i in range(len(words)))
+    drawn = draw(Image.new("RGB", (640, 400)), GroundedCaption("a", text, tuple(words), spans, ()))
+    assert drawn.height < 2600
+
+
 def test_boxes_in_coco_form_by_hand() -> None:
     row = groundling.coco_boxes([SAID], {"horses": "horse", "dog": "dog"})
     assert row["categories"] == [{"id": 1, "name": "dog"}, {"id": 2, "name": "horse"}]

@@ -10,9 +10,7 @@ The best reference counts. The corpus score is computed from the sums of these n
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
@@ -21,7 +19,7 @@ from groundling.errors import DataError
 from groundling.metrics.jars import jar_folder
 from groundling.metrics.meteor.align import LONGEST, align, chunks
 from groundling.metrics.meteor.lexicon import Lexicon
-from groundling.metrics.meteor.matches import Match, Matcher, Sentence
+from groundling.metrics.meteor.matches import Corpus, Ints, Matcher, Matches, expanded
 from groundling.metrics.meteor.normalise import tokens
 from groundling.metrics.meteor.paraphrases import Table, open_table
 from groundling.metrics.statistics import Array, Statistics, signature
@@ -30,9 +28,8 @@ from groundling.progress import track
 ALPHA, BETA, GAMMA, DELTA = 0.85, 0.2, 0.6, 0.75
 WEIGHTS = (1.0, 0.6, 0.8, 0.6)  # exact, stem, synonym, paraphrase
 KINDS = len(WEIGHTS)
-BLOCK = 1000  # images aligned at a time: memory stays flat
+BLOCK = 300_000  # words looked at together: memory stays flat
 MOST_MATCHES = 100_000  # of the words of a caption to those of a reference: real ones have hundreds
-FEW = 2_000  # that a pair of sentences cannot have more than is seen by their lengths
 TOGETHER = 1_000_000  # matches held at a time, at most
 
 # columns of the statistics: lengths, function words, chunks, matched words; then matched content and function words
@@ -78,26 +75,18 @@ def _lexicon() -> Lexicon:
 
 def _rows(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
     lexicon, table = _lexicon(), open_table(jar_folder("meteor") / "data" / "paraphrase-en.gz")
-    firsts = range(0, len(hypotheses), BLOCK)
-    rows = [np.zeros((0, BY_KIND.stop))]
-    for i in track(firsts, "METEOR", len(firsts), quiet=len(firsts) < 3):
-        with _uncollected():
-            captions = [_words(text.replace("|||", ""), lexicon) for text in hypotheses[i : i + BLOCK]]
-            true = [[_words(text, lexicon) for text in texts] for texts in references[i : i + BLOCK]]
+    rows, captions, true, count = [np.zeros((0, BY_KIND.stop))], [], [], 0
+    both = zip(hypotheses, references, strict=True)
+    for said, texts in track(both, "METEOR", len(hypotheses), quiet=len(hypotheses) < 10_000):
+        captions.append(_words(said.replace("|||", ""), lexicon))
+        true.append([_words(text, lexicon) for text in texts])
+        count += len(captions[-1]) + sum(map(len, true[-1]))
+        if count > BLOCK:
             rows.append(_best(captions, true, lexicon, table))
+            captions, true, count = [], [], 0
+    if captions:
+        rows.append(_best(captions, true, lexicon, table))
     return np.concatenate(rows)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without Python's search for cycles: matches make none, but by their number set it off again and again."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 def _words(text: str, lexicon: Lexicon) -> list[str]:
@@ -109,48 +98,56 @@ def _words(text: str, lexicon: Lexicon) -> list[str]:
 
 def _best(hypotheses: list[list[str]], true: list[list[list[str]]], lexicon: Lexicon, table: Table) -> Array:
     """The statistics of each image with its best reference; the first of equals."""
-    matcher = Matcher([*hypotheses, *(words for texts in true for words in texts)], lexicon, table)
-    captions, references = matcher.sentences[: len(hypotheses)], matcher.sentences[len(hypotheses) :]
-    counts = [len(texts) for texts in true]
-    pairs = list(zip((c for c, n in zip(captions, counts, strict=True) for _ in range(n)), references, strict=True))
-    rows = _unbroken(
-        np.array(
-            [_count(*pair, matches) for some in _portions(pairs, matcher) for pair, matches in _aligned(some, matcher)]
-        )
-    )
-    scores, best, first = score(rows), [], 0
-    for n in counts:
-        best.append(first + int(np.argmax(scores[first : first + n])))
-        first += n
-    return np.asarray(rows[best])
+    sentences = [*hypotheses, *(words for texts in true for words in texts)]
+    corpus = Corpus(sentences, lexicon)
+    counts = np.array([len(texts) for texts in true])
+    captions = np.repeat(np.arange(len(true)), counts)
+    references = np.arange(len(hypotheses), len(sentences))
+    equal = np.array([sentences[c] == sentences[r] for c, r in zip(captions, references, strict=True)], bool)
+    matcher = Matcher(corpus, len(hypotheses), lexicon, table)
+    rows = [
+        _counted(matcher.match(captions[some], references[some], equal[some]), corpus, captions[some], references[some])
+        for some in _portions(matcher.count(captions, references), captions, sentences)
+    ]
+    values = _unbroken(np.concatenate(rows))
+    scores, firsts = score(values), np.cumsum(counts) - counts
+    best = [first + int(np.argmax(scores[first : first + n])) for first, n in zip(firsts, counts, strict=True)]
+    return np.asarray(values[best])
 
 
-Pair = tuple[Sentence, Sentence]
-
-
-def _portions(pairs: Sequence[Pair], matcher: Matcher) -> Iterator[list[Pair]]:
+def _portions(counts: Ints, captions: Ints, sentences: list[list[str]]) -> Iterator[slice]:
     """The pairs in order, so many together that their matches fit into memory; DataError for a pair of too many."""
-    portion: list[Pair] = []
-    total = 0
-    for caption, reference in pairs:
-        count = 2 * len(caption.words) * len(reference.words)  # a word matches another in two ways at most
-        count = count if count <= FEW else matcher.count(caption, reference)
-        if count > MOST_MATCHES:
-            raise DataError(
-                f"a caption of {len(caption.words)} words, {' '.join(caption.words[:8])!r}…, can be matched to its "
-                f"reference in {count:,} ways: METEOR takes up to {MOST_MATCHES:,}; does a word repeat without end?"
-            )
-        if portion and total + count > TOGETHER:
-            yield portion
-            portion, total = [], 0
-        portion.append((caption, reference))
-        total += count
-    if portion:
-        yield portion
+    if (counts > MOST_MATCHES).any():
+        pair = int(np.argmax(counts > MOST_MATCHES))
+        words = sentences[captions[pair]]
+        raise DataError(
+            f"a caption of {len(words)} words, {' '.join(words[:8])!r}…, can be matched to its reference in "
+            f"{counts[pair]:,} ways: METEOR takes up to {MOST_MATCHES:,}; does a word repeat without end?"
+        )
+    first = 0
+    while first < len(counts):
+        size = max(1, int(np.searchsorted(np.cumsum(counts[first : first + TOGETHER]), TOGETHER, "right")))
+        yield slice(first, first + size)
+        first += size
 
 
-def _aligned(pairs: Sequence[Pair], matcher: Matcher) -> Iterator[tuple[Pair, list[Match]]]:
-    return zip(pairs, align([matcher.match(caption, reference) for caption, reference in pairs]), strict=True)
+def _counted(matches: Matches, corpus: Corpus, captions: Ints, references: Ints) -> Array:
+    """The statistics of each pair."""
+    said, true = corpus.lengths[captions], corpus.lengths[references]
+    chosen = matches.of(align(matches, said, true))
+    functions = np.bincount(corpus.sentence[corpus.function], minlength=len(corpus.lengths))
+    by_kind = []  # caption or reference; content or function; kind
+    for sentences, start, count in (
+        (captions, chosen.offset, chosen.words),
+        (references, chosen.start, chosen.length),
+    ):
+        match, word = expanded(corpus.firsts[sentences[chosen.pair]] + start, count)
+        column = chosen.kind[match] + KINDS * corpus.function[word]
+        cells = np.bincount(chosen.pair[match] * 2 * KINDS + column, minlength=len(captions) * 2 * KINDS)
+        by_kind.append(cells.reshape(len(captions), 2 * KINDS))
+    matched = [cells.sum(1) for cells in by_kind]
+    columns = [said, true, functions[captions], functions[references], chunks(chosen, len(captions)), *matched]
+    return np.column_stack([*columns, *by_kind]).astype(np.float64)
 
 
 def _unbroken(rows: Array) -> Array:
@@ -158,16 +155,3 @@ def _unbroken(rows: Array) -> Array:
     identical = (rows[:, MATCHED] == rows[:, LENGTHS]).all(1) & (rows[:, CHUNKS] == 1)
     rows[identical, CHUNKS] = 0
     return rows
-
-
-def _count(caption: Sentence, reference: Sentence, matches: Sequence[Match]) -> list[float]:
-    by_kind = [0.0] * (4 * KINDS)  # caption or reference, content or function, kind
-    for start, length, offset, words, kind in matches:
-        for i in range(offset, offset + words):
-            by_kind[kind + KINDS * caption.function[i]] += 1
-        for j in range(start, start + length):
-            by_kind[kind + KINDS * reference.function[j] + 2 * KINDS] += 1
-    lengths = len(caption.words), len(reference.words)
-    functions = sum(caption.function), sum(reference.function)
-    matched = sum(by_kind[: 2 * KINDS]), sum(by_kind[2 * KINDS :])
-    return [*lengths, *functions, chunks(matches), *matched, *by_kind]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+from numpy.typing import NDArray
 
 from groundling.errors import DataError, MissingExtra
 
@@ -18,6 +21,8 @@ SUFFIXES = (  # ending -> what takes its place, tried in this order
 
 EXACT, STEM, SYNONYM, PARAPHRASE = range(4)  # kinds of match
 
+Ints = NDArray[np.int64]
+
 
 class Lexicon:
     """The word lists inside METEOR's jar, each parsed when it is first needed."""
@@ -25,21 +30,19 @@ class Lexicon:
     def __init__(self, jar: Path) -> None:
         self.jar = jar
 
-    def relate(self, vocabulary: Collection[str]) -> dict[str, dict[str, tuple[int, ...]]]:
-        """For each word the words that it matches, and in which ways, paraphrases aside. Equal words are exact only."""
-        same, stems, senses = (defaultdict(list) for _ in range(3))
-        for word in vocabulary:
-            same[java_hash(word)].append(word)
-            stems[java_hash(self.stem(word))].append(word)
+    def relate(self, vocabulary: Sequence[str]) -> tuple[Ints, Ints, Ints]:
+        """Numbers of words that match, and their kinds of match, paraphrases aside. Equal words are exact only."""
+        same, stems, senses = (defaultdict[object, list[int]](list) for _ in range(3))
+        for number, word in enumerate(vocabulary):
+            same[java_hash(word)].append(number)
+            stems[java_hash(self.stem(word))].append(number)
             for sense in self.senses(word):
-                senses[sense].append(word)
-        related: dict[str, dict[str, tuple[int, ...]]] = {}
-        for word in vocabulary:
-            mine: dict[str, tuple[int, ...]] = {other: (STEM,) for other in stems[java_hash(self.stem(word))]}
-            for other in {other for sense in self.senses(word) for other in senses[sense]}:
-                mine[other] = (*mine.get(other, ()), SYNONYM)
-            related[word] = mine | {other: (EXACT,) for other in same[java_hash(word)]}
-        return related
+                senses[sense].append(number)
+        exact, stem, synonym = (_each_with_each(groups.values()) for groups in (same, stems, senses))
+        stem, synonym = stem - exact, synonym - exact
+        kinds = np.repeat([EXACT, STEM, SYNONYM], [len(exact), len(stem), len(synonym)])
+        one, other = np.array([*exact, *stem, *synonym], np.int64).reshape(-1, 2).T
+        return one, other, kinds
 
     @cache  # noqa: B019 (there is one lexicon a process)
     def stem(self, word: str) -> str:
@@ -99,6 +102,10 @@ class Lexicon:
                 return jar.read(name).decode("utf-8")
         except (OSError, KeyError, BadZipFile, UnicodeDecodeError) as error:
             raise DataError(f"{self.jar} is damaged ({error}): pip install --force-reinstall pycocoevalcap") from error
+
+
+def _each_with_each(groups: Iterable[list[int]]) -> set[tuple[int, int]]:
+    return {(one, other) for group in groups for one in group for other in group}
 
 
 @cache

@@ -13,9 +13,7 @@ import hashlib
 import logging
 import os
 import zlib
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +37,6 @@ BLOCK = 1 << 19  # bytes read at a time
 
 Hashes = NDArray[np.uint64]
 Ints = NDArray[np.int64]
-Span = tuple[int, int, int]  # first word, number of words, number of the phrase in the table
 
 
 class Table(NamedTuple):
@@ -61,46 +58,45 @@ class Table(NamedTuple):
         return Table(phrases, starts, paraphrase[order], buckets)
 
 
-def find(sentences: Sequence[list[str]], table: Table) -> tuple[list[list[Span]], dict[int, list[int]]]:
-    """Where phrases are in each sentence, in order, and the paraphrases of each; only pairs with both in the corpus."""
-    at, length, phrase = _occurrences(sentences, table)
+class Spans(NamedTuple):
+    """Phrases of the table in sentences that are laid end to end, in their order, shorter ones first."""
+
+    at: Ints  # first word
+    length: Ints
+    phrase: Ints  # its number in the table
+
+
+def find(words: Ints, vocabulary: Sequence[str], lengths: Ints, table: Table) -> tuple[Spans, Ints, Ints]:
+    """Where phrases are in sentences, and all pairs of a phrase and a paraphrase with both there, by the table's order.
+
+    `words`: numbers in the vocabulary, sentence by sentence; `lengths`: how many words each sentence has. Phrases
+    without a paraphrase among the sentences are left out.
+    """
+    at, length, phrase = _occurrences(words, vocabulary, lengths, table)
     phrase_here = np.zeros(len(table.phrases), bool)
     phrase_here[phrase] = True
     present = np.flatnonzero(phrase_here)
     begin, end = (table.starts[present + i].astype(np.int64) for i in (0, 1))
     counts = end - begin
     rows = np.repeat(end - np.cumsum(counts), counts) + np.arange(counts.sum())
-    other = table.paraphrases[rows]
+    other = table.paraphrases[rows].astype(np.int64)
     both = phrase_here[other]
     owner, other = np.repeat(present, counts)[both], other[both]
-
-    paraphrases: dict[int, list[int]] = defaultdict(list)
-    for one, another in zip(owner.tolist(), other.tolist(), strict=True):
-        paraphrases[one].append(another)
     useful = np.zeros(len(table.phrases), bool)
     useful[owner] = useful[other] = True
-    keep = useful[phrase]
-    order = np.lexsort((length[keep], at[keep]))
-    at, length, phrase = at[keep][order], length[keep][order], phrase[keep][order]
-
-    ends = np.cumsum([len(words) for words in sentences])
-    firsts = ends - [len(words) for words in sentences]
-    bounds = np.searchsorted(at, np.append(firsts, ends[-1:])).tolist()
-    at -= np.repeat(firsts, np.diff(bounds))
-    spans = list(zip(at.tolist(), length.tolist(), phrase.tolist(), strict=True))
-    return [spans[a:b] for a, b in zip(bounds, bounds[1:], strict=False)], dict(paraphrases)
+    keep = np.flatnonzero(useful[phrase])
+    order = keep[np.argsort(at[keep] * (LONGEST + 1) + length[keep], kind="stable")]
+    return Spans(at[order], length[order], phrase[order]), owner, other
 
 
-def _occurrences(sentences: Sequence[list[str]], table: Table) -> tuple[Ints, Ints, Ints]:
-    """Phrases of the table in the sentences laid end to end: (first word, number of words, number of the phrase)."""
-    numbers: defaultdict[str, int] = defaultdict(count().__next__)
-    flat = np.array([numbers[word] for words in sentences for word in words], np.int64)
-    words = hash_lines("".join(f"{word}\n" for word in numbers).encode("utf-8", "surrogatepass"))[flat]
-    left = np.array([len(words) - i for words in sentences for i in range(len(words))], np.int64)
-    hashes, occurrences = words, []
+def _occurrences(words: Ints, vocabulary: Sequence[str], lengths: Ints, table: Table) -> tuple[Ints, Ints, Ints]:
+    """Phrases of the table in the sentences: (first word, number of words, number of the phrase)."""
+    of_word = hash_lines("".join(f"{word}\n" for word in vocabulary).encode("utf-8", "surrogatepass"))[words]
+    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))  # words of its sentence from here on
+    hashes, occurrences = of_word, []
     for n in range(1, LONGEST + 1):
         if n > 1:
-            hashes = hashes[:-1] * BASE + words[n - 1 :]
+            hashes = hashes[:-1] * BASE + of_word[n - 1 :]
         at = np.flatnonzero(left[: len(hashes)] >= n)
         number = _numbers(hashes[at], table.phrases, table.buckets)
         hit = np.flatnonzero(number >= 0)

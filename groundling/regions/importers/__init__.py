@@ -17,7 +17,7 @@ import torch
 
 from groundling.errors import DataError, GroundlingError
 from groundling.regions.fingerprints import IMPORTED
-from groundling.regions.importers.raw import Entry, Size, regions
+from groundling.regions.importers.raw import Array, Entry, Size, regions
 from groundling.regions.store import Writer
 from groundling.tensors import Regions
 from groundling.types import Fingerprint
@@ -104,11 +104,21 @@ def kept(regions: Regions, sure: float = 0.0, per_frame: int = 0) -> Regions:
         best = regions.scores[0].amax(-1)
         certain = (best > sure) | ((best <= sure).all() & (best == best.max()))
     frame = regions.frame[0]
-    turn = ((frame[:, None] == frame) & certain).long().tril(-1).sum(1)  # those of its frame that come before it
+    turn = _turns(frame.numpy(), certain.numpy())
     order = torch.from_numpy(np.lexsort((frame.numpy(), turn.numpy())))
     order = order[certain[order] & ((turn[order] < per_frame) if per_frame else certain[order])]
     names = ("feats", "boxes", "valid", "frame", "labels", "scores")
     return replace(regions, **{name: getattr(regions, name)[:, order] for name in names})
+
+
+def _turns(frame: Array, certain: Array) -> torch.Tensor:
+    """How many certain regions of its frame come before each region."""
+    order = np.argsort(frame, kind="stable")
+    before = np.cumsum(certain[order]) - certain[order]
+    first = np.append(True, frame[order][1:] != frame[order][:-1])
+    turns = np.empty(len(frame), np.int64)
+    turns[order] = before - np.maximum.accumulate(np.where(first, before, 0))
+    return torch.from_numpy(turns)
 
 
 def _first_good(waiting: Iterator[Entry], skip_bad: bool) -> tuple[list[Entry], int]:

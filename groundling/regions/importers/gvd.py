@@ -102,8 +102,9 @@ def _frames(features: Path) -> Array | None:
     They are the map that a captioner attends to beside the regions. A store has one shape of it for all: the frames of
     a segment are averaged into MAP stretches of time.
     """
-    kinds = [sorted(features.parent.parent.glob(f"*/{features.stem}_{kind}.npy"))[:1] for kind in ("resnet", "bn")]
-    arrays = [read_npy(file) for files in kinds for file in files]
+    folders = sorted(folder for folder in features.parent.parent.iterdir() if folder.is_dir())
+    kinds = [[folder / f"{features.stem}_{kind}.npy" for folder in folders] for kind in ("resnet", "bn")]
+    arrays = [read_npy(file) for files in kinds for file in [file for file in files if file.exists()][:1]]
     if not arrays:
         return None
     count = min(len(x) for x in arrays)

@@ -70,6 +70,8 @@ def opened(path: Path) -> Any:
         import h5py
     except ImportError as error:
         raise MissingExtra("HDF5 files need h5py: pip install 'groundling[hdf5]'") from error
+    if not path.is_file():  # HDF5 would wait for a pipe
+        raise DataError(f"{path}: not a regular file")
     with guarded(str(path)):
         return h5py.File(path, "r")
 

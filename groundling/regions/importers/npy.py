@@ -6,13 +6,13 @@ import io
 import math
 import zipfile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
 from groundling.errors import DataError
 from groundling.files import open_regular
-from groundling.regions.importers.raw import MAX_BYTES, Array, Budget
+from groundling.regions.importers.raw import Array, Budget
 
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others a few bytes may become gigabytes in one step
 
@@ -35,8 +35,7 @@ def read_npz(file: Path) -> dict[str, Array]:
                 if member.compress_type not in METHODS:
                     raise DataError(f"{file}: {member.filename!r} is compressed in another way than np.savez does it")
                 with archive.open(member) as packed:
-                    content = io.BytesIO(packed.read(MAX_BYTES + 1))
-                arrays[member.filename.removesuffix(".npy")] = _array(content, budget)
+                    arrays[member.filename.removesuffix(".npy")] = _array(packed, budget)
             return arrays
     except Exception as error:  # parsers of damaged files raise nearly every type there is
         raise _unreadable(file, "archive of arrays", error) from error
@@ -50,7 +49,7 @@ def _unreadable(file: Path, what: str, error: BaseException) -> DataError:
     return DataError(f"{file}: not a readable {what}: {error}")
 
 
-def _array(file: BinaryIO, budget: Budget) -> Array:
+def _array(file: IO[bytes], budget: Budget) -> Array:
     """The array at the beginning of a file, once its header has been found to be modest and true."""
     if (start := file.read(4)) in (b"PK\x03\x04", b"PK\x05\x06"):
         raise DataError(f"{budget.where}: an archive under the name of a single array; call it .npz")
@@ -60,11 +59,12 @@ def _array(file: BinaryIO, budget: Budget) -> Array:
         raise ValueError("Object arrays cannot be loaded: they are pickles")
     budget.spend(shape, kind)
     content = file.read(math.prod(shape) * kind.itemsize)
+    file.read(1)  # at the end of a member an archive compares its checksum
     flat = np.frombuffer(content, kind, count=math.prod(shape)) if kind.itemsize else np.empty(shape, kind).reshape(-1)
     return flat.reshape(shape, order="F" if by_columns else "C")
 
 
-def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         return np.lib.format.read_array_header_1_0(file)
