@@ -29,7 +29,7 @@ SAME, BROADER = "same", "broader"
 KINDS = 4  # broader kinds that are tried, nearest first
 INPUTS = 4  # 1, logit p, log π, s
 CAPTION_INPUTS = ("phrases", "words", "mentioned")  # of a caption in an image
-REFERENCE_INPUTS = ("grounding", "meteor")
+REFERENCE_INPUTS = ("grounding", "meteor", "shared")
 LOWEST = 1e-6  # probability that a word has at least, and lacks to 1
 
 
