@@ -97,7 +97,7 @@ class Auditor:
     def judge(self, regions: Regions, caption: Caption, places: Sequence[Place] = ()) -> tuple[Judged, ...]:
         """The noun phrases of a parsed caption in an image (B = 1); `places` are those that the caption came with, in
         pixels of the regions."""
-        found = caption_evidence(self.grounder, regions, caption, self._instead)
+        found = caption_evidence(self.grounder, regions, caption, self._instead, said=True)
         return tuple(self._judged(one, _given(one.span, places)) for one in found)
 
     def _instead(self, noun: str, lemma: str) -> str | None:

@@ -8,7 +8,7 @@
     for one in evidence.caption_evidence(grounder, grounder.regions("photo.jpg"), caption):
         print(one.phrase, one.probability, one.likely[0].box)
 
-The probability is the grounder's own evidence (`inference.evidence`).
+The probability is the grounder's own evidence (`inference.evidence`); an audit asks for that of what captions say.
 """
 
 from __future__ import annotations
@@ -82,11 +82,17 @@ def phrases_of(caption: Caption) -> list[PhraseTokens]:
 
 
 def caption_evidence(
-    grounder: PhraseGrounder, regions: Regions, caption: Caption, substitute: Substitute = lambda noun, lemma: None
+    grounder: PhraseGrounder,
+    regions: Regions,
+    caption: Caption,
+    substitute: Substitute = lambda noun, lemma: None,
+    *,
+    said: bool = False,
 ) -> tuple[PhraseEvidence, ...]:
     """The evidence of each noun phrase of a parsed caption in an image (B = 1).
 
-    `substitute` may name another word to look for in place of a noun that the grounder does not know.
+    `substitute` may name another word to look for in place of a noun that the grounder does not know. `said`: see
+    `PhraseGrounder.evidence`.
     """
     asked = phrases_of(caption)
     if not asked:
@@ -95,7 +101,7 @@ def caption_evidence(
     ranking = grounder.rank(regions, [tokens for tokens, _ in phrases])
     best = best_similarity(ranking.similarity).tolist()
     nouns = [tokens[head] for tokens, head in phrases]
-    likely, probable = _likely(regions, ranking), grounder.evidence(nouns, ranking.similarity, regions.whole)
+    likely, probable = _likely(regions, ranking), grounder.evidence(nouns, ranking.similarity, regions.whole, said=said)
     return tuple(
         _evidence(caption, asked[i], phrases[i][0], best[i], probable[i], likely[i]) for i in range(len(phrases))
     )

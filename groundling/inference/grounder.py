@@ -260,11 +260,14 @@ class PhraseGrounder:
         p = (fit / TEMPERATURE).softmax(-1)
         return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~regions.valid[0], -1.0))
 
-    def evidence(self, nouns: Sequence[str], similarity: Tensor, whole: Tensor | None) -> list[float | None]:
+    def evidence(
+        self, nouns: Sequence[str], similarity: Tensor, whole: Tensor | None, *, said: bool = False
+    ) -> list[float | None]:
         """How likely each phrase is in its image; None if not calibrated. See `inference.evidence`.
 
         nouns: the heads of P phrases. similarity: (P, R), with the regions. whole: the image vector (1, G), or one for
-        each phrase (P, G); None: by similarity alone.
+        each phrase (P, G); None: by similarity alone. said: they are phrases of captions, whose frequent nouns are
+        right more often than the rare ones, not any phrases.
         """
         if self.calibration is None:
             return [None] * len(similarity)
@@ -272,7 +275,7 @@ class PhraseGrounder:
         if whole is not None and 0 < count <= whole.shape[1]:
             likely = word_probabilities(whole, count).expand(len(similarity), -1).cpu().numpy()
         heads = [noun.split()[-1] for noun in nouns]
-        return [*self.calibration(heads, best_similarity(similarity).cpu().double().numpy(), likely)]
+        return [*self.calibration(heads, best_similarity(similarity).cpu().double().numpy(), likely, said=said)]
 
     def add_evidence(self, captions: Sequence[GroundedCaption], features: RegionFeatures) -> list[GroundedCaption]:
         """The same captions of B images, each link with its evidence: how likely its noun, alone, is there."""

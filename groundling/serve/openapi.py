@@ -242,7 +242,7 @@ def _schemas() -> Json:
     about = {"image": _ref("Image")}
     below = {
         "type": ["number", "null"],
-        "description": "evidence below which an audit says that a phrase is not there; null: the grounder has none",
+        "description": "evidence below which a phrase is not there; null: the grounder has none",
     }
     word, label = _object(word=TEXT, evidence=NUMBER), _object(label=TEXT, score=NUMBER)
     region = _object(box=BOX, frame=INTEGER, words=_list(word), labels=_list(label))
