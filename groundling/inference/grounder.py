@@ -28,7 +28,7 @@ from groundling.boxes import soft_iou_match
 from groundling.errors import DataError, GroundlingError
 from groundling.images import opened
 from groundling.inference import inputs
-from groundling.inference.colours import colour_fit, with_colours
+from groundling.inference.colours import USUAL, colour_fit, has_colour, with_colours
 from groundling.inference.evidence import THRESHOLD, read_calibration
 from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
 from groundling.metrics.calibration import EvidenceModel
@@ -276,6 +276,18 @@ class PhraseGrounder:
             likely = word_probabilities(whole, count).expand(len(similarity), -1).cpu().numpy()
         heads = [noun.split()[-1] for noun in nouns]
         return [*self.calibration(heads, best_similarity(similarity).cpu().double().numpy(), likely, said=said)]
+
+    @torch.inference_mode()
+    def colour(self, regions: Regions, phrase: Sequence[str], word: str) -> float | None:
+        """How likely a thing, a phrase with a word for its colour, has that colour in an image (B = 1); None where
+        nobody can tell: the word is none of `colours.USUAL`, or the colours or words of the image are not known."""
+        known = self.calibration.words.prior if self.calibration and self.calibration.words else {}
+        if regions.colours is None or regions.whole is None or word not in USUAL or word not in known:
+            return None
+        similarity = self.rank(regions, [[one for one in phrase if one != word]]).similarity[0].cpu()
+        p = word_probabilities(regions.whole, len(known))[0, list(known).index(word)]
+        weights = (similarity / TEMPERATURE).softmax(-1)
+        return has_colour(regions.colours[0, : len(weights)].cpu(), weights, word, float(p), known[word])
 
     def add_evidence(self, captions: Sequence[GroundedCaption], features: RegionFeatures) -> list[GroundedCaption]:
         """The same captions of B images, each link with its evidence: how likely its noun, alone, is there."""

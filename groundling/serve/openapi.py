@@ -323,6 +323,8 @@ def _audited(probability: Json) -> Json:
         "asked": TEXT | {"description": "the known word that stood in for the noun"},
         "how": TEXT | {"description": "its relation to the noun: a synonym, a broader kind"},
         "reason": TEXT | {"description": "why the verdict is cannot tell"},
+        "colour": _object(word=TEXT, verdict=TEXT, probability=NUMBER)
+        | {"description": "whether a thing that is there has the colour that the text gives it"},
         "given": given | {"description": "the boxes or points that came with the text"},
         "frame": {"type": "integer"},
     }
