@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,24 @@ from groundling.errors import GroundlingError
 from groundling.evaluation.evidence import Likely, PhraseEvidence, caption_evidence, parse
 from groundling.formats.grounded import Place
 from groundling.images import Picture
+from groundling.inference.colours import OTHER_COLOUR
 from groundling.inference.loading import GROUNDER, model_folder
 from groundling.text.classes import NO_THING
+from groundling.text.colours import WORDS
 from groundling.types import Box, Caption, Span
 
 if TYPE_CHECKING:
     from groundling.inference.grounder import PhraseGrounder
     from groundling.tensors import Regions
+
+
+@dataclass(frozen=True)
+class JudgedColour:
+    """A word for the colour of a thing that is there, and what became of it."""
+
+    word: str
+    verdict: str  # GROUNDED or NOT_THERE
+    probability: float  # that the thing has this colour
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,7 @@ class Judged:
     reason: str = ""  # why nobody can tell
     given: Place | None = None  # where the caption says that it is
     overlap: float | None = None  # of that with the likely places
+    colour: JudgedColour | None = None  # that it has by the caption; None where it has none, or nobody can tell
 
     @property
     def box(self) -> Box | None:
@@ -66,6 +78,8 @@ class Judged:
         }
         row |= {"asked": self.asked, "how": self.how} if self.asked else {}
         row |= {"reason": self.reason} if self.reason else {}
+        if self.colour is not None:
+            row["colour"] = asdict(self.colour) | {"probability": round(self.colour.probability, 4)}
         if self.given is not None:
             row["given"] = {
                 "boxes": [[round(x, 1) for x in box] for box in self.given.boxes],
@@ -99,8 +113,19 @@ class Auditor:
     def judge(self, regions: Regions, caption: Caption, places: Sequence[Place] = ()) -> tuple[Judged, ...]:
         """The noun phrases of a parsed caption in an image (B = 1); `places` are those that the caption came with, in
         pixels of the regions."""
-        found = caption_evidence(self.grounder, regions, caption, self._instead)
-        return tuple(self._judged(one, _given(one.span, places)) for one in found)
+        found = caption_evidence(self.grounder, regions, caption, self._instead, in_caption=True)
+        judged = [self._judged(one, _given(one.span, places)) for one in found]
+        return tuple(self._with_colour(*each, regions) for each in zip(judged, found, strict=True))
+
+    def _with_colour(self, judged: Judged, one: PhraseEvidence, regions: Regions) -> Judged:
+        """With a verdict on the one word for a colour of a thing that is there."""
+        named = [word for word in one.tokens if word in WORDS and word != one.noun]
+        if judged.box is None or len(named) != 1:
+            return judged
+        p = self.grounder.colour(regions, one.tokens, named[0])
+        if p is None:
+            return judged
+        return replace(judged, colour=JudgedColour(named[0], NOT_THERE if p < OTHER_COLOUR else GROUNDED, p))
 
     def _instead(self, noun: str, lemma: str) -> str | None:
         found = self.known.find(noun, lemma)

@@ -138,20 +138,20 @@ def judge(auditor: Auditor, foils: Sequence[Foil], store: Store, *, quiet: bool 
     for foil in track(foils, "foils", total=len(foils), quiet=quiet):
         asked = [_asked(auditor, foil, words, lemma) for words, lemma in _both(foil)]
         four = [(words, words[foil.head]) for words in (foil.true, foil.foil, *asked)]
-        found = _evidence(auditor, store[foil.image], [*four, *foil.others])
+        found, in_captions = _evidence(auditor, store[foil.image], [*four, *foil.others])
         rows.append((found[0], found[1], min(found[4:], default=np.inf)))
-        both = [_verdict(auditor, foil, *one) for one in zip(_both(foil), found[2:4], strict=True)]
+        both = [_verdict(auditor, foil, *one) for one in zip(_both(foil), in_captions[2:4], strict=True)]
         verdicts.append((both[0], both[1]))
     true, false, lowest = np.array(rows, float).reshape(-1, 3).T
     return FoilScores(tuple(foils), true, false, lowest, tuple(verdicts))
 
 
-def _evidence(auditor: Auditor, regions: Regions, phrases: Sequence[tuple[Words, str]]) -> list[float]:
-    """Of phrases with their heads in an image."""
-    grounder = auditor.grounder
-    ranking = grounder.rank(regions, [words for words, _ in phrases])
-    found = grounder.evidence([noun for _, noun in phrases], ranking.similarity, regions.whole)
-    return [p for p in found if p is not None]  # an Auditor's grounder is calibrated: none is None
+def _evidence(auditor: Auditor, regions: Regions, phrases: Sequence[tuple[Words, str]]) -> list[list[float]]:
+    """Of phrases with their heads in an image: of any phrases, and as an audit asks it, of what captions say."""
+    grounder, nouns = auditor.grounder, [noun for _, noun in phrases]
+    similarity = grounder.rank(regions, [words for words, _ in phrases]).similarity
+    both = [grounder.evidence(nouns, similarity, regions.whole, in_caption=in_caption) for in_caption in (False, True)]
+    return [[p for p in found if p is not None] for found in both]  # an Auditor's grounder is calibrated: none is None
 
 
 def _both(foil: Foil) -> list[tuple[Words, str]]:
@@ -165,8 +165,8 @@ def _asked(auditor: Auditor, foil: Foil, words: Words, lemma: str) -> Words:
     return words if found is None else (*words[: foil.head], found.word, *words[foil.head + 1 :])
 
 
-def _verdict(auditor: Auditor, foil: Foil, said: tuple[Words, str], evidence: float) -> str:
-    found = auditor.known.find(said[0][foil.head], said[1])
+def _verdict(auditor: Auditor, foil: Foil, caption: tuple[Words, str], evidence: float) -> str:
+    found = auditor.known.find(caption[0][foil.head], caption[1])
     return CANNOT_TELL if found is None else auditor.verdict(found, evidence, None)
 
 

@@ -23,6 +23,7 @@ function explain(phrase) {
   if (phrase.evidence !== null) parts.push(` · evidence ${Math.round(100 * phrase.evidence)} %`);
   if (phrase.asked) parts.push(` · looked for as “${phrase.asked}”, a ${phrase.how}`);
   if (phrase.reason) parts.push(` · ${phrase.reason}`);
+  if (phrase.colour && phrase.colour.verdict === "not there") parts.push(` · seems not to be ${phrase.colour.word}`);
   if (phrase.given && phrase.verdict !== "not there") parts.push(` · overlap with the given place ${phrase.given.overlap.toFixed(2)}`);
   return parts;
 }

@@ -47,7 +47,14 @@ def read_thresholds(folder: Path) -> Thresholds:
     path = folder / FILE
     if not path.exists():
         fitted = read_calibration(folder)
-        return Thresholds() if fitted is None or fitted.not_there is None else Thresholds(present=fitted.not_there)
+        below = (
+            None
+            if fitted is None
+            else fitted.not_there
+            if fitted.caption_not_there is None
+            else fitted.caption_not_there
+        )
+        return Thresholds() if below is None else Thresholds(present=below)
     try:
         row = json.loads(path.read_bytes())
         if row["format"] != FORMAT:

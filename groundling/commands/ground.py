@@ -32,7 +32,8 @@ With --data, the command grounds all annotated phrases of a data set and scores 
 10, pointing game, and the upper bound of the regions, over all phrases and by phrase type. If a phrase has several true
 boxes, `any` accepts each of them, `union` only the box around them all. The type "one of several" holds phrases whose
 noun fits several things in the image. --calibrate also fits `evidence` on the captions of one half of the images, tests
-it on the other half and stores it with the model; it needs no boxes.
+it on the other half and stores it with the model; it needs no boxes. With --captions it also fits the probability that
+`groundling audit` gives to nouns of captions: captioners are right with frequent nouns more often than with rare ones.
 --cost prints floating point operations and milliseconds per image."""
 
 EPILOG = """\
@@ -43,6 +44,7 @@ examples:
   groundling ground photo.jpg "a dog on the grass" --model runs/grounder --heatmap heat/
   groundling ground --data flickr30k --regions flickr30k.regions --split val --model runs/grounder --json
   groundling ground --data flickr30k --regions flickr30k.regions --split val --model runs/grounder --calibrate
+  groundling ground --data coco --regions coco.regions --split val --model runs/grounder --calibrate --captions a.jsonl
   groundling ground photo.jpg --cost"""
 
 
@@ -78,6 +80,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "words alone, not by colours",
     )
     group.add_argument("--calibrate", action="store_true", help="fit the evidence and store it in RUN")
+    group.add_argument(
+        "--captions",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="with --calibrate: captions that captioners wrote of these images, to fit what an audit says of captions",
+    )
     add_iou(group, "overlap from which a box is right (default 0.5)")  # type: ignore[arg-type]
     add_bootstrap(group)  # type: ignore[arg-type]
     add_engine(parser, what="with --data: processes")
@@ -91,6 +100,8 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("name an IMAGE and a SENTENCE, or a data set with --data")
     if args.calibrate and not (args.data and args.model):
         raise GroundlingError("--calibrate is kept with the model: name both with --data DATA and --model RUN")
+    if args.captions and not args.calibrate:
+        raise GroundlingError("--captions are captions to fit on: add --calibrate")
     if not (args.data or engine_of(args) == ALONE):
         raise GroundlingError("one image is no work for several: --workers and --engine ray go with --data")
     if args.data:

@@ -50,7 +50,9 @@ def run(args: argparse.Namespace) -> None:
     judged = located(found, len(examples), args.iou, quiet=False, **choice) if _boxes(examples) else {}
     if not judged and not args.calibrate:
         raise DataError(f"the split {args.split!r} of {args.data} has no boxes of phrases")
-    calibration = calibrate(model, examples, store) if args.calibrate else None
+    calibration = (
+        calibrate(model, examples, store, captions=_captions_of(args.captions, examples)) if args.calibrate else None
+    )
     captions = None
     if calibration:
         model.calibration = calibration.model
@@ -72,6 +74,20 @@ def _worker(args: argparse.Namespace) -> Callable[[Sequence[Example]], list[list
 
     model, store = load_grounder(args.model), Store.open(args.regions)
     return lambda some: list(queries(model, some, store, argmax=args.argmax))
+
+
+def _captions_of(files: Sequence[str], examples: Dataset) -> list[tuple[str, str]]:
+    """Ids of images and captions of captioners, by files of captions; DataError where none is of these images."""
+    from groundling.errors import DataError
+    from groundling.formats.folder import Named
+    from groundling.formats.rows import Row, read_rows
+
+    ids = Named((example.id, example.media, example.id) for example in examples)
+    rows = [row for file in files for row in read_rows(file) if isinstance(row, Row)]
+    found = [(id, row.text) for row in rows if (id := ids.find(row.image)) is not None]
+    if files and not found:
+        raise DataError(f"{', '.join(files)}: no caption of an image of the data set")
+    return found
 
 
 def _boxes(examples: Dataset) -> bool:
@@ -134,6 +150,11 @@ def _print_calibration(calibration: Calibration) -> None:
         f"on {calibration.judged_on} phrases, "
         f"right {calibration.accuracy:.4f}; fitted on {calibration.fitted_on} phrases of other images"
     )
+    if calibration.caption_auc is not None:
+        print(
+            f"nouns of captioners: area under the curve {calibration.caption_auc:.4f} "
+            f"on {calibration.caption_nouns} of other images"
+        )
     table = Table("evidence", box=None, pad_edge=False)
     for name in ("mean", "true", "phrases"):
         table.add_column(name, justify="right")

@@ -1,13 +1,16 @@
 """How much of a caption is in its image: a score without references, and one with them.
 
     grounding       logit g = a + Σ_i w_i x_i
-    grounding-ref   logit h = b + u logit g + v METEOR
+    grounding-ref   logit h = b + u logit g + v METEOR + t shared
 
 x: the mean log evidence of the heads of the noun phrases (`phrases`), and of the nouns, verbs and adjectives that the
 region source knows as words of images (`words`); and, with p_w the probability of the word w in the image and π_w its
 mean over photos, how much of the important content is named:
 
     mentioned   Σ_{w in the caption} q_w / Σ_w q_w,    q_w = −max(0, p_w − π_w) log π_w
+
+shared is the cosine of two vectors of these words, one of the caption, one of all references: −√n_w log π_w, where n_w
+captions have w. So an unusual word that both have counts most; no other captions are needed to know what is unusual.
 
 The coefficients are fitted by logistic regression (`fitted`). For g the truth is 1 for a caption of the photo, and for
 one of another photo that is like it a fifth of its METEOR against the photo's captions, over what these have against
@@ -21,6 +24,7 @@ being the similarity of the best region. A caption without any noun, verb or adj
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,8 +161,9 @@ def with_references(
     captions: Mapping[str, str],
     references: Mapping[str, Sequence[str]],
     form: CaptionForm | None = None,
+    words: WordEvidence | None = None,
 ) -> Statistics:
-    """The same captions, judged by their references as well."""
+    """The same captions, judged by their references as well; a fitted form needs the words of the region source."""
     [meteor] = score_captions(captions, references, ["meteor"])
     by_id = dict(zip(meteor.ids, meteor.per_item().tolist(), strict=True))
     g, m = grounding.per_item(), np.array([by_id[id] for id in grounding.ids])
@@ -166,9 +171,36 @@ def with_references(
         values = (g + METEOR_WEIGHT * m) / (1 + METEOR_WEIGHT)
         about = grounding.signature.replace(FORM, "(g+2meteor)/3")
     else:
-        joined = [form.with_references({"grounding": x, "meteor": y}) for x, y in zip(logit(g), m, strict=True)]
-        values, about = sigmoid(np.array(joined)), grounding.signature
+        common = _shared(captions, references, words) if words else {}
+        rows = [
+            {"grounding": x, "meteor": y, "shared": common.get(id, 0.0)}
+            for id, x, y in zip(grounding.ids, logit(g), m, strict=True)
+        ]
+        values, about = sigmoid(np.array([form.with_references(row) for row in rows])), grounding.signature
     return mean_statistics(WITH_REFERENCES, about.replace(GROUNDING, WITH_REFERENCES, 1), grounding.ids, values)
+
+
+def _shared(
+    captions: Mapping[str, str], references: Mapping[str, Sequence[str]], words: WordEvidence
+) -> dict[str, float]:
+    """What each caption shares with its references. Equal sentences are parsed once."""
+    texts = list(dict.fromkeys([*captions.values(), *(text for id in captions for text in references[id])]))
+    named = {text: set(_seen_words(one, words)) for text, one in zip(texts, parse(texts), strict=True)}
+    return {
+        id: shared([named[text]], [named[one] for one in references[id]], words.prior) for id, text in captions.items()
+    }
+
+
+def shared(some: Sequence[set[str]], others: Sequence[set[str]], prior: Mapping[str, float]) -> float:
+    """The cosine of the words of captions with those of other captions; 0 where either have none."""
+    one, two = (_weighted(captions, prior) for captions in (some, others))
+    length = math.sqrt(sum(x * x for x in one.values()) * sum(x * x for x in two.values()))
+    return sum(x * two.get(word, 0.0) for word, x in one.items()) / length if length else 0.0
+
+
+def _weighted(captions: Sequence[set[str]], prior: Mapping[str, float]) -> dict[str, float]:
+    count = Counter(word for caption in captions for word in caption)
+    return {word: -math.sqrt(n) * math.log(prior[word]) for word, n in count.items()}
 
 
 def scored(
@@ -193,7 +225,8 @@ def scored(
     statistics = grounding_scores(grounder, captions, image_of, find, store, quiet=quiet)
     out = {GROUNDING: statistics}
     if WITH_REFERENCES in names:
-        out[WITH_REFERENCES] = with_references(statistics, captions, references, _form(grounder))
+        words = grounder.calibration.words if grounder.calibration else None
+        out[WITH_REFERENCES] = with_references(statistics, captions, references, _form(grounder), words)
     return {name: out[name] for name in names if name in out}
 
 
@@ -237,13 +270,11 @@ def fitted(grounder: PhraseGrounder, examples: Sequence[Example], store: Store, 
         raise DataError(
             f"{len(several)} photos with two captions or more are too few to fit a score of captions on one half"
         )
-    (fit, fit_meteor, fit_own), (judge, judge_meteor, judge_own) = (
-        _asked(grounder, half, store, Random(seed)) for half in halves
-    )
-    alone = Linear.fitted(fit, _marks(fit_own, fit_meteor), CAPTION_INPUTS)
-    joined = Linear.fitted(_joined(alone, fit, fit_meteor), fit_own, REFERENCE_INPUTS)
+    (fit, fit_own), (judge, judge_own) = (_asked(grounder, half, store, Random(seed)) for half in halves)
+    alone = Linear.fitted(fit, _marks(fit_own, np.array([row["meteor"] for row in fit])), CAPTION_INPUTS)
+    joined = Linear.fitted([row | {"grounding": alone(row)} for row in fit], fit_own, REFERENCE_INPUTS)
     values = np.array([alone(row) for row in judge])
-    both = np.array([joined(row) for row in _joined(alone, judge, judge_meteor)])
+    both = np.array([joined(row | {"grounding": alone(row)}) for row in judge])
     own = judge_own > 0
     areas = [area_under_curve(some[own], some[~own]) for some in (values, both)]
     return CaptionFit(CaptionForm(alone, joined), areas[0], areas[1], len(fit), len(judge))
@@ -256,8 +287,8 @@ PARTLY = 0.2  # what a caption of another photo may be worth
 
 def _asked(
     grounder: PhraseGrounder, examples: Sequence[Example], store: Store, draw: Random
-) -> tuple[list[dict[str, float]], Array, Array]:
-    """x, METEOR and truth of pairs of photos and captions."""
+) -> tuple[list[dict[str, float]], Array]:
+    """x, METEOR and what is shared, and the truth, of pairs of photos and captions."""
     assert grounder.calibration is not None and grounder.calibration.words is not None
     words = grounder.calibration.words
     rows: list[dict[str, float]] = []
@@ -267,12 +298,15 @@ def _asked(
         for pair in pairs:
             row = _inputs_of(grounder, regions, examples[pair.of].captions[pair.caption])
             if row is not None:
-                rows.append(row)
+                caption, others = examples[pair.of].captions[pair.caption], _references(examples[pair.photo], pair)
+                seen = [[set(_seen_words(one, words)) for one in some] for some in ([caption], others)]
+                rows.append(row | {"shared": shared(*seen, words.prior)})
                 kept.append(pair)
     captions = {str(i): examples[one.of].captions[one.caption].text for i, one in enumerate(kept)}
-    references = {str(i): _references(examples[one.photo], one) for i, one in enumerate(kept)}
+    references = {str(i): [x.text for x in _references(examples[one.photo], one)] for i, one in enumerate(kept)}
     [meteor] = score_captions(captions, references, ["meteor"])
-    return rows, np.asarray(meteor.per_item()), np.array([float(one.own) for one in kept])
+    rows = [row | {"meteor": float(m)} for row, m in zip(rows, meteor.per_item(), strict=True)]
+    return rows, np.array([float(one.own) for one in kept])
 
 
 def _marks(own: Array, meteor: Array) -> Array:
@@ -281,9 +315,9 @@ def _marks(own: Array, meteor: Array) -> Array:
     return np.where(own > 0, 1.0, PARTLY * np.minimum(1.0, meteor / max(typical, 1e-12)))
 
 
-def _references(example: Example, pair: Pair) -> list[str]:
+def _references(example: Example, pair: Pair) -> list[Caption]:
     """The captions of a photo but the one that is judged."""
-    return [one.text for i, one in enumerate(example.captions) if not (pair.own and i == pair.caption)]
+    return [one for i, one in enumerate(example.captions) if not (pair.own and i == pair.caption)]
 
 
 def _likely(examples: Sequence[Example], store: Store, count: int) -> Array:
@@ -319,7 +353,3 @@ def _nearest(vectors: Array) -> list[list[int]]:
     likeness = unit @ unit.T
     np.fill_diagonal(likeness, -np.inf)
     return [row.tolist() for row in np.argsort(-likeness, axis=1)[:, :NEAR]]
-
-
-def _joined(alone: Linear, rows: Sequence[Mapping[str, float]], meteor: Array) -> list[dict[str, float]]:
-    return [{"grounding": alone(row), "meteor": float(m)} for row, m in zip(rows, meteor, strict=True)]

@@ -8,7 +8,8 @@
     for one in evidence.caption_evidence(grounder, grounder.regions("photo.jpg"), caption):
         print(one.phrase, one.evidence, one.likely[0].box)
 
-`evidence` is the probability that the phrase is in the image (`inference.evidence`).
+`evidence` is the probability that the phrase is in the image (`inference.evidence`); an audit asks for that of nouns
+of captions.
 """
 
 from __future__ import annotations
@@ -88,17 +89,24 @@ def phrases_of(caption: Caption) -> list[PhraseTokens]:
 
 
 def caption_evidence(
-    grounder: BaseGrounder, regions: Any, caption: Caption, substitute: Substitute = lambda noun, lemma: None
+    grounder: BaseGrounder,
+    regions: Any,
+    caption: Caption,
+    substitute: Substitute = lambda noun, lemma: None,
+    *,
+    in_caption: bool = False,
 ) -> tuple[PhraseEvidence, ...]:
     """The evidence of each noun phrase of a parsed caption in an image, given by its regions as the grounder has them.
 
-    `substitute` may name another word to look for in place of a noun that the grounder does not know.
+    `substitute` may name another word to look for in place of a noun that the grounder does not know. `in_caption`: see
+    `PhraseGrounder.evidence`.
     """
     asked = phrases_of(caption)
     if not asked:
         return ()
     phrases = [_tokens(caption, one, substitute) for one in asked]
-    found = grounder.locate(regions, [tokens for tokens, _ in phrases], [tokens[head] for tokens, head in phrases])
+    words, nouns = [tokens for tokens, _ in phrases], [tokens[head] for tokens, head in phrases]
+    found = grounder.locate(regions, words, nouns, in_caption=in_caption)
     best, likely = found.similarity.max(1, initial=-1.0).tolist(), _likely(found)
     return tuple(
         _evidence(caption, asked[i], phrases[i][0], best[i], found.evidence[i], likely[i]) for i in range(len(phrases))

@@ -5,13 +5,17 @@ same class of nouns (`noun_kinds`) and number, as often as captions of the image
 captions has, nor a kind of it, nor what it is a kind of. So one phrase in two is present, and the absent ones are those
 that are hard to tell: mistakes of captioners name a plausible thing. The model is fitted on one half of the images and
 judged on the other; the hash of an image's id decides which it is in.
+
+Captions that captioners wrote of the images, where they are given, fit a second set of coefficients, for the nouns of
+captions: a noun counts as present where a caption of the data set has it, a kind of it, or what it is a kind of. These
+nouns and the phrases above count half each: of captioners alone one would learn that a rare word is never right.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -43,8 +47,10 @@ from groundling.metrics.statistics import Array, signature
 from groundling.regions.fingerprints import require, words_of
 from groundling.regions.store import Store
 from groundling.tensors import word_probabilities
+from groundling.text import words as text_words
 from groundling.text.absent_nouns import Noun, NounsOf
-from groundling.text.classes import head_noun
+from groundling.text.annotate import annotate
+from groundling.text.classes import NO_THING, head_noun
 from groundling.text.noun_kinds import kind_of
 from groundling.text.noun_phrases import joined
 from groundling.text.wordnet import wordnet
@@ -91,10 +97,15 @@ class Answers:
             self, nouns=nouns, similarity=self.similarity[kept], truth=self.truth[kept], image=self.image[kept]
         )
 
-    def evidence(self, model: EvidenceModel) -> Array:
+    def evidence(self, model: EvidenceModel, *, in_caption: bool = False) -> Array:
         """(P,)"""
         likely = None if self.likely is None else self.likely[self.image]
-        return np.array(model(self.nouns, self.similarity, likely))
+        return np.array(model(self.nouns, self.similarity, likely, in_caption=in_caption))
+
+    def separated(self, model: EvidenceModel, *, in_caption: bool = False) -> float:
+        """How often a present phrase has more evidence than an absent one."""
+        evidence = self.evidence(model, in_caption=in_caption)
+        return area_under_curve(evidence[self.truth > 0], evidence[self.truth <= 0])
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,8 @@ class Calibration:
     accuracy: float  # of "found", at the threshold
     fitted_on: int  # phrases, half of them absent
     judged_on: int
+    caption_auc: float | None = None  # a noun of captioners that references bear out has more than another
+    caption_nouns: int = 0  # nouns
 
     def to_json(self) -> dict[str, Any]:
         row = {name: value for name, value in asdict(self).items() if name != "model"}
@@ -118,24 +131,39 @@ class Calibration:
         return json.dumps(self.to_json(), indent=1).encode()
 
 
-def calibrate(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int = 0) -> Calibration:
-    """Fit on one half of the images, judge on the other."""
+def calibrate(
+    grounder: PhraseGrounder,
+    examples: Dataset,
+    store: Store,
+    seed: int = 0,
+    captions: Sequence[tuple[str, str]] = (),
+) -> Calibration:
+    """Fit on one half of the images, judge on the other. `captions`: of captioners, with the ids of images."""
     require(store.fingerprint, grounder.model.fingerprint)
     store.require(example.id for example in examples)
     answers = ask(grounder, examples, store, seed)
     fit, judge = answers.half(True), answers.half(False)
     if not (len(fit.nouns) and len(judge.nouns)):
         raise DataError(f"{len(examples)} images are too few to fit on one half and judge on the other")
-    model = fitted(fit, words_of(store.fingerprint))
+    of_captions = (
+        ask_captions(grounder, examples, store, captions, answers) if captions and answers.likely is not None else None
+    )
+    model = fitted(fit, words_of(store.fingerprint), of_captions.half(True) if of_captions else None)
     evidence, truth = judge.evidence(model), judge.truth
     curve = reliability(evidence, truth)
     right = float(((evidence >= THRESHOLD) == (truth > 0)).mean())
-    auc = area_under_curve(evidence[truth > 0], evidence[truth <= 0])
-    return Calibration(model, expected_calibration_error(curve), auc, curve, right, len(fit.nouns), len(judge.nouns))
+    found = Calibration(
+        model, expected_calibration_error(curve), judge.separated(model), curve, right, len(fit.nouns), len(judge.nouns)
+    )
+    if of_captions is None:
+        return found
+    others = of_captions.half(False)
+    return replace(found, caption_auc=others.separated(model, in_caption=True), caption_nouns=len(others.nouns))
 
 
-def fitted(answers: Answers, words: tuple[str, ...]) -> EvidenceModel:
-    """The evidence model of these answers; `words` are those of the region source, if it has some."""
+def fitted(answers: Answers, words: tuple[str, ...], of_captions: Answers | None = None) -> EvidenceModel:
+    """The evidence model of these answers; `words` are those of the region source, if it has some; `of_captions`:
+    answers for nouns of captioners."""
     model = EvidenceModel(isotonic(answers.similarity, answers.truth))
     if answers.likely is not None:
         known = _fitted_words(answers, words)
@@ -143,8 +171,14 @@ def fitted(answers: Answers, words: tuple[str, ...]) -> EvidenceModel:
         if unknown.sum() >= FEWEST_UNKNOWN:  # similarity alone is asked of these, and they are not as others are
             model = EvidenceModel(isotonic(answers.similarity[unknown], answers.truth[unknown]))
         model = replace(model, words=known)
-    present = answers.evidence(model)[answers.truth > 0]
-    return replace(model, not_there=float(np.quantile(present, MISSED)))
+    there = answers.truth > 0
+    model = replace(model, not_there=float(np.quantile(answers.evidence(model)[there], MISSED)))
+    if model.words is None or of_captions is None or not len(of_captions.nouns):
+        return model
+    model = replace(
+        model, words=replace(model.words, caption_weights=_fitted_on_captions(answers, of_captions, model.words))
+    )
+    return replace(model, caption_not_there=float(np.quantile(answers.evidence(model, in_caption=True)[there], MISSED)))
 
 
 def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
@@ -152,17 +186,32 @@ def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
     assert likely is not None
     prior = likely[answers.first].mean(0).round(6).clip(LOWEST, 1 - LOWEST)
     start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {})
-    rows: dict[str, list[tuple[float, ...]]] = {SAME: [], BROADER: []}
-    truth: dict[str, list[float]] = {SAME: [], BROADER: []}
-    for noun, s, true, image in zip(answers.nouns, answers.similarity, answers.truth, answers.image, strict=True):
-        if concept := start.concept(noun):
-            rows[concept.how].append(start.inputs(concept, float(s), likely[image]))
-            truth[concept.how].append(float(true))
-    if not rows[SAME]:
+    rows = _rows(answers, start)
+    if not len(rows[SAME][0]):
         raise DataError("the captions have none of the words that the region source knows")
-    rows[BROADER], truth[BROADER] = rows[BROADER] or rows[SAME], truth[BROADER] or truth[SAME]
-    weights = {how: tuple((HEDGE * logistic(np.array(rows[how]), np.array(truth[how]))).tolist()) for how in rows}
-    return replace(start, weights=weights)
+    weights = {how: logistic(*(rows[how] if len(rows[how][0]) else rows[SAME])) for how in rows}
+    return replace(start, weights={how: tuple((HEDGE * row).tolist()) for how, row in weights.items()})
+
+
+def _fitted_on_captions(answers: Answers, of_captions: Answers, words: WordEvidence) -> dict[str, tuple[float, ...]]:
+    """Coefficients for nouns of captions: of phrases and of captioners' nouns, which count as much together. Where
+    only a broader kind is known, those of any phrase: captioners say too few such nouns."""
+    phrases, nouns = _rows(answers, words)[SAME], _rows(of_captions, words)[SAME]
+    if not len(nouns[0]):
+        return {}
+    counts = np.concatenate([np.ones(len(phrases[0])), np.full(len(nouns[0]), len(phrases[0]) / len(nouns[0]))])
+    x, truth = (np.concatenate(both) for both in zip(phrases, nouns, strict=True))
+    return {SAME: tuple((HEDGE * logistic(x, truth, counts=counts)).tolist()), BROADER: words.weights[BROADER]}
+
+
+def _rows(answers: Answers, words: WordEvidence) -> dict[str, tuple[Array, Array]]:
+    """Inputs and truth of the nouns that the source knows, by how it does."""
+    assert answers.likely is not None
+    rows: dict[str, list[tuple[tuple[float, ...], float]]] = {SAME: [], BROADER: []}
+    for noun, s, true, image in zip(answers.nouns, answers.similarity, answers.truth, answers.image, strict=True):
+        if concept := words.concept(noun):
+            rows[concept.how].append((words.inputs(concept, float(s), answers.likely[image]), float(true)))
+    return {how: (np.array([x for x, _ in some]), np.array([true for _, true in some])) for how, some in rows.items()}
 
 
 # ---------------------------------------------------------------- what is asked
@@ -199,6 +248,35 @@ def ask(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int) ->
         np.array(image, np.int64),
         np.stack(likely) if likely else None,
         np.array([in_first_half(example.id) for example in examples], bool),
+    )
+
+
+def ask_captions(
+    grounder: PhraseGrounder, examples: Dataset, store: Store, captions: Sequence[tuple[str, str]], answers: Answers
+) -> Answers:
+    """The nouns of captions that captioners wrote of the images. `answers` are those for their phrases."""
+    at = {example.id: i for i, example in enumerate(examples)}
+    kept = [(at[id], text) for id, text in captions if id in at]
+    parsed = annotate([text_words.caption(text) for _, text in kept])
+    nouns: list[str] = []
+    similarity: list[float] = []
+    truth: list[float] = []
+    image: list[int] = []
+    for (i, _), caption in zip(kept, parsed, strict=True):
+        references = NounsOf(examples[i].captions)
+        asked = [one for one in _phrases(replace(examples[i], captions=(caption,))) if one.noun.lemma not in NO_THING]
+        if asked:
+            ranking = grounder.rank(store[examples[i].id], [one.words for one in asked])
+            similarity += best_similarity(ranking.similarity).tolist()
+            nouns += [one.noun.word for one in asked]
+            truth += [float(not references.lack(one.noun)) for one in asked]
+            image += [i] * len(asked)
+    return replace(
+        answers,
+        nouns=tuple(nouns),
+        similarity=np.array(similarity, float),
+        truth=np.array(truth),
+        image=np.array(image, np.int64),
     )
 
 

@@ -195,6 +195,8 @@ class GrounderOnnx(BaseGrounder):
         phrases: Sequence[Sequence[str]],
         nouns: Sequence[str],
         colours: Sequence[Sequence[str]] = (),
+        *,
+        in_caption: bool = False,
     ) -> Located:
         """As `PhraseGrounder.locate`."""
         seen = _first(regions, self.limit)
@@ -208,8 +210,12 @@ class GrounderOnnx(BaseGrounder):
         overlap = _softmax(fit / np.float32(TEMPERATURE)) @ _soft_iou_match(seen.boxes)
         evidence: Sequence[float | None] = [None] * len(ids)
         if self.calibration is not None:
-            evidence = evidence_of(self.calibration, nouns, _best(similarity), seen.whole)
+            evidence = evidence_of(self.calibration, nouns, _best(similarity), seen.whole, in_caption=in_caption)
         return Located(seen.boxes, similarity, overlap, evidence)
+
+    def appearance(self, regions: Seen) -> tuple[Array | None, Array | None]:
+        seen = _first(regions, self.limit)
+        return None if seen.picture is None else colour_shares(seen.picture, _relative(seen)), seen.whole
 
     def word_fit(self, regions: Seen, words: tuple[str, ...]) -> Array:
         if self._words[0] != words:

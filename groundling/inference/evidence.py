@@ -41,16 +41,26 @@ def read_calibration(folder: Path) -> EvidenceModel | None:
 
 
 def evidence_of(
-    calibration: EvidenceModel, nouns: Sequence[str], best: NDArray[Any], whole: NDArray[Any] | None
+    calibration: EvidenceModel,
+    nouns: Sequence[str],
+    best: NDArray[Any],
+    whole: NDArray[Any] | None,
+    *,
+    in_caption: bool = False,
 ) -> list[float]:
     """How likely each of P nouns is in its image. Of several words ("fire hydrant") the last one counts.
 
     best: (P,), the similarity of the region that fits best. whole: the image vector (G,), or one for each noun (P, G),
     whose last numbers are log(−log(1 − p)), scaled, of the words of the source; None: by similarity alone.
+    in_caption: nouns of captions, not of any phrases.
     """
     count, likely = calibration.word_count, None
     if whole is not None and 0 < count <= whole.shape[-1]:
-        scaled = whole[..., whole.shape[-1] - count :].astype(np.float64)
-        p = -np.expm1(-np.exp(scaled * WORD_DEVIATION + WORD_MEAN))
-        likely = np.broadcast_to(p, (len(nouns), count))
-    return [*calibration([noun.split()[-1] for noun in nouns], best, likely)]
+        likely = np.broadcast_to(word_probabilities(whole, count), (len(nouns), count))
+    return [*calibration([noun.split()[-1] for noun in nouns], best, likely, in_caption=in_caption)]
+
+
+def word_probabilities(whole: NDArray[Any], count: int) -> NDArray[np.float64]:
+    """(…, G) image vectors -> (…, count): how likely each word of the source is in the image."""
+    scaled = whole[..., whole.shape[-1] - count :].astype(np.float64)
+    return np.asarray(-np.expm1(-np.exp(scaled * WORD_DEVIATION + WORD_MEAN)))

@@ -173,10 +173,12 @@ class PhraseGrounder(BaseGrounder):
         phrases: Sequence[Sequence[str]],
         nouns: Sequence[str],
         colours: Sequence[Sequence[str]] = (),
+        *,
+        in_caption: bool = False,
     ) -> Located:
         found = self.rank(regions, phrases, colours)
         boxes = regions.boxes[0, : found.overlap.shape[1]]
-        evidence = self.evidence(nouns, found.similarity, regions.whole)
+        evidence = self.evidence(nouns, found.similarity, regions.whole, in_caption=in_caption)
         return Located(boxes.cpu().numpy(), found.similarity.cpu().numpy(), found.overlap.cpu().numpy(), evidence)
 
     @torch.inference_mode()
@@ -219,16 +221,28 @@ class PhraseGrounder(BaseGrounder):
         p = (fit / TEMPERATURE).softmax(-1)
         return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~regions.valid[0], -1.0))
 
-    def evidence(self, nouns: Sequence[str], similarity: Tensor, whole: Tensor | None) -> list[float | None]:
+    def evidence(
+        self, nouns: Sequence[str], similarity: Tensor, whole: Tensor | None, *, in_caption: bool = False
+    ) -> list[float | None]:
         """How likely each phrase is in its image; None if not calibrated. See `inference.evidence`.
 
         nouns: the heads of P phrases. similarity: (P, R), with the regions. whole: the image vector (1, G), or one for
-        each phrase (P, G); None: by similarity alone.
+        each phrase (P, G); None: by similarity alone. in_caption: phrases of captions, whose frequent nouns are right
+        more often than the rare ones, not any phrases.
         """
         if self.calibration is None:
             return [None] * len(similarity)
         best = best_similarity(similarity).cpu().double().numpy()
-        return [*evidence_of(self.calibration, nouns, best, None if whole is None else whole.cpu().numpy())]
+        vector = None if whole is None else whole.cpu().numpy()
+        return [*evidence_of(self.calibration, nouns, best, vector, in_caption=in_caption)]
+
+    def appearance(self, regions: Regions) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
+        limit = self.model.recipe.data.regions_per_image
+        colours = None if regions.colours is None else regions.of_each_frame(limit).colours
+        return (
+            None if colours is None else colours[0].cpu().numpy(),
+            None if regions.whole is None else regions.whole[0].cpu().numpy(),
+        )
 
     def add_evidence(self, captions: Sequence[GroundedCaption], features: RegionFeatures) -> list[GroundedCaption]:
         """The same captions of B images, each link with its evidence: how likely its noun, alone, is there."""

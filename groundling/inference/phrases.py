@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import GroundlingError
-from groundling.inference.evidence import THRESHOLD
+from groundling.inference.colours import USUAL, has_colour
+from groundling.inference.evidence import THRESHOLD, word_probabilities
 from groundling.metrics.calibration import EvidenceModel
 from groundling.text.wordnet import wordnet
 from groundling.types import UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
@@ -106,12 +107,35 @@ class BaseGrounder(ABC):
         phrases: Sequence[Sequence[str]],
         nouns: Sequence[str],
         colours: Sequence[Sequence[str]] = (),
+        *,
+        in_caption: bool = False,
     ) -> Located:
-        """Phrases, given as words, in one image; `nouns` are their heads, `colours` the words for colours of each."""
+        """Phrases, given as words, in one image; `nouns` are their heads, `colours` the words for colours of each.
+
+        `in_caption`: they are phrases of captions, whose frequent nouns are right more often than the rare ones.
+        """
 
     @abstractmethod
     def word_fit(self, regions: Any, words: tuple[str, ...]) -> NDArray[np.float32]:
         """(R, W): s of eq. 1 of each word alone and each region."""
+
+    @abstractmethod
+    def appearance(self, regions: Any) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
+        """The shares of colours of the regions that it uses, (R, C), and the image vector (G,); None: not known."""
+
+    def colour(self, regions: Any, phrase: Sequence[str], word: str) -> float | None:
+        """How likely a thing, a phrase with a word for its colour, has that colour in an image; None where nobody can
+        tell: the word is none of `colours.USUAL`, or the colours or words of the image are not known."""
+        known = self.calibration.words.prior if self.calibration and self.calibration.words else {}
+        if word not in USUAL or word not in known:
+            return None
+        colours, whole = self.appearance(regions)
+        if colours is None or whole is None:
+            return None
+        similarity = self.locate(regions, [[one for one in phrase if one != word]], [phrase[-1]]).similarity[0]
+        weights = np.exp((similarity - similarity.max()) / TEMPERATURE)
+        p = word_probabilities(whole, len(known))[[*known].index(word)]
+        return has_colour(colours, weights / weights.sum(), word, float(p), known[word])
 
     def ground_regions(self, regions: Any, sentence: str = "", phrases: Sequence[str] = ()) -> list[GroundedPhrase]:
         """As `PhraseGrounder.ground`, of an image whose regions (B = 1) are known."""

@@ -7,7 +7,9 @@ phrase, and π_w, the mean of p_w over the photos of the fit,
     logit P = a + b logit p_w + c log π_w + d s        w: the noun, a synonym, or its likeliest narrower kind ("same"),
                                                         else its nearest broader kind ("broader"): coefficients of both
 
-Where the source knows no such word, or no words at all, P is a rising function of s alone.
+Where the source knows no such word, or no words at all, P is a rising function of s alone. So P is asked of any phrase,
+which is as likely there as not whatever its noun. What a captioner says is not: its frequent nouns are right more often
+than its rare ones. For the nouns of captions there is a second set of coefficients (`caption_weights`).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ SAME, BROADER = "same", "broader"
 KINDS = 4  # broader kinds that are tried, nearest first
 INPUTS = 4  # 1, logit p, log π, s
 CAPTION_INPUTS = ("phrases", "words", "mentioned")  # of a caption in an image
-REFERENCE_INPUTS = ("grounding", "meteor")
+REFERENCE_INPUTS = ("grounding", "meteor", "shared")
 LOWEST = 1e-6  # probability that a word has at least, and lacks to 1
 
 
@@ -102,18 +104,19 @@ def logit(p: Array) -> Array:
     return np.asarray(np.log(kept / (1 - kept)))
 
 
-def logistic(inputs: Array, truth: Array, ridge: float = 1.0, steps: int = 50) -> Array:
-    """The w that minimises  −Σ_i log P(truth_i) + ridge/2 |w|²,  P(1) = σ(x_i · w): Newton's method.
+def logistic(inputs: Array, truth: Array, ridge: float = 1.0, steps: int = 50, counts: Array | float = 1.0) -> Array:
+    """The w that minimises  −Σ_i n_i log P(truth_i) + ridge/2 |w|²,  P(1) = σ(x_i · w): Newton's method.
 
-    inputs: (n, k), a column of ones among them; truth: (n,), 0, 1 or between: then the cross-entropy of both.
+    inputs: (n, k), a column of ones among them; truth: (n,), 0, 1 or between: then the cross-entropy of both; counts:
+    n_i, how often each counts.
     """
     if len(inputs) == 0:
         raise ValueError("there is nothing to calibrate with")
     weights = np.zeros(inputs.shape[1])
     for _ in range(steps):
         p = sigmoid(inputs @ weights)
-        gradient = inputs.T @ (p - truth) + ridge * weights
-        curvature = (inputs * (p * (1 - p))[:, None]).T @ inputs + ridge * np.eye(inputs.shape[1])
+        gradient = inputs.T @ (counts * (p - truth)) + ridge * weights
+        curvature = (inputs * (counts * p * (1 - p))[:, None]).T @ inputs + ridge * np.eye(inputs.shape[1])
         step = np.linalg.solve(curvature, gradient)
         weights = weights - step
         if np.abs(step).max() < 1e-10:
@@ -154,24 +157,37 @@ class WordEvidence:
 
     prior: Mapping[str, float]  # word -> π
     weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d
+    caption_weights: Mapping[str, tuple[float, ...]] = field(
+        default_factory=dict
+    )  # the same for nouns of captions, if fitted
     _concepts: dict[str, Concept | None] = field(default_factory=dict, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        return {"prior": dict(self.prior), "weights": {how: list(row) for how, row in self.weights.items()}}
+        row = {"prior": dict(self.prior), "weights": {how: list(row) for how, row in self.weights.items()}}
+        return row | (
+            {"caption_weights": {how: list(row) for how, row in self.caption_weights.items()}}
+            if self.caption_weights
+            else {}
+        )
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> WordEvidence:
         """The inverse of `to_json`; DataError for anything else."""
         try:
             prior = {str(word): float(p) for word, p in row["prior"].items()}
-            weights = {how: tuple(float(x) for x in row["weights"][how]) for how in (SAME, BROADER)}
+            weights, caption_weights = (
+                {how: tuple(float(x) for x in some[how]) for how in (SAME, BROADER)} if some is not None else {}
+                for some in (row["weights"], row.get("caption_weights"))
+            )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not word evidence: {type(error).__name__}: {error}") from error
         if not (prior and all(0 < p < 1 for p in prior.values())):
             raise DataError("not word evidence: each prior is between 0 and 1, and there is at least one")
-        if any(len(one) != INPUTS or not np.isfinite(one).all() for one in weights.values()):
+        if any(
+            len(one) != INPUTS or not np.isfinite(one).all() for one in (*weights.values(), *caption_weights.values())
+        ):
             raise DataError(f"not word evidence: weights are {INPUTS} finite numbers for each of {SAME}, {BROADER}")
-        return WordEvidence(prior, weights)
+        return WordEvidence(prior, weights, caption_weights)
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -223,8 +239,10 @@ class WordEvidence:
         best = max(concept.words, key=lambda word: p[word])
         return 1.0, float(logit(p[best])), float(self._log_prior[best]), similarity
 
-    def __call__(self, concept: Concept, similarity: float, p: Array) -> float:
-        return float(sigmoid(np.dot(self.inputs(concept, similarity, p), self.weights[concept.how])))
+    def __call__(self, concept: Concept, similarity: float, p: Array, in_caption: bool = False) -> float:
+        """`in_caption`: of a noun of a caption, if that was fitted."""
+        weights = self.caption_weights if in_caption and self.caption_weights else self.weights
+        return float(sigmoid(np.dot(self.inputs(concept, similarity, p), weights[concept.how])))
 
 
 @dataclass(frozen=True)
@@ -287,18 +305,21 @@ class EvidenceModel:
 
     similarity: Isotonic  # where no word is known
     words: WordEvidence | None = None
-    not_there: float | None = None  # evidence below which an audit says "not there"; None: nobody fitted it
+    not_there: float | None = None  # evidence below which a phrase is "not there"; None: nobody fitted it
+    caption_not_there: float | None = None  # the same of a noun of a caption
     captions: CaptionForm | None = None  # None: nobody fitted it
 
-    def __call__(self, nouns: Sequence[str], similarity: Array, likely: Array | None = None) -> list[float]:
+    def __call__(
+        self, nouns: Sequence[str], similarity: Array, likely: Array | None = None, *, in_caption: bool = False
+    ) -> list[float]:
         """The evidence of P phrases, whose heads are `nouns`; `likely` (P, W) are probabilities of words in their
-        images, None where the region source knows none."""
+        images, None where the region source knows none. `in_caption`: of phrases of captions, not of any."""
         found = [float(p) for p in self.similarity(similarity)]
         if self.words is None or likely is None:
             return found
         for i, noun in enumerate(nouns):
             if concept := self.words.concept(noun):
-                found[i] = self.words(concept, float(similarity[i]), likely[i])
+                found[i] = self.words(concept, float(similarity[i]), likely[i], in_caption)
         return found
 
     @property
@@ -310,14 +331,15 @@ class EvidenceModel:
         row: dict[str, Any] = {"calibration": self.similarity.to_json()}
         row |= {"words": self.words.to_json()} if self.words else {}
         row |= {"captions": self.captions.to_json()} if self.captions else {}
-        return row | ({} if self.not_there is None else {"not_there": self.not_there})
+        below = {"not_there": self.not_there, "caption_not_there": self.caption_not_there}
+        return row | {name: value for name, value in below.items() if value is not None}
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> EvidenceModel:
         """The inverse of `to_json`; other fields are passed over."""
         words = WordEvidence.from_json(row["words"]) if "words" in row else None
-        not_there = float(row["not_there"]) if "not_there" in row else None
-        if not_there is not None and not 0 <= not_there <= 1:
-            raise DataError(f"not_there is a probability, not {not_there}")
+        below = [float(row[name]) if name in row else None for name in ("not_there", "caption_not_there")]
+        if any(one is not None and not 0 <= one <= 1 for one in below):
+            raise DataError(f"not_there and caption_not_there are probabilities, not {below}")
         captions = CaptionForm.from_json(row["captions"]) if "captions" in row else None
-        return EvidenceModel(Isotonic.from_json(row["calibration"]), words, not_there, captions)
+        return EvidenceModel(Isotonic.from_json(row["calibration"]), words, *below, captions)

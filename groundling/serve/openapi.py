@@ -249,7 +249,7 @@ def _schemas() -> Json:
     about = {"image": _ref("Image")}
     below = {
         "type": ["number", "null"],
-        "description": "evidence below which an audit says that a phrase is not there; null: the grounder has none",
+        "description": "evidence below which a phrase is not there; null: the grounder has none",
     }
     word, label = _object(word=TEXT, evidence=NUMBER), _object(label=TEXT, score=NUMBER)
     region = _object(box=BOX, frame=INTEGER, words=_list(word), labels=_list(label))
@@ -330,6 +330,8 @@ def _audited(evidence: Json) -> Json:
         "asked": TEXT | {"description": "the known word that stood in for the noun"},
         "how": TEXT | {"description": "its relation to the noun: a synonym, a broader kind"},
         "reason": TEXT | {"description": "why the verdict is cannot tell"},
+        "colour": _object(word=TEXT, verdict=TEXT, probability=NUMBER)
+        | {"description": "whether a thing that is there has the colour that the text gives it"},
         "given": given | {"description": "the boxes or points that came with the text"},
         "frame": {"type": "integer"},
     }

@@ -47,8 +47,8 @@ def respond(models: Models, image: ImageRegions, request: InferenceRequest) -> d
         case GroundRequest():
             grounded = [one.to_dict() for one in models.ground(image.extracted, request.sentence, request.phrases)]
             rows = [row | _frame(image, row["box"]) for row in grounded]
-            calibrated = models.grounder.calibration is not None
-            below = models.auditor.thresholds.present if calibrated else None
+            fitted = models.grounder.calibration
+            below = None if fitted is None else fitted.not_there or models.auditor.thresholds.present
             return {
                 "image": image.to_dict(),
                 "sentence": request.sentence,

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from groundling.audit.auditor import Auditor, Judged
 from groundling.audit.known import BROADER, SAME, SYNONYM, Found, Known
-from groundling.audit.verdicts import FILE, Thresholds, best_overlap, read_thresholds
+from groundling.audit.verdicts import FILE, GROUNDED, NOT_THERE, Thresholds, best_overlap, read_thresholds
 from groundling.errors import DataError
+from groundling.evaluation.evidence import Likely, PhraseEvidence
 from groundling.formats.grounded import Place
 from groundling.inference.evidence import CALIBRATION
 from groundling.text.noun_kinds import kind_of
@@ -30,6 +32,8 @@ def test_not_there_begins_where_the_evidence_was_fitted_to(tmp_path: Path) -> No
     about = {"format": 2, "calibration": {"x": [0, 1], "p": [0, 1]}, "not_there": 0.17}
     (tmp_path / CALIBRATION).write_text(json.dumps(about))
     assert read_thresholds(tmp_path) == Thresholds(present=0.17)
+    (tmp_path / CALIBRATION).write_text(json.dumps(about | {"caption_not_there": 0.12}))
+    assert read_thresholds(tmp_path) == Thresholds(present=0.12)  # an audit judges what captions say
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[" * 100_000, '{"format": 1, "present": 3, "overlap": 0, "learned": 1}'])
@@ -96,3 +100,33 @@ def test_a_colour_is_no_broader_kind_and_ranks_count_from_one() -> None:
 )
 def test_classes_of_nouns(lemma: str, kind: str) -> None:
     assert kind_of(lemma) == kind
+
+
+@pytest.mark.parametrize(
+    ("tokens", "verdict", "p", "expected"),
+    [
+        (("a", "red", "dog"), GROUNDED, 0.9, GROUNDED),
+        (("a", "red", "dog"), GROUNDED, 0.1, NOT_THERE),
+        (("a", "red", "dog"), GROUNDED, None, None),  # the colours of the regions are not known
+        (("a", "red", "dog"), NOT_THERE, 0.9, None),  # what is not there has no colour
+        (("a", "red", "and", "white", "dog"), GROUNDED, 0.9, None),
+        (("a", "dog"), GROUNDED, 0.9, None),
+    ],
+)
+def test_one_colour_of_a_thing_that_is_there_has_a_verdict(
+    tokens: tuple[str, ...], verdict: str, p: float | None, expected: str | None
+) -> None:
+    class Grounder:
+        def colour(self, regions: object, phrase: tuple[str, ...], word: str) -> float | None:
+            assert phrase == tokens and word == "red"
+            return p
+
+    auditor = Auditor.__new__(Auditor)
+    auditor.grounder = Grounder()  # type: ignore[assignment]
+    places = (Likely((0, 0, 1, 1), 0.5),)
+    one = PhraseEvidence("a red dog", (0, 9), "dog", "dog", "NN", tokens, 0.5, 0.9, places)
+    judged = Judged("a red dog", (0, 9), "dog", "dog", verdict, 0.9, places)
+    found = auditor._with_colour(judged, one, None)  # type: ignore[arg-type]
+    assert (found.colour.verdict if found.colour else None) == expected
+    row = found.to_dict()
+    assert row.get("colour") == (None if expected is None else {"word": "red", "verdict": expected, "probability": p})

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from groundling.evaluation.caption_score import NEAR, _marks, _pairs, inputs, score, with_references
+from groundling.evaluation.caption_score import NEAR, _marks, _pairs, inputs, score, shared, with_references
 from groundling.evaluation.evidence import PhraseEvidence, parse
 from groundling.metrics.calibration import CAPTION_INPUTS, CaptionForm, Linear, WordEvidence
 from groundling.metrics.statistics import mean_statistics
@@ -81,3 +81,22 @@ def test_a_caption_of_another_photo_is_worth_a_fifth_of_what_it_has_in_common() 
     """Own captions have METEOR 0.3 and 0.5, 0.4 on average: 0.1 is a quarter of that, and 0.6 counts as the whole."""
     marks = _marks(np.array([1.0, 0, 1, 0, 0]), np.array([0.3, 0.1, 0.5, 0.6, 0.0]))
     assert marks.tolist() == pytest.approx([1, 0.05, 1, 0.2, 0])
+
+
+def test_what_captions_share_is_the_cosine_of_their_words() -> None:
+    """π = 1/e, 1/e, 1/e²: dog and cat weigh 1, tree 2. Dog and tree, (1, 0, 2); two references with dog, one with cat:
+    (√2, 1, 0): √2 / (√5 √3)."""
+    prior = {"dog": math.exp(-1), "cat": math.exp(-1), "tree": math.exp(-2)}
+    assert shared([{"dog", "tree"}], [{"dog"}, {"dog", "cat"}], prior) == pytest.approx(math.sqrt(2 / 15))
+    assert shared([{"dog"}], [{"dog"}], prior) == pytest.approx(1.0)
+    assert shared([set()], [{"dog"}], prior) == shared([{"dog"}], [], prior) == 0
+
+
+def test_a_fitted_form_with_references_takes_what_is_shared() -> None:
+    """Dog is in both, of (dog, sit) and (dog, run) of equal weight: 1/2. logit g = 0, so logit h = 4 · 1/2 − 1."""
+    grounding = mean_statistics("grounding", "grounding|form:fitted|n:1", ("1",), np.array([0.5]))
+    form = CaptionForm(Linear(0.0, {}), Linear(-1.0, {"shared": 4.0}))
+    words = WordEvidence({"dog": 0.1, "sit": 0.1, "run": 0.1}, {})
+    both = {"1": "a dog sits"}, {"1": ["a dog runs"]}
+    [joined] = with_references(grounding, *both, form, words).per_item()
+    assert joined == pytest.approx(1 / (1 + math.exp(-1)))

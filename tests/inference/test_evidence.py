@@ -24,6 +24,7 @@ from groundling.metrics.calibration import (
     Isotonic,
     Linear,
     WordEvidence,
+    logistic,
 )
 from groundling.regions.fingerprints import words_of
 from groundling.tensors import WORD_DEVIATION, WORD_MEAN, word_probabilities
@@ -64,6 +65,40 @@ def test_without_words_of_the_image_or_of_the_noun_similarity_alone_decides() ->
     assert EvidenceModel(LINE)(["dog"], np.array([0.4]), seen) == [0.4]
 
 
+def test_a_noun_of_a_caption_has_coefficients_of_its_own_where_they_were_fitted() -> None:
+    """p = 1/2, so logit p is 0: σ(2) of a caption's noun, though σ(1 − log 0.2) of any phrase."""
+    words = replace(WORDS, caption_weights={SAME: (2.0, 1.0, 0.0, 0.0), BROADER: (0.0, 0.0, 0.0, 0.0)})
+    asked = ["dog"], np.zeros(1), likely(0.5, 0.1, 0.1, 0.1)
+    assert EvidenceModel(LINE, words)(*asked, in_caption=True) == pytest.approx([1 / (1 + math.exp(-2))])
+    assert EvidenceModel(LINE, words)(*asked) == pytest.approx([1 / (1 + math.exp(-1) / 5)])
+    assert EvidenceModel(LINE, WORDS)(*asked, in_caption=True) == EvidenceModel(LINE, WORDS)(*asked)
+
+
+def test_captioners_that_err_with_rare_nouns_teach_that_of_captions_alone() -> None:
+    """Any phrase: dogs and sheep are there as often as not, whatever p. Of captioners every dog is right, and no sheep:
+    so a dog of a caption is likelier than any dog, a sheep less likely; broader kinds stay as they are."""
+    draw = np.random.default_rng(0)
+    n, seen = 400, np.tile([[0.5, 0.1, 0.5, 0.5]], (2, 1))
+    names = tuple(draw.choice(["dog", "sheep"], n).tolist())
+    image, first = np.zeros(n, np.int64), np.ones(2, bool)
+    any_phrase = Answers(names, np.zeros(n), draw.integers(0, 2, n).astype(float), image, seen, first)
+    of_captions = replace(any_phrase, truth=np.array([float(name == "dog") for name in names]))
+    model = fitted(any_phrase, tuple(PRIOR), of_captions)
+    asked = ["dog", "sheep"], np.zeros(2), seen
+    (dog, sheep), (said_dog, said_sheep) = model(*asked), model(*asked, in_caption=True)
+    assert said_dog > dog + 0.1 and said_sheep < sheep - 0.1
+    assert model.words and model.words.caption_weights[BROADER] == model.words.weights[BROADER]
+    assert model.caption_not_there == pytest.approx(said_sheep) and model.not_there is not None
+    assert fitted(any_phrase, tuple(PRIOR)).caption_not_there is None
+
+
+def test_an_answer_may_count_several_times() -> None:
+    """Twice the same answer, or once with a count of two."""
+    x, truth = np.array([[1.0], [1.0]]), np.array([1.0, 0.0])
+    again = logistic(np.array([[1.0], [1.0], [1.0]]), np.array([1.0, 1.0, 0.0]))
+    assert logistic(x, truth, counts=np.array([2.0, 1.0])) == pytest.approx(again)
+
+
 @pytest.mark.parametrize(
     ("noun", "concept"),
     [
@@ -89,7 +124,8 @@ def test_the_likeliest_of_several_kinds_counts() -> None:
 def test_it_is_kept_as_json_and_the_older_form_is_read(tmp_path: Path) -> None:
     model = EvidenceModel(LINE, WORDS, 0.2)
     form = CaptionForm(Linear(0.5, {"phrases": 1.0}), Linear(-1.0, {"grounding": 1.0, "meteor": 7.0}))
-    model = replace(model, captions=form)
+    weights = {SAME: (1.0, 0.0, 0.0, 0.0), BROADER: (0.0, 0.0, 0.0, 2.0)}
+    model = replace(model, captions=form, words=replace(WORDS, caption_weights=weights), caption_not_there=0.1)
     (tmp_path / CALIBRATION).write_text(json.dumps({"format": 2} | model.to_json()))
     assert read_calibration(tmp_path) == model
     (tmp_path / CALIBRATION).write_text(json.dumps({"format": 1, "calibration": LINE.to_json()}))
@@ -104,6 +140,12 @@ def test_it_is_kept_as_json_and_the_older_form_is_read(tmp_path: Path) -> None:
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0]}},
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0], BROADER: [0, 0, 0, 0]}},
         {"prior": {"dog": 0.5}, "weights": {SAME: [0, 0, 0, math.inf], BROADER: [0, 0, 0, 0]}},
+        {"prior": {"dog": 0.5}, "weights": {SAME: [0] * 4, BROADER: [0] * 4}, "caption_weights": {SAME: [0] * 4}},
+        {
+            "prior": {"dog": 0.5},
+            "weights": {SAME: [0] * 4, BROADER: [0] * 4},
+            "caption_weights": {SAME: [0] * 4, BROADER: [0]},
+        },
         {"prior": ["dog"], "weights": {}},
         None,
     ],

@@ -11,7 +11,16 @@ import torch
 from PIL import Image
 
 from groundling import inference
-from groundling.inference.colours import LEAST, WEIGHT, colour_fit, colour_names, with_colours
+from groundling.inference.colours import (
+    COEFFICIENTS,
+    LEAST,
+    USUAL,
+    WEIGHT,
+    colour_fit,
+    colour_names,
+    has_colour,
+    with_colours,
+)
 from groundling.tensors import Regions
 from groundling.text.colours import COLOURS
 
@@ -94,3 +103,16 @@ def test_the_first_regions_keep_their_colours() -> None:
     two = with_colours(regions(), halves())
     first = two.first(1).colours
     assert first is not None and two.colours is not None and torch.equal(first, two.colours[:, :1])
+
+
+def test_whether_a_thing_has_a_colour_is_the_equation() -> None:
+    """The left half is red, the right blue; the thing is in the left one with 3/4: q = 3/4 of red, 1/4 of blue. A word
+    that is as likely as in any photo tells nothing; one that is likelier speaks for its colour."""
+    [shares] = with_colours(regions(), halves()).colours
+    weights = torch.tensor([0.75, 0.25])
+    a, b, c = COEFFICIENTS
+    x = a + b * math.log((0.75 + LEAST) / (USUAL["red"] + LEAST))
+    assert has_colour(shares, weights, "red", 0.1, 0.1) == pytest.approx(1 / (1 + math.exp(-x)), abs=1e-5)
+    x += c * (math.log(0.5 / 0.5) - math.log(0.1 / 0.9))
+    assert has_colour(shares, weights, "red", 0.5, 0.1) == pytest.approx(1 / (1 + math.exp(-x)), abs=1e-5)
+    assert has_colour(shares, weights, "green", 0.1, 0.1) < 0.3 < has_colour(shares, weights, "blue", 0.1, 0.1)

@@ -77,8 +77,8 @@ def _rows(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Arr
     lexicon, table = _lexicon(), open_table(jar_folder("meteor") / "data" / "paraphrase-en.gz")
     rows, captions, true, count = [np.zeros((0, BY_KIND.stop))], [], [], 0
     both = zip(hypotheses, references, strict=True)
-    for said, texts in track(both, "METEOR", len(hypotheses), quiet=len(hypotheses) < 10_000):
-        captions.append(_words(said.replace("|||", ""), lexicon))
+    for caption, texts in track(both, "METEOR", len(hypotheses), quiet=len(hypotheses) < 10_000):
+        captions.append(_words(caption.replace("|||", ""), lexicon))
         true.append([_words(text, lexicon) for text in texts])
         count += len(captions[-1]) + sum(map(len, true[-1]))
         if count > BLOCK:
@@ -133,8 +133,8 @@ def _portions(counts: Ints, captions: Ints, sentences: list[list[str]]) -> Itera
 
 def _counted(matches: Matches, corpus: Corpus, captions: Ints, references: Ints) -> Array:
     """The statistics of each pair."""
-    said, true = corpus.lengths[captions], corpus.lengths[references]
-    chosen = matches.of(align(matches, said, true))
+    lengths, true = corpus.lengths[captions], corpus.lengths[references]
+    chosen = matches.of(align(matches, lengths, true))
     functions = np.bincount(corpus.sentence[corpus.function], minlength=len(corpus.lengths))
     by_kind = []  # caption or reference; content or function; kind
     for sentences, start, count in (
@@ -146,7 +146,7 @@ def _counted(matches: Matches, corpus: Corpus, captions: Ints, references: Ints)
         cells = np.bincount(chosen.pair[match] * 2 * KINDS + column, minlength=len(captions) * 2 * KINDS)
         by_kind.append(cells.reshape(len(captions), 2 * KINDS))
     matched = [cells.sum(1) for cells in by_kind]
-    columns = [said, true, functions[captions], functions[references], chunks(chosen, len(captions)), *matched]
+    columns = [lengths, true, functions[captions], functions[references], chunks(chosen, len(captions)), *matched]
     return np.column_stack([*columns, *by_kind]).astype(np.float64)
 
 

@@ -94,16 +94,16 @@ class Matcher:
         self.spans, owner, paraphrase = find(corpus.words, corpus.vocabulary, corpus.lengths, table)
         self.phrases = 1 + max(self.spans.phrase.max(initial=0), owner.max(initial=0), paraphrase.max(initial=0))
         self.sentence, self.start = corpus.sentence[self.spans.at], corpus.place[self.spans.at]
-        said = slice(0, int(np.searchsorted(self.sentence, captions)))
+        of_captions = slice(0, int(np.searchsorted(self.sentence, captions)))
         rank = np.arange(len(owner))  # in the order of the table
-        self.paraphrased = self._spoken(said, _Index(paraphrase, owner, rank))
-        self.paraphrases = self._spoken(said, _Index(owner, paraphrase, rank))
+        self.paraphrased = self._of_captions(of_captions, _Index(paraphrase, owner, rank))
+        self.paraphrases = self._of_captions(of_captions, _Index(owner, paraphrase, rank))
 
-    def _spoken(self, said: slice, others: _Index) -> _Index:
+    def _of_captions(self, tokens: slice, others: _Index) -> _Index:
         """Phrases of the captions by what they are exchanged for: offset, words, rank in the table."""
-        at, (other, rank) = others.find(self.spans.phrase[said])
-        keys = self.sentence[said][at] * self.phrases + other
-        return _Index(keys, self.start[said][at], self.spans.length[said][at], rank)
+        at, (other, rank) = others.find(self.spans.phrase[tokens])
+        keys = self.sentence[tokens][at] * self.phrases + other
+        return _Index(keys, self.start[tokens][at], self.spans.length[tokens][at], rank)
 
     def count(self, captions: Ints, references: Ints) -> Ints:
         """How many matches of single words each pair has, before any is made."""
