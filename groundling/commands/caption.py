@@ -100,6 +100,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="what runs the networks (default auto: onnxruntime where it is installed and runs the model, else torch)",
     )
+    parser.add_argument(
+        "--no-image-classes",
+        dest="image_classes",
+        action="store_false",
+        help="keep the captioner's nouns (default: a classifier that is sure of a better one of its kind replaces it)",
+    )
     parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and end with code 0")
     group = parser.add_argument_group("how words are chosen")
     group.add_argument("--beam", type=int, metavar="N", help="width of the beam (default 3); 1 is greedy, and quicker")
@@ -201,7 +207,14 @@ def _captioner(args: argparse.Namespace) -> GroundedCaptioner:
     if args.grounder_weight is not None and args.model and not args.grounder:
         raise GroundlingError("--grounder-weight needs a grounder: name one with --grounder RUN")
     weight = GROUNDER_WEIGHT if args.grounder_weight is None else args.grounder_weight
-    return load(args.model, args.device, grounder=args.grounder, grounder_weight=weight, runtime=args.runtime)
+    return load(
+        args.model,
+        args.device,
+        grounder=args.grounder,
+        grounder_weight=weight,
+        runtime=args.runtime,
+        image_classes=args.image_classes,
+    )
 
 
 # ---------------------------------------------------------------- what to caption

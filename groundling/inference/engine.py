@@ -22,6 +22,7 @@ from groundling.errors import DataError, GroundlingError
 from groundling.inference import networks
 from groundling.inference.beam_search import Said, State, beam_search
 from groundling.inference.evidence import read_calibration
+from groundling.inference.naming import renamed
 from groundling.inference.networks import Folder, read_about, read_model
 from groundling.inference.pointing import ATTENDED, Pointed, captioned
 from groundling.inference.settings import BeamSearch
@@ -107,9 +108,9 @@ class Engine:
             )
             for i in range(len(seen))
         ]
-        if self.grounder is None:
-            return captions
-        return [_evident(caption, known) for caption, known in zip(captions, asked.evidence, strict=True)]
+        if self.grounder is not None:
+            captions = [_evident(caption, known) for caption, known in zip(captions, asked.evidence, strict=True)]
+        return [renamed(one, x.boxes, x.frame, x.classes) for one, x in zip(captions, seen, strict=True)]
 
     def _said(self, seen: Sequence[Seen], settings: BeamSearch) -> list[Said]:
         most = max(len(one.boxes) for one in seen)
@@ -222,7 +223,7 @@ class GrounderOnnx:
         return dict(zip(every, vectors, strict=True))
 
 
-def engine_of(captioner: Path, grounder: Path | None, weight: float) -> Engine | None:
+def engine_of(captioner: Path, grounder: Path | None, weight: float, image_classes: bool = False) -> Engine | None:
     """The models of these folders; None where torch is needed: for models of other kinds, and other regions.
 
     Another thread loads the grounder and the source of regions meanwhile.
@@ -232,7 +233,7 @@ def engine_of(captioner: Path, grounder: Path | None, weight: float) -> Engine |
         return None
     with ThreadPoolExecutor(1) as other:
         later = other.submit(_grounder, grounder, about) if grounder else None
-        source = other.submit(PhotosOnnx, about["fingerprint"]["parameters"]["regions"])
+        source = other.submit(PhotosOnnx, about["fingerprint"]["parameters"]["regions"], image_classes)
         model = read_model(captioner, about, networks.captioner_weights(about))
         matcher = later.result() if later else None
         if model is None or (grounder and matcher is None):
@@ -300,9 +301,13 @@ def arrays(regions: Regions) -> list[Seen]:
     assert regions.whole is not None
     names = ("feats", "boxes", "frame", "valid", "size", "whole")
     rows = zip(*(getattr(regions, name).cpu().numpy() for name in names), strict=True)
+    classes = [None] * len(regions) if regions.classes is None else regions.classes.cpu().numpy()
     return [
-        Seen(feats[valid], boxes[valid], frame[valid], (round(float(size[0])), round(float(size[1]))), whole)
-        for feats, boxes, frame, valid, size, whole in rows
+        Seen(
+            *(feats[valid], boxes[valid], frame[valid], (round(float(size[0])), round(float(size[1]))), whole),
+            None if named is None else named[valid],
+        )
+        for (feats, boxes, frame, valid, size, whole), named in zip(rows, classes, strict=True)
     ]
 
 

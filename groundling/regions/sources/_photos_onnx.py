@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from groundling.regions.graphs import Graph, Session
+from groundling.regions.sources._image_classes import FROZEN, ClassesOnnx
 from groundling.regions.sources._photos_files import CELLS, SEARCH_SIDE, STAGE_STRIDES, WORKING_SIDE, read_word_file
 from groundling.regions.sources._pooling import box_weights, detector_scores, fit, pixel_array, positions
 from groundling.regions.sources._proposals import MAP_DIMS, Detections, Detector, propose, search
@@ -32,27 +33,37 @@ class Seen:
     frame: NDArray[np.int64]  # (R,)
     size: tuple[int, int]
     whole: Floats  # (G,)
+    classes: Floats | None = None  # (R, K) probabilities of the nouns of `_image_classes`, where they were asked for
 
 
 class PhotosOnnx:
     """An RGB image in, what is seen out; region 0 is the whole image."""
 
-    def __init__(self, regions: int) -> None:
+    def __init__(self, regions: int, image_classes: bool = False) -> None:
         self._regions = regions
         self._other = ThreadPoolExecutor(1, "groundling-network")
         network = self._other.submit(_sessions)
         self._detector = Detector()
         self._network, self._project = network.result()
+        self._classes = ClassesOnnx() if image_classes else None
 
     def __call__(self, image: Any) -> Seen:
         picture = fit(image.convert("RGB"))
         rgb = np.asarray(picture)
-        mapped = self._other.submit(lambda: self._network({"pixels": pixel_array(picture, WORKING_SIDE)}))
+        mapped = self._other.submit(self._mapped, picture)
         searched = self._other.submit(search, rgb, SEARCH_SIDE)
         detections = self._detector(rgb)
         boxes = propose(detections, searched.result(), self._regions)
-        grid, words = mapped.result()
-        return self._seen(detections, boxes, grid, words, image.size)
+        grid, words, cells = mapped.result()
+        seen = self._seen(detections, boxes, grid, words, image.size)
+        if self._classes is None or cells is None:
+            return seen
+        return replace(seen, classes=self._classes.regions(cells, box_weights(boxes, *grid.shape[2:])))
+
+    def _mapped(self, picture: Any) -> tuple[Floats, Floats, Floats | None]:
+        """The map, the numbers of words, and where they are asked for the logits of image classes."""
+        grid, words, early = self._network({"pixels": pixel_array(picture, WORKING_SIDE)})
+        return grid, words, self._classes.cells(early) if self._classes else None
 
     def _seen(self, detections: Detections, boxes: Floats, grid: Floats, words: Floats, size: tuple[int, int]) -> Seen:
         maps = {"map": grid[0], "map16": detections.maps[0], "map32": detections.maps[1]}
@@ -79,6 +90,7 @@ def of_frames(frames: Sequence[Seen]) -> Seen:
         number[order],
         frames[0].size,
         np.stack([one.whole for one in frames]).mean(0),
+        None if frames[0].classes is None else np.concatenate([one.classes for one in frames])[order],
     )
 
 
@@ -124,6 +136,8 @@ def _network(state: Mapping[str, NDArray[Any]]) -> Graph:
         y = convolution(convolution(y, at + "depthwise", stride), at + "down", bounded=False)
         x = graph.add("Add", y, x) if stride == 1 and before == out else y
         before = last = out
+        if i == FROZEN - 1:
+            early = x
     x = convolution(x, "head")
     channels = state["network.head.weight"].shape[0]
     graph.output(x, "map", 1, channels, "rows", "columns")
@@ -134,6 +148,7 @@ def _network(state: Mapping[str, NDArray[Any]]) -> Graph:
     scaled = graph.add("Sub", graph.add("Log", absence), graph.constant(np.float32(WORD_MEAN)))
     scaled = graph.add("Div", scaled, graph.constant(np.float32(WORD_DEVIATION)))
     graph.output(scaled, "words", len(state["words.bias"]))
+    graph.output(early, "early", 1, state[f"network.blocks.{FROZEN}.up.weight"].shape[1], "early_rows", "early_columns")
     return graph
 
 
