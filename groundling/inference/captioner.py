@@ -312,7 +312,7 @@ class OnnxCaptioner(GroundedCaptioner):
             return self._torch.generate(regions, ids, media, decoding)
         from groundling.inference.engine import arrays
 
-        return self._engine.captions(arrays(regions), ids, media, decoding)
+        return _renamed(self._engine.captions(arrays(regions), ids, media, decoding), regions)
 
     def _seen(self, given: Iterator[Item], frames: int, on_error: OnError | None) -> Iterator[tuple[Item, Seen]]:
         """What is seen of each image, in order; that of the next is made meanwhile."""

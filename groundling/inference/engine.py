@@ -301,13 +301,9 @@ def arrays(regions: Regions) -> list[Seen]:
     assert regions.whole is not None
     names = ("feats", "boxes", "frame", "valid", "size", "whole")
     rows = zip(*(getattr(regions, name).cpu().numpy() for name in names), strict=True)
-    classes = [None] * len(regions) if regions.classes is None else regions.classes.cpu().numpy()
     return [
-        Seen(
-            *(feats[valid], boxes[valid], frame[valid], (round(float(size[0])), round(float(size[1]))), whole),
-            None if named is None else named[valid],
-        )
-        for (feats, boxes, frame, valid, size, whole), named in zip(rows, classes, strict=True)
+        Seen(feats[valid], boxes[valid], frame[valid], (round(float(size[0])), round(float(size[1]))), whole)
+        for feats, boxes, frame, valid, size, whole in rows
     ]
 
 
