@@ -183,7 +183,7 @@ class GroundedCaption:
                 " ".join(f"{x:.0f}" for x in link.box),
                 f"{link.score:.2f}",
                 "" if link.evidence is None else f"{link.evidence:.2f}",
-                "perhaps made up" if self.weak(link) else "",
+                "perhaps made up" if self.weak(link) else link.source and f"by {link.source}",
             )
             for link in self.links
         ]

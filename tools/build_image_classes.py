@@ -3,7 +3,7 @@
     pip download --no-deps torchvision && unzip torchvision-*.whl torchvision/models/_meta.py
     python tools/build_image_classes.py torchvision/models/_meta.py groundling/regions/sources/image_classes.safetensors
 
-1. Weights: the published blocks after FROZEN, the head and the classifier, batch normalisation folded, 8 bits a weight
+1. Weights: the published blocks after FROZEN, the head and the classifier, batch normalisation folded, as whole numbers
    with one scale for each output channel. The blocks before are those of `word_backbone.safetensors`.
 2. Nouns: a class becomes the nearest of NOUNS that is above it in WordNet, so that "fox squirrel" is a squirrel.
    torchvision (BSD-3-Clause) names the classes, in the order of their synsets' numbers in WordNet 3.0, which is that of
@@ -59,6 +59,11 @@ NOUNS = {  # kind -> lemmas of WordNet, each as it is said, or lemma=word; what 
     "ball": "soccer_ball basketball volleyball golf_ball rugby_ball",
 }  # fmt: skip
 
+FEW, MANY = (
+    127,
+    31,
+)  # greatest whole numbers: of filters that see one channel, and of matrices, which a wheel packs well
+
 
 def class_names(path: Path) -> list[str]:
     """The 1,000 names in torchvision's file, which is read, not run."""
@@ -110,9 +115,9 @@ def groups(of_class: dict[int, int]) -> tuple[dict[str, list[int]], dict[str, st
     return {word: sorted(found[word]) for word in sorted(found)}, kinds
 
 
-def packed(x: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Whole numbers from −127 to 127, and the scale of each output channel."""
-    scale = np.abs(x).reshape(len(x), -1).max(1).clip(1e-12) / 127
+def packed(x: NDArray[np.float32], most: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Whole numbers from −most to most, and the scale of each output channel."""
+    scale = np.abs(x).reshape(len(x), -1).max(1).clip(1e-12) / most
     whole = np.rint(x / scale.reshape(-1, *[1] * (x.ndim - 1)))
     return np.ascontiguousarray(whole, np.int8), scale.astype(np.float32)  # safetensors takes bytes as they lie
 
@@ -140,7 +145,7 @@ def main() -> None:
     tensors: dict[str, NDArray[np.generic]] = {}
     for name, x in weights().items():
         if x.ndim > 1:
-            tensors[name], tensors[f"{name}.scale"] = packed(x)
+            tensors[name], tensors[f"{name}.scale"] = packed(x, FEW if "depthwise" in name else MANY)
         else:
             tensors[name] = x.astype(np.float32)
     about = {"nouns": json.dumps(nouns), "kinds": json.dumps(kinds)}

@@ -37,10 +37,15 @@ IMAGES are picture files, video files, folders of them, or one data set that `gr
 In a terminal each caption is shown with its nouns numbered. `score` says how sure the model is of the box. `evidence`
 is the probability that the thing is in the image at all, by the grounder. Below 0.5 (without a grounder: if less than a
 fifth of the captioner's attention was on the box) the evidence is weak: the word may be made up, and is shown with a
-question mark or a dashed box. With --json, into a file or into a pipe, there is one JSON line per image: caption,
-tokens, characters of each token, links (token, box in xyxy pixels, score, evidence, weak), and with --attention
-`attention`, the regions that each word attended to. The id of an image is its file name without the ending, or its path
-where two names are alike.
+question mark or a dashed box.
+
+A classifier of a thousand classes knows animals, dishes, buildings and vehicles that captioners call by another name.
+Where it is sure, its noun replaces one of the same kind: a squirrel for a bird (`source` in JSON: image classes; the
+evidence is then the probability of the class). --no-image-classes leaves all nouns to the captioner.
+
+With --json, into a file or into a pipe, there is one JSON line per image: caption, tokens, characters of each token,
+links (token, box in xyxy pixels, score, evidence, weak), and with --attention `attention`, the regions that each word
+attended to. The id of an image is its file name without the ending, or its path where two names are alike.
 
 A video of several shots gets a caption for each (--whole-clip: one for all): `segment` in JSON has the seconds from and
 to, and the id ends with @ and the second at which the shot begins. Of each shot --frames frames are used, at the

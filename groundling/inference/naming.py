@@ -36,11 +36,11 @@ Array = NDArray[Any]
 SOURCE = "image classes"
 PLURALS = {"fish": "fish", "goose": "geese", "wolf": "wolves", "bison": "bison"}  # that no rule makes
 NARROWER = (0.8, 0.2)  # least probability in the region and in the whole image
-OTHER = (0.7, 0.4)
+OTHER = (0.7, 0.3)
 DOUBT, UNSEEN_DOUBT = 0.96, 0.8  # most evidence of the noun that gives way; of one for which there is no class
 UNSEEN = frozenset({"giraffe", "cow", "horse", "sheep", "donut", "cattle", "calf", "pony", "lamb"})  # or hardly one
 MANY_THINGS = "food"  # what a plate may have is not one thing
-CLOSE_UP = (0.6, 0.5)  # least probability in the whole image, and most evidence of the first noun
+CLOSE_UP = (0.5, 0.5)  # least probability in the whole image, and most evidence of the first noun
 
 
 def renamed(caption: GroundedCaption, boxes: Array, frame: Array, classes: Array | None) -> GroundedCaption:
@@ -82,8 +82,9 @@ def best_noun(
     lemma = wordnet().base(word)
     doubted = evidence is not None and evidence <= (UNSEEN_DOUBT if lemma in UNSEEN else DOUBT)
     for k in np.argsort(-here, kind="stable")[:3]:
-        least, least_whole = NARROWER if lemma in _above(names[k]) else OTHER
-        if here[k] < least or whole[k] < least_whole or (least == OTHER[0] and not doubted):
+        narrower = lemma in _above(names[k])
+        least, least_whole = NARROWER if narrower else OTHER
+        if here[k] < least or whole[k] < least_whole or not (narrower or doubted):
             continue
         if kinds[k] in above and names[k].replace(" ", "_") not in above and names[k] not in tokens:
             return int(k)

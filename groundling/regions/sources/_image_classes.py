@@ -33,7 +33,7 @@ FROZEN = 15  # blocks that both networks share: up to stride 16
 IMAGE_CLASSES = Pinned(
     "groundling",
     "regions/sources/image_classes.safetensors",
-    "92851de723004a4126d4b64367015b31db1455bf58fb2bb56692adb9633f4fe3",
+    "c547754e983b58fa6bf67915e7c881c91ac45e3952180ad2f19344c90237b6b3",
 )
 
 
