@@ -121,16 +121,7 @@ def _late(graph: Graph, x: str, state: Mapping[str, Floats]) -> str:
     low, high = graph.constant(np.float32(0)), graph.constant(np.float32(6))
 
     def convolution(x: str, name: str, stride: int = 1, bounded: bool = True) -> str:
-        weight = state[f"{name}.weight"]
-        out, per_group, *kernel = weight.shape
-        y = graph.add(
-            "Conv",
-            *(x, graph.constant(weight), graph.constant(state[f"{name}.bias"])),
-            kernel_shape=kernel,
-            strides=[stride, stride],
-            group=out if per_group == 1 else 1,
-            auto_pad="SAME_UPPER",
-        )
+        y = graph.convolution(x, state[f"{name}.weight"], state[f"{name}.bias"], stride)
         return graph.add("Clip", y, low, high) if bounded else y
 
     for i in range(1 + max(int(name.split(".")[1]) for name in state if name.startswith("blocks."))):

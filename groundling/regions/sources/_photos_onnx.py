@@ -114,16 +114,7 @@ def _network(state: Mapping[str, NDArray[Any]]) -> Graph:
     low, high = graph.constant(np.float32(0)), graph.constant(np.float32(6))
 
     def convolution(x: str, name: str, stride: int = 1, bounded: bool = True) -> str:
-        weight, bias = state[f"network.{name}.weight"], state[f"network.{name}.bias"]
-        out, per_group, *kernel = weight.shape
-        y = graph.add(
-            "Conv",
-            *(x, graph.constant(weight), graph.constant(bias)),
-            kernel_shape=kernel,
-            strides=[stride, stride],
-            group=out if per_group == 1 else 1,
-            auto_pad="SAME_UPPER",
-        )
+        y = graph.convolution(x, state[f"network.{name}.weight"], state[f"network.{name}.bias"], stride)
         return graph.add("Clip", y, low, high) if bounded else y
 
     x = convolution(graph.input("pixels", 1, 3, "height", "width"), "stem", stride=2)
