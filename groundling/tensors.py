@@ -39,6 +39,9 @@ class Regions:
     whole: Tensor | None = None  # (B, G) feature of the whole image, where the source gives one
     grid: Tensor | None = None  # (B, C, G) feature map, flattened, where the source gives one
     colours: Tensor | None = None  # (B, R, C) shares of colours, where a grounder has looked at the pixels; B = 1
+    classes: Tensor | None = (
+        None  # (B, R, K) probabilities of nouns by image classes, where a source was asked for them
+    )
 
     def __post_init__(self) -> None:
         if self.boxes.ndim != 3 or self.boxes.shape[-1] != 4:
@@ -73,6 +76,9 @@ class Regions:
             scores=torch.cat([_pad(_pad(x.scores, n, axis=2), r) for x in items]),
             whole=None if items[0].whole is None else torch.cat([x.whole for x in items if x.whole is not None]),
             grid=None if items[0].grid is None else torch.cat([x.grid for x in items if x.grid is not None]),
+            classes=torch.cat([_pad(x.classes, r) for x in items if x.classes is not None])
+            if all(x.classes is not None for x in items)
+            else None,
         )
 
     def __len__(self) -> int:
@@ -83,7 +89,8 @@ class Regions:
 
     def first(self, limit: int) -> Regions:
         """Only the first so many regions of each image: sources put the most telling ones first."""
-        names = ["feats", "boxes", "valid", "frame", "labels", "scores", *([] if self.colours is None else ["colours"])]
+        names = ["feats", "boxes", "valid", "frame", "labels", "scores"]
+        names += [name for name in ("colours", "classes") if getattr(self, name) is not None]
         return replace(self, **{name: getattr(self, name)[:, :limit] for name in names})
 
     def of_each_frame(self, limit: int) -> Regions:

@@ -137,6 +137,7 @@ class Link:
     score: float  # 0 to 1, how sure the model is of the box
     frame: int = 0
     evidence: float | None = None  # probability that the thing is in the image at all; None: no grounder knows it
+    source: str = ""  # where the word comes from, if not from the captioner: "image classes"
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ class GroundedCaption:
                 " ".join(f"{x:.0f}" for x in link.box),
                 f"{link.score:.2f}",
                 "" if link.evidence is None else f"{link.evidence:.2f}",
-                "perhaps made up" if self.weak(link) else "",
+                "perhaps made up" if self.weak(link) else link.source and f"by {link.source}",
             )
             for link in self.links
         ]
@@ -206,6 +207,8 @@ class GroundedCaption:
             plain["word"], plain["score"] = self.word(link), round(link.score, 4)
             plain["evidence"] = None if link.evidence is None else round(link.evidence, 4)
             plain["weak"] = self.weak(link)
+            if not link.source:
+                del plain["source"]
         return row
 
     @staticmethod
@@ -307,6 +310,7 @@ def _link(row: Mapping[str, Any]) -> Link:
         _number(row["score"]),
         int(row.get("frame", 0)),
         None if evidence is None else _number(evidence),
+        str(row.get("source", "")),
     )
 
 

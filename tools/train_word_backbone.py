@@ -42,12 +42,12 @@ from torch import Tensor, nn
 from groundling.data.dataset import load
 from groundling.images import open_image
 from groundling.regions.sources._features import Backbone, box_means, load_backbone, pixels
+from groundling.regions.sources._image_classes import FROZEN
 from groundling.regions.sources._photos_files import CELLS, SEARCH_SIDE, WORKING_SIDE
 from groundling.regions.sources._proposals import Detector, propose, search
 from groundling.types import Example
 
 FEWEST = 60  # images whose captions have a word
-FROZEN = 15  # blocks that are not trained: up to stride 16
 LONG_SIDE = 256  # pixels of a photo in training: 8 x 6 cells
 BATCH = 32
 RATE, WORD_RATE = 1.5e-4, 1e-3  # learning rates of the network and of the words
@@ -112,15 +112,6 @@ def noisy_or_loss(absence: Tensor, true: Tensor) -> Tensor:
     return (absence * (1 - true) - there * true).sum(1).mean()
 
 
-def early(network: Backbone, pixels: Tensor) -> Tensor:
-    x = F.relu6(network.stem(pixels.contiguous(memory_format=torch.channels_last)))
-    return network.blocks[:FROZEN](x)
-
-
-def late(network: Backbone, x: Tensor) -> Tensor:
-    return F.relu6(network.head(network.blocks[FROZEN:](x)))
-
-
 @dataclass(frozen=True)
 class Photos:
     """Which photos are seen, in which order: a function of the seed alone."""
@@ -147,7 +138,7 @@ def produce(queue: Any, photos: Photos, seen: int) -> None:
             image = open_image(photos.paths[id])
             if draw.random() < 0.5:
                 image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-            x = early(network, pixels(image, LONG_SIDE))
+            x = network.early(pixels(image, LONG_SIDE))
             alike = waiting[tuple(x.shape)]
             alike.append((id, x))
             if len(alike) == BATCH:
@@ -180,7 +171,7 @@ def train(photos: Photos, true: Truth, words: Sequence[str], work: Path) -> tupl
         y = torch.zeros(len(ids), len(words))
         for row, id in enumerate(ids):
             y[row, true[id]] = 1
-        loss = noisy_or_loss(head(late(network, x)), y)
+        loss = noisy_or_loss(head(network.late(x)), y)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(trained, 5.0)

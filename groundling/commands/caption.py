@@ -37,10 +37,15 @@ IMAGES are picture files, video files, folders of them, or one data set that `gr
 In a terminal each caption is shown with its nouns numbered. `score` says how sure the model is of the box. `evidence`
 is the probability that the thing is in the image at all, by the grounder. Below 0.5 (without a grounder: if less than a
 fifth of the captioner's attention was on the box) the evidence is weak: the word may be made up, and is shown with a
-question mark or a dashed box. With --json, into a file or into a pipe, there is one JSON line per image: caption,
-tokens, characters of each token, links (token, box in xyxy pixels, score, evidence, weak), and with --attention
-`attention`, the regions that each word attended to. The id of an image is its file name without the ending, or its path
-where two names are alike.
+question mark or a dashed box.
+
+A classifier of a thousand classes knows animals, dishes, buildings and vehicles that captioners call by another name.
+Where it is sure, its noun replaces one of the same kind: a squirrel for a bird (`source` in JSON: image classes; the
+evidence is then the probability of the class). --no-image-classes leaves all nouns to the captioner.
+
+With --json, into a file or into a pipe, there is one JSON line per image: caption, tokens, characters of each token,
+links (token, box in xyxy pixels, score, evidence, weak), and with --attention `attention`, the regions that each word
+attended to. The id of an image is its file name without the ending, or its path where two names are alike.
 
 A video of several shots gets a caption for each (--whole-clip: one for all): `segment` in JSON has the seconds from and
 to, and the id ends with @ and the second at which the shot begins. Of each shot --frames frames are used, at the
@@ -99,6 +104,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "onnx", "torch"),
         default="auto",
         help="what runs the networks (default auto: onnxruntime where it is installed and runs the model, else torch)",
+    )
+    parser.add_argument(
+        "--no-image-classes",
+        dest="image_classes",
+        action="store_false",
+        help="keep the captioner's nouns (default: a classifier that is sure of a better one of its kind replaces it)",
     )
     parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and end with code 0")
     group = parser.add_argument_group("how words are chosen")
@@ -201,7 +212,14 @@ def _captioner(args: argparse.Namespace) -> GroundedCaptioner:
     if args.grounder_weight is not None and args.model and not args.grounder:
         raise GroundlingError("--grounder-weight needs a grounder: name one with --grounder RUN")
     weight = GROUNDER_WEIGHT if args.grounder_weight is None else args.grounder_weight
-    return load(args.model, args.device, grounder=args.grounder, grounder_weight=weight, runtime=args.runtime)
+    return load(
+        args.model,
+        args.device,
+        grounder=args.grounder,
+        grounder_weight=weight,
+        runtime=args.runtime,
+        image_classes=args.image_classes,
+    )
 
 
 # ---------------------------------------------------------------- what to caption

@@ -56,14 +56,17 @@ class GroundedCaptioner:
     ['beach', 'street']
     """
 
-    def __init__(self, model: Model, device: torch.device, reranker: Reranker | None = None) -> None:
+    def __init__(
+        self, model: Model, device: torch.device, reranker: Reranker | None = None, image_classes: bool = False
+    ) -> None:
         self.model, self.device, self.reranker = model, device, reranker
+        self.image_classes = image_classes
         self.network, self.length = model.captioner, model.length
 
     @cached_property
     def source(self) -> RegionSource:
         """The region source that the model was trained on, made from its fingerprint."""
-        return source_of(self.fingerprint)
+        return source_of(self.fingerprint, self.image_classes)
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -99,6 +102,7 @@ class GroundedCaptioner:
             "weights": [digest(model.parts.state_dict()) for model in models],
             "calibration": grounder.calibration.to_json() if grounder and grounder.calibration else None,
             "grounder_weight": reranker.weight if reranker else 0,
+            "image_classes": self.image_classes,
         }
 
     @overload
@@ -239,14 +243,14 @@ class GroundedCaptioner:
             constraints = Constraints(torch.tensor(model.vocab.nouns, device=self.device))
             if reranker is None:
                 decoded = decoding.decode(self.network, encoded, self.length, constraints)
-                return link(decoded, seen, model.vocab, ids, groundable, media=media)
+                return _renamed(link(decoded, seen, model.vocab, ids, groundable, media=media), regions)
             features = reranker.features(regions)  # of all regions that the grounder uses, once
             if decoding.evidence_weight:
                 constraints = replace(constraints, log_evidence=reranker.log_evidence(features))
             decoded = decoding.decode(self.network, encoded, self.length, constraints)
             decoded = reranker.rerank(decoded, seen, features)
             captions = link(decoded, seen, model.vocab, ids, groundable, media=media)
-            return reranker.add_evidence(captions, features)
+            return _renamed(reranker.add_evidence(captions, features), regions)
 
 
 class OnnxCaptioner(GroundedCaptioner):
@@ -255,8 +259,10 @@ class OnnxCaptioner(GroundedCaptioner):
     What it does not do (images without regions, regions of a store) torch does, loaded when asked.
     """
 
-    def __init__(self, engine: Engine, with_torch: Callable[[], GroundedCaptioner]) -> None:
-        self.engine, self._with_torch = engine, with_torch
+    def __init__(
+        self, engine: Engine, with_torch: Callable[[], GroundedCaptioner], image_classes: bool = False
+    ) -> None:
+        self.engine, self._with_torch, self.image_classes = engine, with_torch, image_classes
         self.length = engine.length
 
     @cached_property
@@ -278,7 +284,7 @@ class OnnxCaptioner(GroundedCaptioner):
 
     @property
     def signature(self) -> dict[str, Any]:
-        return self.engine.signature
+        return self.engine.signature | {"image_classes": self.image_classes}
 
     @property
     def grounder(self) -> GrounderOnnx | None:
@@ -314,7 +320,7 @@ class OnnxCaptioner(GroundedCaptioner):
         self.check(decoding)
         from groundling.inference.engine import arrays
 
-        return self.engine.captions(arrays(regions), ids, media, decoding)
+        return _renamed(self.engine.captions(arrays(regions), ids, media, decoding), regions)
 
     def _seen(self, given: Iterator[Item], frames: int, on_error: OnError | None) -> Iterator[tuple[Item, Seen]]:
         """What is seen of each image, in order; that of the next is made meanwhile."""
@@ -341,6 +347,21 @@ class OnnxCaptioner(GroundedCaptioner):
                     yield item, seen
 
 
+def _renamed(captions: Sequence[GroundedCaption], regions: Regions) -> list[GroundedCaption]:
+    """With nouns by image classes, where the regions have them."""
+    from groundling.inference.naming import renamed
+
+    if regions.classes is None:
+        return list(captions)
+    of_image = zip(
+        *(x.cpu().numpy() for x in (regions.valid, regions.boxes, regions.frame, regions.classes)), strict=True
+    )
+    return [
+        renamed(caption, boxes[valid], frame[valid], classes[valid])
+        for caption, (valid, boxes, frame, classes) in zip(captions, of_image, strict=True)
+    ]
+
+
 def _completed(caption: GroundedCaption, item: Item, frames: int) -> GroundedCaption:
     """With the frames and the segment of a clip; of a clip of which only regions are there, the frames of its links."""
     if item.is_clip:
@@ -357,6 +378,7 @@ def load(
     grounder: str | Path = "",
     grounder_weight: float = GROUNDER_WEIGHT,
     runtime: str = "auto",
+    image_classes: bool = True,
 ) -> GroundedCaptioner:
     """Load a captioner.
 
@@ -368,23 +390,25 @@ def load(
     grounder_weight: how much the grounder counts against the captioner's own attention, from 0 to 1.
     runtime: auto, onnx (onnxruntime, which starts without PyTorch) or torch. auto is onnx where it is installed,
         the device is the CPU and the model is of a kind that it runs.
+    image_classes: whether a noun is replaced where a classifier of a thousand classes is sure of a better one of its
+        kind: "a squirrel" for "a bird". Regions of other sources than photos, and of stores, have no such classes.
     """
     if not 0 <= grounder_weight <= 1:
         raise GroundlingError(f"grounder_weight is from 0 to 1, got {grounder_weight}")
     if runtime not in RUNTIMES:
         raise GroundlingError(f"runtime is one of {', '.join(RUNTIMES)}, got {runtime!r}")
     folder, other = folders(path, grounder)
-    with_torch = partial(_with_torch, folder, device, other, grounder_weight)
+    with_torch = partial(_with_torch, folder, device, other, grounder_weight, image_classes)
     if runtime == "torch" or (runtime == "auto" and not _has_onnxruntime()):
         return with_torch()
     if runtime == "onnx" and device.lower() != "cpu":
         raise GroundlingError(f"onnxruntime is used on the CPU alone here, not on {device}; say --runtime torch")
     from groundling.inference.engine import engine_of
 
-    engine = engine_of(folder, other, grounder_weight) if device.lower() == "cpu" else None
+    engine = engine_of(folder, other, grounder_weight, image_classes) if device.lower() == "cpu" else None
     if engine is None and runtime == "onnx":
         raise GroundlingError(f"{folder} is not of a kind that onnxruntime runs here; leave out --runtime onnx")
-    return with_torch() if engine is None else OnnxCaptioner(engine, with_torch)
+    return with_torch() if engine is None else OnnxCaptioner(engine, with_torch, image_classes)
 
 
 def _has_onnxruntime() -> bool:
@@ -402,10 +426,12 @@ def folders(path: str | Path, grounder: str | Path) -> tuple[Path, Path | None]:
     return folder, Path(grounder) if grounder else None
 
 
-def _with_torch(folder: Path, device: str, grounder: Path | None, weight: float) -> GroundedCaptioner:
+def _with_torch(
+    folder: Path, device: str, grounder: Path | None, weight: float, image_classes: bool
+) -> GroundedCaptioner:
     from groundling.inference.links import load_reranker
 
     where = device_of(device)
     model = load_model(folder, where)
     reranker = load_reranker(grounder, weight, model, where) if grounder else None
-    return GroundedCaptioner(model, where, reranker)
+    return GroundedCaptioner(model, where, reranker, image_classes)

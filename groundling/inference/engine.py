@@ -23,6 +23,7 @@ from groundling.inference import networks
 from groundling.inference.choosing import Said, State, choose_words
 from groundling.inference.colours import colour_fit, colour_shares
 from groundling.inference.evidence import LEAST_EVIDENCE, evidence_of, read_calibration
+from groundling.inference.naming import renamed
 from groundling.inference.networks import Folder, read_about, read_model
 from groundling.inference.phrases import TEMPERATURE, BaseGrounder, Located
 from groundling.inference.pointing import ATTENDED, Pointed, captioned
@@ -116,9 +117,9 @@ class Engine:
             )
             for i in range(len(seen))
         ]
-        if self.grounder is None:
-            return captions
-        return [_evident(caption, known) for caption, known in zip(captions, asked.evidence, strict=True)]
+        if self.grounder is not None:
+            captions = [_evident(caption, known) for caption, known in zip(captions, asked.evidence, strict=True)]
+        return [renamed(one, x.boxes, x.frame, x.classes) for one, x in zip(captions, seen, strict=True)]
 
     def _log_evidence(self, seen: Sequence[Seen]) -> Array | None:
         """(B, V), as `links.Reranker.log_evidence`."""
@@ -281,7 +282,7 @@ class GrounderOnnx(BaseGrounder):
         return dict(zip(every, vectors, strict=True))
 
 
-def engine_of(captioner: Path, grounder: Path | None, weight: float) -> Engine | None:
+def engine_of(captioner: Path, grounder: Path | None, weight: float, image_classes: bool = False) -> Engine | None:
     """The models of these folders; None where torch is needed: for models of other kinds, and other regions.
 
     Another thread loads the grounder and the source of regions meanwhile.
@@ -291,7 +292,7 @@ def engine_of(captioner: Path, grounder: Path | None, weight: float) -> Engine |
         return None
     with ThreadPoolExecutor(1) as other:
         later = other.submit(_grounder, grounder, about) if grounder else None
-        source = other.submit(PhotosOnnx, about["fingerprint"]["parameters"]["regions"])
+        source = other.submit(PhotosOnnx, about["fingerprint"]["parameters"]["regions"], image_classes)
         model = read_model(captioner, about, networks.captioner_weights(about))
         matcher = later.result() if later else None
         if model is None or (grounder and matcher is None):

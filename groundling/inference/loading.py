@@ -60,8 +60,11 @@ def device_of(name: str) -> torch.device:
     return device
 
 
-def source_of(wanted: Fingerprint) -> RegionSource:
-    """What makes the regions that a model was trained on; a detector that was only its teacher is not run again."""
+def source_of(wanted: Fingerprint, image_classes: bool = False) -> RegionSource:
+    """What makes the regions that a model was trained on; a detector that was only its teacher is not run again.
+
+    image_classes: they also have probabilities of nouns, where the source can tell them.
+    """
     if wanted.version == IMPORTED:
         raise GroundlingError(
             f"this model was trained on imported regions ({wanted.name}): give --regions STORE "
@@ -75,6 +78,8 @@ def source_of(wanted: Fingerprint) -> RegionSource:
             f"no regions of {wanted.name} can be made with the parameters of this model: {error}"
         ) from error
     require(made.fingerprint, wanted)
+    if image_classes and hasattr(made, "add_classes"):
+        made.add_classes()
     return made
 
 

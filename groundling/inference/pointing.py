@@ -29,7 +29,7 @@ def captioned(
 ) -> GroundedCaption:
     """Words joined by spaces. A link's score is the attention on the regions whose union is its box."""
     tokens = tuple(words)
-    spans = _spans(tokens)
+    spans = spans_of(tokens)
     links = [
         Link(t, spans[t], _box(box), min(1.0, score), frame)
         for t, word in enumerate(tokens)
@@ -53,7 +53,7 @@ def _attended(token: int, places: Pointed) -> WordAttention:
     )
 
 
-def _spans(tokens: Sequence[str]) -> tuple[Span, ...]:
+def spans_of(tokens: Sequence[str]) -> tuple[Span, ...]:
     """Characters of each token in the tokens joined by spaces."""
     spans, start = [], 0
     for token in tokens:

@@ -71,6 +71,18 @@ class Graph:
         more = () if bias is None else (self.constant(bias),)
         return self.add("Gemm", x, self.constant(weight), *more, transB=1)
 
+    def convolution(self, x: str, weight: Array, bias: Array, stride: int = 1) -> str:
+        """x (1, C, H, W), padded so that H / stride by W / stride cells are left; one channel a filter is depthwise."""
+        out, per_group, *kernel = weight.shape
+        return self.add(
+            "Conv",
+            *(x, self.constant(weight), self.constant(bias)),
+            kernel_shape=kernel,
+            strides=[stride, stride],
+            group=out if per_group == 1 else 1,
+            auto_pad="SAME_UPPER",
+        )
+
     def to_bytes(self) -> bytes:
         """The model as a file holds it."""
         parts: list[bytes | memoryview] = [_bytes(2, self.name.encode())]

@@ -41,7 +41,7 @@ def readable(caption: GroundedCaption) -> RenderableType:
             " ".join(f"{x:.0f}" for x in link.box),
             f"{link.score:.2f}",
             evidence,
-            Text(WEAK if caption.weak(link) else "", "yellow"),
+            Text(WEAK if caption.weak(link) else link.source and f"by {link.source}", "yellow"),
         )
     when = ", {:.1f} to {:.1f} s".format(*caption.segment) if caption.segment else ""
     return Group(Text(printable(caption.media or caption.id) + when, "dim"), line, *([table] if caption.links else []))

@@ -284,6 +284,7 @@ def _captioned(about: Json, evidence: Json) -> Json:
     link = _object(
         token=INTEGER, word=TEXT, span=SPAN, box=BOX, frame=INTEGER, score=NUMBER, evidence=evidence, weak=FLAG
     )
+    link["properties"] |= {"source": TEXT | {"description": "of a word that is not the captioner's: image classes"}}
     attention = _object(token=INTEGER, boxes=_list(BOX), weights=_list(NUMBER), frames=_list(INTEGER))
     caption = _object(**about, caption=TEXT, tokens=_list(TEXT), spans=_list(SPAN), links=_list(link), size=PAIR)
     caption["properties"] |= {

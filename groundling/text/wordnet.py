@@ -34,6 +34,10 @@ class WordNet:
     _first: Mapping[str, int]  # lemma -> its most frequent synset
     _plurals: Mapping[str, str]  # the irregular ones
 
+    def __len__(self) -> int:
+        """How many synsets there are, in the order of their numbers in WordNet's files."""
+        return len(self._lemmas)
+
     def base(self, word: str) -> str | None:
         """The lemma of which `word` is a form, itself first; None for a word that is no noun of WordNet."""
         word = word.lower().replace(" ", "_")

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from groundling.regions.sources._files import Pinned
+from groundling.regions.sources._image_classes import FROZEN, read_class_file
 from groundling.regions.sources._photos_files import CELLS, STAGE_STRIDES, read_word_file
 from groundling.regions.sources._pooling import box_weights, pixel_array
 
@@ -104,9 +105,41 @@ class Backbone(nn.Module):
                 layer.weight.data = layer.weight.data.contiguous(memory_format=torch.channels_last)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        x = pixels.contiguous(memory_format=torch.channels_last)
-        x = self.blocks(F.relu6(self.stem(x), inplace=True))
+        return self.late(self.early(pixels))
+
+    def early(self, pixels: Tensor) -> Tensor:
+        """The map after the blocks that were never trained further, 16 pixels a cell."""
+        x: Tensor = F.relu6(self.stem(pixels.contiguous(memory_format=torch.channels_last)), inplace=True)
+        for block in self.blocks[:FROZEN]:
+            x = block(x)
+        return x
+
+    def late(self, x: Tensor) -> Tensor:
+        for block in self.blocks[FROZEN:]:
+            x = block(x)
         return F.relu6(self.head(x), inplace=True)
+
+
+class ClassNetwork(nn.Module):
+    """The published late blocks and classifier, see `_image_classes`: what they say of boxes, (R, 4) from 0 to 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        file = read_class_file()
+        state = {name: torch.from_numpy(x) for name, x in file.state.items()}
+        count = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("blocks."))
+        self.blocks = nn.Sequential(*(_block(state, f"blocks.{i}.", 1 if i else 2) for i in range(count)))
+        self.head = _convolution(state, "head")
+        self.classes = (state["classes.weight"], state["classes.bias"])
+        self.members = torch.from_numpy(file.members)
+        self.requires_grad_(False).eval()
+
+    def forward(self, early: Tensor, boxes: Floats) -> Tensor:
+        """(1, C, H, W) early map -> (R, K)"""
+        grid = F.relu6(self.head(self.blocks(early)), inplace=True)[0]
+        weights = torch.from_numpy(box_weights(boxes, *grid.shape[1:]))
+        logits = weights @ F.linear(grid.flatten(1).T, *self.classes)
+        return logits.softmax(-1) @ self.members
 
 
 def load_backbone(pinned: Pinned = LITE2) -> Backbone:

@@ -18,6 +18,7 @@ from PIL import Image
 
 from groundling.parallel import AtOnce, cores
 from groundling.regions.graphs import Graph, Session
+from groundling.regions.sources._image_classes import FROZEN, ClassesOnnx
 from groundling.regions.sources._photos_files import CELLS, SEARCH_SIDE, STAGE_STRIDES, WORKING_SIDE, read_word_file
 from groundling.regions.sources._pooling import (
     LABELS,
@@ -49,17 +50,19 @@ class Seen:
     labels: NDArray[np.int64]  # (R, L), L being 0 where they were not asked for
     scores: Floats  # (R, L)
     picture: Image.Image | None = None  # a small copy, where the colours of regions may be asked for
+    classes: Floats | None = None  # (R, K) probabilities of the nouns of `_image_classes`, where they were asked for
 
 
 class PhotosOnnx:
     """An RGB image in, what is seen out; region 0 is the whole image."""
 
-    def __init__(self, regions: int) -> None:
+    def __init__(self, regions: int, image_classes: bool = False) -> None:
         self._regions = regions
         self._other: Executor = ThreadPoolExecutor(1, "groundling-network") if cores() > 1 else AtOnce()
         network = self._other.submit(_sessions)
         self._detector = Detector()
         self._network, self._project = network.result()
+        self._classes = ClassesOnnx() if image_classes else None
 
     def __call__(self, image: Any) -> Seen:
         """Without labels."""
@@ -77,14 +80,22 @@ class PhotosOnnx:
         """At these boxes (0 to 1), or at those that are proposed."""
         picture = fit(image.convert("RGB"))
         rgb = np.asarray(picture)
-        mapped = self._other.submit(lambda: self._network({"pixels": pixel_array(picture, WORKING_SIDE)}))
+        mapped = self._other.submit(self._mapped, picture)
         searched = self._other.submit(search, rgb, SEARCH_SIDE) if boxes is None else None
         detections = self._detector(rgb)
         if searched is not None:
             boxes = propose(detections, searched.result(), self._regions)
         assert boxes is not None
-        grid, words, cells = mapped.result()
-        return _Look(self._project, detections, boxes, grid, words, cells, image.size)
+        grid, words, cells, logits = mapped.result()
+        classes = None
+        if self._classes is not None and logits is not None:
+            classes = self._classes.regions(logits, box_weights(boxes, *grid.shape[2:]))
+        return _Look(self._project, detections, boxes, grid, words, cells, image.size, classes)
+
+    def _mapped(self, picture: Any) -> tuple[Floats, Floats, Floats, Floats | None]:
+        """The map, the numbers of words, of image and cells; where they are asked for, the logits of image classes."""
+        grid, words, cells, early = self._network({"pixels": pixel_array(picture, WORKING_SIDE)})
+        return grid, words, cells, self._classes.cells(early) if self._classes else None
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,7 @@ class _Look:
     words: Floats  # (W,), log(−log(1 − p)), scaled
     cells: Floats  # (rows · columns, W), logits
     size: tuple[int, int]
+    classes: Floats | None  # (R, K)
 
     def seen(self, labels: bool) -> Seen:
         boxes, detections, size = self.boxes, self.detections, self.size
@@ -112,6 +124,7 @@ class _Look:
             size,
             np.concatenate([seen[0], detections.scores.max(0), self.words]).astype(np.float32),
             *(self._labels(scores) if labels else (np.zeros((len(boxes), 0), np.int64), scores[:, :0])),
+            classes=self.classes,
         )
 
     def _labels(self, scores: Floats) -> tuple[NDArray[np.int64], Floats]:
@@ -145,6 +158,7 @@ def of_frames(frames: Sequence[Seen]) -> Seen:
         np.stack([one.whole for one in frames]).mean(0),
         np.concatenate([one.labels for one in frames])[order],
         np.concatenate([one.scores for one in frames])[order],
+        classes=None if frames[0].classes is None else np.concatenate([one.classes for one in frames])[order],
     )
 
 
@@ -168,16 +182,7 @@ def _network(state: Mapping[str, NDArray[Any]]) -> Graph:
     low, high = graph.constant(np.float32(0)), graph.constant(np.float32(6))
 
     def convolution(x: str, name: str, stride: int = 1, bounded: bool = True) -> str:
-        weight, bias = state[f"network.{name}.weight"], state[f"network.{name}.bias"]
-        out, per_group, *kernel = weight.shape
-        y = graph.add(
-            "Conv",
-            *(x, graph.constant(weight), graph.constant(bias)),
-            kernel_shape=kernel,
-            strides=[stride, stride],
-            group=out if per_group == 1 else 1,
-            auto_pad="SAME_UPPER",
-        )
+        y = graph.convolution(x, state[f"network.{name}.weight"], state[f"network.{name}.bias"], stride)
         return graph.add("Clip", y, low, high) if bounded else y
 
     x = convolution(graph.input("pixels", 1, 3, "height", "width"), "stem", stride=2)
@@ -190,6 +195,8 @@ def _network(state: Mapping[str, NDArray[Any]]) -> Graph:
         y = convolution(convolution(y, at + "depthwise", stride), at + "down", bounded=False)
         x = graph.add("Add", y, x) if stride == 1 and before == out else y
         before = last = out
+        if i == FROZEN - 1:
+            early = x
     x = convolution(x, "head")
     channels = state["network.head.weight"].shape[0]
     graph.output(x, "map", 1, channels, "rows", "columns")
@@ -201,6 +208,7 @@ def _network(state: Mapping[str, NDArray[Any]]) -> Graph:
     scaled = graph.add("Div", scaled, graph.constant(np.float32(WORD_DEVIATION)))
     graph.output(scaled, "words", len(state["words.bias"]))
     graph.output(logits, "cells", "cells", len(state["words.bias"]))
+    graph.output(early, "early", 1, state[f"network.blocks.{FROZEN}.up.weight"].shape[1], "early_rows", "early_columns")
     return graph
 
 

@@ -24,7 +24,14 @@ from torch import Tensor
 
 from groundling.errors import GroundlingError
 from groundling.regions.fingerprints import WORD
-from groundling.regions.sources._features import absence, box_means, load_word_backbone, pixels, soft_iou
+from groundling.regions.sources._features import (
+    ClassNetwork,
+    absence,
+    box_means,
+    load_word_backbone,
+    pixels,
+    soft_iou,
+)
 from groundling.regions.sources._photos_files import FILES, SEARCH_SIDE, VERSION, WORKING_SIDE
 from groundling.regions.sources._pooling import (
     LABELS,
@@ -66,6 +73,7 @@ class Photos:
         self._regions = regions
         self._detector = Detector()
         self._words = load_word_backbone()
+        self._classes: ClassNetwork | None = None
         classes = self._detector.labels
         self.fingerprint = Fingerprint(
             name="photos",
@@ -75,6 +83,10 @@ class Photos:
             weights={file.name: file.sha256 for file in FILES},
             labels=(*classes, *(f"{WORD}{word}" for word in self._words.words)),
         )
+
+    def add_classes(self) -> None:
+        """Regions have probabilities of nouns by image classes from now on. Stores have none."""
+        self._classes = self._classes or ClassNetwork()
 
     def __call__(self, image: Any) -> Regions:
         picture = fit(image.convert("RGB"))
@@ -93,7 +105,9 @@ class Photos:
     def _seen(self, picture: Image.Image, detections: Detections, boxes: Floats, size: tuple[int, int]) -> Regions:
         """The regions at boxes (R, 4; 0 to 1), the first of them the whole image, which is of `size`."""
         with torch.inference_mode():
-            grid = self._words.network(pixels(picture, WORKING_SIDE))[0]
+            early = self._words.network.early(pixels(picture, WORKING_SIDE))
+            grid = self._words.network.late(early)[0]
+            named = {} if self._classes is None else {"classes": self._classes(early, boxes)}
             cells = self._words.cells(grid)
             feats, scores = self._features(grid.numpy(), detections, boxes)
             whole = self._whole(feats[0], detections, cells)
@@ -108,6 +122,7 @@ class Photos:
             scores=torch.from_numpy(likely),
             whole=torch.from_numpy(whole),
             grid=torch.from_numpy(cells_seen),
+            **named,
         )
 
     def _features(self, grid: Floats, detections: Detections, boxes: Floats) -> tuple[Floats, Floats]:
