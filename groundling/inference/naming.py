@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groundling.boxes import iou_of_arrays
 from groundling.inference.pointing import spans_of
 from groundling.regions.sources._image_classes import class_nouns
-from groundling.regions.sources._pooling import iou
 from groundling.text.colours import COLOURS
 from groundling.text.wordnet import wordnet
 from groundling.types import Box, GroundedCaption, Link
@@ -111,7 +111,7 @@ def _close_up(caption: GroundedCaption, boxes: Array, classes: Array, whole: Arr
 
 def _mean(places: Sequence[Box], frames: Sequence[int], boxes: Array, frame: Array, classes: Array) -> Array:
     """(K,): the mean over boxes in frames, each seen as the region that overlaps most with it."""
-    overlap = iou(np.array(places, np.float32), boxes.astype(np.float32))
+    overlap = iou_of_arrays(np.array(places, np.float32), boxes.astype(np.float32))
     nearest = np.where(frame == np.array(frames)[:, None], overlap, -1).argmax(1)
     p: Array = classes[nearest].mean(0)
     return p
