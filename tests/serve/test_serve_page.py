@@ -263,8 +263,13 @@ class TestInABrowser:
         Select(person.one("#decoding")).select_by_value("long")
         person.until(lambda: person.one("#caption").text != before and not person.all("[aria-busy]"))
         assert len(person.one("#caption").text.replace("?", "").split()) >= 12
+        asked = """window.asked = []; const real = window.fetch; window.fetch = (path, options) => {
+            window.asked.push(String(path) + String(options?.body)); return real(path, options); };"""
+        chromium.execute_script(asked)
+        person.one("#twice").click()
+        person.until(lambda: "repeat_nouns" in str(chromium.execute_script("return window.asked")))
         Select(person.one("#decoding")).select_by_value("sample")
-        assert person.one("#temperature").is_displayed()
+        assert person.one("#temperature").is_displayed() and not person.one("#twice").is_displayed()
 
     def test_a_busy_server_is_tried_again(self, chromium: Any, server: Running) -> None:
         """The first two requests about a photo get 503; the page waits as long as Retry-After says."""
