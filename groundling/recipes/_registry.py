@@ -51,16 +51,18 @@ OLD_FIELDS = {  # recipe -> its fields that had another name in version 0.1
     "scst": {"judge": "reward_model"},
     "two_branch": {"heard": "least_score"},
 }
+_AWARE = {"image_map": True, "image_vector": True, "word_link": False}  # of recipes with grounding-aware regions
 ABSENT: dict[str, dict[str, Any]] = {  # recipe -> fields that came later, and what models without them did
-    "cyclical": {"image_map": True},
+    "cyclical": _AWARE,
     "gan": {"patience": 0},
-    "groundling": {"coupled": True, "image_map": True},
+    "groundling": {"coupled": True} | _AWARE,
     "introspective": {"patience": 0},
-    "multi_branch": {"coupled": True, "image_map": True},
-    "multihead": {"coupled": True, "image_map": True},
+    "multi_branch": {"coupled": True} | _AWARE,
+    "multihead": {"coupled": True} | _AWARE,
     "pos_scan": {"sampling": 0.0},
     "scst": {"captions_per_image": 1},
-    "updown_aware": {"image_map": True},
+    "supervised_aware": _AWARE,
+    "updown_aware": _AWARE,
 }
 GROUP = "groundling.recipes"  # of entry points
 VARIABLE = "GROUNDLING_RECIPES"  # files of recipes, separated as in PATH

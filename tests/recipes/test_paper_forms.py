@@ -87,7 +87,8 @@ def test_models_of_before_are_what_they_were(name: str) -> None:
         assert recipe.settings()[field] == value
     if name == "captioner":
         assert recipe.coupled and recipe.captioning().coupled
-    assert renamed("distributed", {"alone": 3}) == {"warmup_epochs": 3, "coupled": True, "image_map": True}
+    former = {"coupled": True, "image_map": True, "image_vector": True, "word_link": False}
+    assert renamed("distributed", {"alone": 3}) == {"warmup_epochs": 3, **former}
 
 
 def test_given_words_are_judged_by_the_branches_that_would_say_them() -> None:
