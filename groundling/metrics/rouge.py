@@ -16,10 +16,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from groundling.errors import DataError
 from groundling.metrics.ngrams import SHIFT, Corpus, Ints, Numbers, Words, run_ends
 
 BETA2 = 1.2**2
 BITS = 64
+MOST = 4 * 10**8  # words of a caption times words of a reference: five seconds
 
 T = TypeVar("T")
 
@@ -48,6 +50,11 @@ def _common(corpus: Corpus, own: Ints) -> Ints:
     All sentences at once, one word of each after another; what is longer than a machine word is done by itself.
     """
     words, lengths = corpus.sentences.words, corpus.sentences.lengths
+    if ((lengths * lengths[own])[own != np.arange(len(own))] > MOST).any():
+        raise DataError(
+            f"a caption of {lengths.max():,} words: ROUGE-L would compare it with its reference for a long time; "
+            "score without ROUGE-L, or shorten the caption"
+        )
     owner = np.repeat(np.arange(len(lengths)), lengths)
     start = np.cumsum(lengths) - lengths
     order, by_word = corpus.by_word, owner[corpus.by_word]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundling.errors import DataError
 from groundling.metrics.ngrams import Corpus, Numbers
 from groundling.metrics.rouge import _bits, _common, _lcs, rouge_l
 
@@ -60,3 +61,8 @@ def test_the_longest_common_subsequence_is_that_of_the_usual_table(one: list[str
     corpus = Corpus.of([["x"], one, []], [[["y"]], [["x"], other], [["y"]]], Numbers())
     common = _common(corpus, np.repeat(corpus.first, corpus.per_image + 1))
     assert common.tolist()[2:5] == [len(one), 0, row[-1]]
+
+
+def test_a_caption_beyond_all_measure_is_refused() -> None:
+    with pytest.raises(DataError, match="a caption of 40,000 words"):
+        rouge_l([["dog"] * 40_000], [[["cat", "dog"] * 10_000]])

@@ -37,7 +37,7 @@ Bits = NDArray[np.uint64]
 def align(matches: Matches, captions: Ints, references: Ints) -> Flags:
     """Which matches are those of the best alignments. Given the number of words of each pair's two sentences."""
     certain = _certain(matches, captions, references)
-    chosen = certain.copy()
+    chosen: Flags = certain.copy()
     plan = _Plan(matches, certain, references)
     for pairs in plan.groups():
         found = _search(plan.tables(pairs))
@@ -278,7 +278,8 @@ Column = TypeVar("Column", Ints, Bits)
 def _chosen(values: Column, order: Ints) -> Column:
     """Of each row, these of its values."""
     rows = np.arange(len(values))[:, None] * values.shape[1]
-    return values.reshape(-1)[order + rows]
+    chosen: Column = values.reshape(-1)[order + rows]
+    return chosen
 
 
 def _chunk(ends: Flags) -> Ints:
