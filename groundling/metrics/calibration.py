@@ -331,8 +331,8 @@ class EvidenceModel:
     def from_json(row: Mapping[str, Any]) -> EvidenceModel:
         """The inverse of `to_json`; other fields are passed over."""
         words = WordEvidence.from_json(row["words"]) if "words" in row else None
-        below = [float(row[name]) if name in row else None for name in ("not_there", "said_not_there")]
-        if any(one is not None and not 0 <= one <= 1 for one in below):
-            raise DataError(f"not_there and said_not_there are probabilities, not {below}")
+        not_there, said = (float(row[name]) if name in row else None for name in ("not_there", "said_not_there"))
+        if any(one is not None and not 0 <= one <= 1 for one in (not_there, said)):
+            raise DataError(f"not_there and said_not_there are probabilities, not {not_there} and {said}")
         captions = CaptionForm.from_json(row["captions"]) if "captions" in row else None
-        return EvidenceModel(Isotonic.from_json(row["calibration"]), words, *below, captions)
+        return EvidenceModel(Isotonic.from_json(row["calibration"]), words, not_there, said, captions)
