@@ -55,6 +55,12 @@ EVERYDAY = {  # name -> words of `groundling`; {data} and {work} are filled in
     "--coupled --word-link",
     "rewarded": "train scst --data {data} --regions {work}/regions --out {work}/rewarded --start {work}/taught "
     "--guide {work}/grounder --baseline others --lr 5e-5 --bleu 1 --epochs 1 --batch 32",
+    "greedy": "caption {data} --split val --regions {work}/regions --model {work}/taught --beam 1 "
+    "--out {work}/greedy.jsonl",
+    "sampled": "caption {data} --split val --regions {work}/regions --model {work}/taught --sample "
+    "--out {work}/sampled.jsonl",
+    "nouns": "ground --data {data} --split val --regions {work}/regions --model {work}/grounder --calibrate "
+    "--captions {work}/greedy.jsonl {work}/sampled.jsonl",
 }
 FLICKR8K = {
     "regions": "regions extract {data} --source photos_v1 --out {work}/regions",

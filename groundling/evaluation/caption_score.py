@@ -299,8 +299,8 @@ def _asked(
             row = _inputs_of(grounder, regions, examples[pair.of].captions[pair.caption])
             if row is not None:
                 caption, others = examples[pair.of].captions[pair.caption], _references(examples[pair.photo], pair)
-                seen = [[set(_seen_words(one, words)) for one in some] for some in ([caption], others)]
-                rows.append(row | {"shared": shared(*seen, words.prior)})
+                one, two = ([set(_seen_words(each, words)) for each in some] for some in ([caption], others))
+                rows.append(row | {"shared": shared(one, two, words.prior)})
                 kept.append(pair)
     captions = {str(i): examples[one.of].captions[one.caption].text for i, one in enumerate(kept)}
     references = {str(i): [x.text for x in _references(examples[one.photo], one)] for i, one in enumerate(kept)}

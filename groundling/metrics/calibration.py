@@ -338,8 +338,9 @@ class EvidenceModel:
     def from_json(row: Mapping[str, Any]) -> EvidenceModel:
         """The inverse of `to_json`; other fields are passed over."""
         words = WordEvidence.from_json(row["words"]) if "words" in row else None
-        below = [float(row[name]) if name in row else None for name in ("not_there", "caption_not_there")]
-        if any(one is not None and not 0 <= one <= 1 for one in below):
-            raise DataError(f"not_there and caption_not_there are probabilities, not {below}")
+        names = ("not_there", "caption_not_there")
+        not_there, in_caption = (float(row[name]) if name in row else None for name in names)
+        if any(one is not None and not 0 <= one <= 1 for one in (not_there, in_caption)):
+            raise DataError(f"not_there and caption_not_there are probabilities, not {not_there} and {in_caption}")
         captions = CaptionForm.from_json(row["captions"]) if "captions" in row else None
-        return EvidenceModel(Isotonic.from_json(row["calibration"]), words, *below, captions)
+        return EvidenceModel(Isotonic.from_json(row["calibration"]), words, not_there, in_caption, captions)

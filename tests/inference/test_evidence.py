@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from groundling.commands.ground_data import _said
 from groundling.errors import DataError
 from groundling.inference.calibration import HEDGE, Answers, fitted
 from groundling.inference.evidence import CALIBRATION, read_calibration
@@ -28,7 +29,7 @@ from groundling.metrics.calibration import (
 )
 from groundling.regions.fingerprints import words_of
 from groundling.tensors import WORD_DEVIATION, WORD_MEAN, word_probabilities
-from groundling.types import Fingerprint
+from groundling.types import Example, Fingerprint
 
 PRIOR = {"dog": 0.2, "sheep": 0.1, "couch": 0.5, "pant": 0.3}
 WORDS = WordEvidence(PRIOR, {SAME: (1.0, 2.0, -1.0, 3.0), BROADER: (0.0, 1.0, 0.0, 0.0)})
@@ -212,3 +213,18 @@ def test_nouns_that_the_source_does_not_know_are_fitted_on_their_own() -> None:
     model = fitted(Answers(nouns, similarity, truth, np.arange(800), words, np.ones(800, bool)), ("dog", "sheep"))
     there, absent = model(["theorem"] * 2, np.array([1.0, 0.0]), words[:2])
     assert there > 0.9 and absent < 0.1
+
+
+def test_captions_to_fit_on_are_those_of_the_images(tmp_path: Path) -> None:
+    """By name, from several files; rows of other images and bad rows are passed over, a file without any is refused."""
+    images: Any = [
+        Example("1", "photos/one.jpg", (1, 1), captions=()),
+        Example("2", "photos/two.jpg", (1, 1), captions=()),
+    ]
+    (tmp_path / "a.tsv").write_text("one.jpg\ta dog\nother.jpg\ta cat\nno tab\n")
+    (tmp_path / "b.jsonl").write_text('{"id": "2", "caption": "a man"}\n')
+    assert _said([str(tmp_path / name) for name in ("a.tsv", "b.jsonl")], images) == [("1", "a dog"), ("2", "a man")]
+    assert _said([], images) == []
+    (tmp_path / "a.tsv").write_text("other.jpg\ta cat\n")
+    with pytest.raises(DataError, match=r"a\.tsv: no caption of an image of the data set"):
+        _said([str(tmp_path / "a.tsv")], images)
