@@ -109,15 +109,12 @@ class Backbone(nn.Module):
 
     def early(self, pixels: Tensor) -> Tensor:
         """The map after the blocks that were never trained further, 16 pixels a cell."""
-        x: Tensor = F.relu6(self.stem(pixels.contiguous(memory_format=torch.channels_last)), inplace=True)
-        for block in self.blocks[:FROZEN]:
-            x = block(x)
-        return x
+        x = F.relu6(self.stem(pixels.contiguous(memory_format=torch.channels_last)), inplace=True)
+        y: Tensor = self.blocks[:FROZEN](x)
+        return y
 
     def late(self, x: Tensor) -> Tensor:
-        for block in self.blocks[FROZEN:]:
-            x = block(x)
-        return F.relu6(self.head(x), inplace=True)
+        return F.relu6(self.head(self.blocks[FROZEN:](x)), inplace=True)
 
 
 class ClassNetwork(nn.Module):
