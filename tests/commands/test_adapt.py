@@ -16,7 +16,7 @@ from groundling.files import check_manifest
 from groundling.inference.calibration import SEPARATION
 from groundling.inference.evidence import read_calibration
 from groundling.text import words
-from groundling.training.adapt import _doubt
+from groundling.training.adapt import _standard_error
 from groundling.training.extend import extended
 from groundling.types import Score
 
@@ -108,5 +108,5 @@ def test_a_word_that_occurs_once_stays_unknown(place: Path) -> None:
 
 def test_what_captions_tell_of_a_grounder_must_rise_by_more_than_a_standard_error() -> None:
     """p = 0.75 of n = 300: √(0.75 · 0.25 / 300) = 0.025; accuracy by boxes may rise by anything."""
-    assert _doubt(Score(SEPARATION, 0.75, 300, "")) == pytest.approx(0.025)
-    assert _doubt(Score("recall@1", 0.75, 300, "")) == 0
+    assert _standard_error(Score(SEPARATION, 0.75, 300, "")) == pytest.approx(0.025)
+    assert _standard_error(Score("recall@1", 0.75, 300, "")) == 0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from groundling.commands.ground_data import _said
+from groundling.commands.ground_data import _captions_of
 from groundling.errors import DataError
 from groundling.inference.calibration import HEDGE, Answers, fitted
 from groundling.inference.evidence import CALIBRATION, read_calibration
@@ -223,8 +223,11 @@ def test_captions_to_fit_on_are_those_of_the_images(tmp_path: Path) -> None:
     ]
     (tmp_path / "a.tsv").write_text("one.jpg\ta dog\nother.jpg\ta cat\nno tab\n")
     (tmp_path / "b.jsonl").write_text('{"id": "2", "caption": "a man"}\n')
-    assert _said([str(tmp_path / name) for name in ("a.tsv", "b.jsonl")], images) == [("1", "a dog"), ("2", "a man")]
-    assert _said([], images) == []
+    assert _captions_of([str(tmp_path / name) for name in ("a.tsv", "b.jsonl")], images) == [
+        ("1", "a dog"),
+        ("2", "a man"),
+    ]
+    assert _captions_of([], images) == []
     (tmp_path / "a.tsv").write_text("other.jpg\ta cat\n")
     with pytest.raises(DataError, match=r"a\.tsv: no caption of an image of the data set"):
-        _said([str(tmp_path / "a.tsv")], images)
+        _captions_of([str(tmp_path / "a.tsv")], images)
