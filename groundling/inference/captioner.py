@@ -17,9 +17,9 @@ from groundling.inference import inputs
 from groundling.inference.inputs import Item
 from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, load_model, model_folder, source_of
 from groundling.inference.settings import DEFAULT, DecodingSettings
-from groundling.parallel import cores
 from groundling.recipes import Model
 from groundling.regions.fingerprints import require
+from groundling.regions.graphs import cores
 from groundling.types import Fingerprint, GroundedCaption
 from groundling.video import FRAMES, Segment, frame_count
 

@@ -22,16 +22,15 @@ from groundling.errors import DataError, GroundlingError
 from groundling.inference import networks
 from groundling.inference.choosing import Said, State, choose_words
 from groundling.inference.colours import colour_fit, colour_shares
-from groundling.inference.evidence import LEAST_EVIDENCE, evidence_of, read_calibration
+from groundling.inference.evidence import LEAST_EVIDENCE, read_calibration
 from groundling.inference.naming import renamed
 from groundling.inference.networks import Folder, read_about, read_model
 from groundling.inference.phrases import TEMPERATURE, BaseGrounder, Located
 from groundling.inference.pointing import ATTENDED, Pointed, captioned
 from groundling.inference.settings import DecodingSettings
 from groundling.metrics.calibration import EvidenceModel, sigmoid
-from groundling.parallel import cores
 from groundling.regions.fingerprints import from_json
-from groundling.regions.graphs import Session
+from groundling.regions.graphs import Session, cores
 from groundling.regions.sources._photos_files import FILES, VERSION
 from groundling.regions.sources._photos_onnx import PhotosOnnx, Seen
 from groundling.text.vocab import Vocabulary
@@ -211,7 +210,7 @@ class GrounderOnnx(BaseGrounder):
         overlap = _softmax(fit / np.float32(TEMPERATURE)) @ _soft_iou_match(seen.boxes)
         evidence: Sequence[float | None] = [None] * len(ids)
         if self.calibration is not None:
-            evidence = evidence_of(self.calibration, nouns, _best(similarity), seen.whole, in_caption=in_caption)
+            evidence = self.calibration.of_image(nouns, _best(similarity), seen.whole, in_caption=in_caption)
         return Located(seen.boxes, similarity, overlap, evidence)
 
     def appearance(self, regions: Seen) -> tuple[Array | None, Array | None]:
@@ -268,7 +267,7 @@ class GrounderOnnx(BaseGrounder):
         if self.calibration is None or not nouns:
             return {}
         best = _best(np.stack([vectors @ read[phrase] for phrase in nouns.values()]))
-        return dict(zip(nouns, evidence_of(self.calibration, [*nouns], best, whole), strict=True))
+        return dict(zip(nouns, self.calibration.of_image([*nouns], best, whole, in_caption=True), strict=True))
 
     def _vectors(self, phrases: set[Phrase]) -> dict[Phrase, Array]:
         """g(y) of each."""

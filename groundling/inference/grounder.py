@@ -31,7 +31,7 @@ from groundling.errors import DataError, GroundlingError
 from groundling.images import opened
 from groundling.inference import inputs
 from groundling.inference.colours import colour_fit, with_colours
-from groundling.inference.evidence import evidence_of, read_calibration
+from groundling.inference.evidence import read_calibration
 from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
 from groundling.inference.phrases import (
     TEMPERATURE,
@@ -234,7 +234,7 @@ class PhraseGrounder(BaseGrounder):
             return [None] * len(similarity)
         best = best_similarity(similarity).cpu().double().numpy()
         vector = None if whole is None else whole.cpu().numpy()
-        return [*evidence_of(self.calibration, nouns, best, vector, in_caption=in_caption)]
+        return [*self.calibration.of_image(nouns, best, vector, in_caption=in_caption)]
 
     def appearance(self, regions: Regions) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
         limit = self.model.recipe.data.regions_per_image
@@ -253,7 +253,8 @@ class PhraseGrounder(BaseGrounder):
         image = torch.tensor([i for i, _ in known], device=self.device)
         scores = self.similarity(features, image, [[word] for _, word in known])
         whole = None if features.whole is None else features.whole[image]
-        evidence = dict(zip(known, self.evidence([word for _, word in known], scores, whole), strict=True))
+        likely = self.evidence([word for _, word in known], scores, whole, in_caption=True)
+        evidence = dict(zip(known, likely, strict=True))
         return [
             replace(
                 caption,

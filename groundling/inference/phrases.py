@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from groundling.errors import GroundlingError
 from groundling.inference.colours import USUAL, has_colour
-from groundling.inference.evidence import THRESHOLD, word_probabilities
-from groundling.metrics.calibration import EvidenceModel
+from groundling.inference.evidence import THRESHOLD
+from groundling.metrics.calibration import EvidenceModel, image_word_probabilities
 from groundling.text.wordnet import wordnet
 from groundling.types import UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
 
@@ -134,7 +134,7 @@ class BaseGrounder(ABC):
             return None
         similarity = self.locate(regions, [[one for one in phrase if one != word]], [phrase[-1]]).similarity[0]
         weights = np.exp((similarity - similarity.max()) / TEMPERATURE)
-        p = word_probabilities(whole, len(known))[[*known].index(word)]
+        p = image_word_probabilities(whole, len(known))[[*known].index(word)]
         return has_colour(colours, weights / weights.sum(), word, float(p), known[word])
 
     def ground_regions(self, regions: Any, sentence: str = "", phrases: Sequence[str] = ()) -> list[GroundedPhrase]:

@@ -20,10 +20,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groundling.errors import DataError
 from groundling.metrics.statistics import Array
 from groundling.text.wordnet import wordnet
+from groundling.types import WORD_DEVIATION, WORD_MEAN
 
 BINS = 10
 SAME, BROADER = "same", "broader"
@@ -299,6 +301,13 @@ class CaptionForm:
         )
 
 
+def image_word_probabilities(whole: NDArray[Any], count: int) -> Array:
+    """(…, G) -> (…, count): how likely each word of the region source is in an image, by the last numbers of the image
+    vector, which are log(−log(1 − p)), scaled."""
+    scaled = whole[..., whole.shape[-1] - count :].astype(np.float64)
+    return np.asarray(-np.expm1(-np.exp(scaled * WORD_DEVIATION + WORD_MEAN)))
+
+
 @dataclass(frozen=True)
 class EvidenceModel:
     """From nouns, similarities and image vectors to probabilities; kept beside a grounder."""
@@ -321,6 +330,20 @@ class EvidenceModel:
             if concept := self.words.concept(noun):
                 found[i] = self.words(concept, float(similarity[i]), likely[i], in_caption)
         return found
+
+    def of_image(
+        self, nouns: Sequence[str], best: Array, whole: NDArray[Any] | None, *, in_caption: bool = False
+    ) -> list[float]:
+        """How likely each of P nouns is in its image. Of several words ("fire hydrant") the last one counts.
+
+        best: (P,), the similarity of the region that fits best. whole: the image vector (G,), or one for each noun
+        (P, G), see `image_word_probabilities`; None: by similarity alone. in_caption: nouns of captions, not of any
+        phrases.
+        """
+        count, likely = self.word_count, None
+        if whole is not None and 0 < count <= whole.shape[-1]:
+            likely = np.broadcast_to(image_word_probabilities(whole, count), (len(nouns), count))
+        return self([noun.split()[-1] for noun in nouns], best, likely, in_caption=in_caption)
 
     @property
     def word_count(self) -> int:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 LOCAL, RAY = "local", "ray"
 OPENCV = "OPENCV_FOR_THREADS_NUM"  # environment variable that OpenCV reads when it is imported
@@ -85,22 +84,3 @@ def started_on_one_thread(start: Start[Item, Result]) -> Callable[[Item], Result
     work = start()
     set_one_thread()
     return work
-
-
-def cores() -> int:
-    """That this process may use: those that the system gives it, and no more than OMP_NUM_THREADS."""
-    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted = os.environ.get(OPENMP, "")
-    return min(given, int(wanted)) if wanted.isdecimal() and int(wanted) else given
-
-
-class AtOnce(Executor):
-    """In place of a thread where there is one core: what is submitted is done before `submit` returns."""
-
-    def submit(self, work: Callable[..., Result], /, *args: Any, **more: Any) -> Future[Result]:
-        future: Future[Result] = Future()
-        try:
-            future.set_result(work(*args, **more))
-        except Exception as error:
-            future.set_exception(error)
-        return future

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from groundling.errors import DataError, MissingExtra
 
 Array = NDArray[Any]
+Result = TypeVar("Result")
 
 OPSET, IR = 17, 8  # versions of the operators and of the format: any onnxruntime from 1.12 on reads them
 KINDS = {"float32": 1, "int64": 7, "float16": 10}
@@ -187,3 +189,25 @@ def _varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+# ---------------------------------------------------------------- threads
+
+
+def cores() -> int:
+    """That this process may use: those that the system gives it, and no more than OMP_NUM_THREADS."""
+    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return min(given, int(wanted)) if wanted.isdecimal() and int(wanted) else given
+
+
+class AtOnce(Executor):
+    """In place of a thread where there is one core: what is submitted is done before `submit` returns."""
+
+    def submit(self, work: Callable[..., Result], /, *args: Any, **more: Any) -> Future[Result]:
+        future: Future[Result] = Future()
+        try:
+            future.set_result(work(*args, **more))
+        except Exception as error:
+            future.set_exception(error)
+        return future

@@ -26,7 +26,7 @@ from hashlib import sha256
 from typing import Any
 
 from groundling.errors import GroundlingError
-from groundling.parallel import cores
+from groundling.regions.graphs import cores
 from groundling.serve import responses
 from groundling.serve.decoder_pool import DecoderPool
 from groundling.serve.metrics import Metrics

@@ -100,7 +100,7 @@ def test_evidence_comes_from_all_regions_of_the_grounder_however_few_the_caption
 ) -> None:
     """As it was calibrated: the best of fewer regions would fit less well, and true words would look made up."""
     captioner, grounder = groundling.load(folder, grounder=looking), inference.load_grounder(looking)
-    few = replace(captioner.model.recipe, regions_per_image=2)  # type: ignore[type-var]
+    few = captioner.model.recipe.changed(regions_per_image=2)
     caption = talkative(
         inference.GroundedCaptioner(replace(captioner.model, recipe=few), captioner.device, captioner.reranker), picture
     )

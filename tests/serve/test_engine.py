@@ -85,7 +85,7 @@ def test_requests_that_come_together_are_inferred_together(decoders: DecoderPool
     """Five within the window, three at most in a group."""
     models = StandIn(0.3)
     respond(engine(decoders, models, window=0.2, batch=3), [photo(i) for i in range(1, 6)])
-    assert models.together == [3, 2]
+    assert sorted(models.together) == [2, 3]  # whichever is full first
 
 
 def test_requests_that_wait_for_a_core_are_a_group(decoders: DecoderPool) -> None:

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from groundling.parallel import AtOnce, cores
-from groundling.regions.graphs import Graph, Session
+from groundling.regions.graphs import AtOnce, Graph, Session, cores
 from groundling.regions.sources._image_classes import FROZEN, ClassesOnnx
 from groundling.regions.sources._photos_files import CELLS, SEARCH_SIDE, STAGE_STRIDES, WORKING_SIDE, read_word_file
 from groundling.regions.sources._pooling import (
