@@ -25,7 +25,7 @@ class Limits:
     decode: float = 5.0  # seconds after which a decoding process is killed
     waiting: int = 64  # requests that are being worked on or wait for it; the next one is refused
     requests: int = 256  # open at once, slow senders included
-    batch: int = 16  # images that are extracted and captioned together
+    batch: int = 8  # images that are extracted and captioned together
     window: float = 0.02  # seconds that an image waits for others, if requests are under way
     sentence: int = 4000  # characters
     phrases: int = 64  # of one request
