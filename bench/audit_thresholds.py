@@ -30,7 +30,7 @@ def main() -> None:
     chosen = auditor.thresholds.present
     print(f"present, on {len(scores.foils)} foils: called not there; the grounder's own is {chosen:.3f}")
     for threshold in sorted((0.1, 0.2, 0.3, 0.4, 0.5, chosen)):
-        _tell(threshold, "foil", scores.true, scores.false)
+        _tell(threshold, "foil", *scores.in_captions.T)
     right, wrong = (np.array(x) for x in zip(*_overlaps(auditor, examples, store), strict=True))
     print(f"overlap, on {len(right)} phrases: called in the wrong place")
     for threshold in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
@@ -50,7 +50,7 @@ def _overlaps(auditor: Auditor, examples: Sequence[Example], store: Store) -> li
         across, down = (float(a) / b for a, b in zip(regions.size[0].tolist(), example.size, strict=True))
         for i, caption in enumerate(example.captions):
             gold = [phrase for phrase in example.gold if phrase.caption == i and phrase.boxes]
-            for one in caption_evidence(auditor.grounder, regions, caption):
+            for one in caption_evidence(auditor.grounder, regions, caption, in_caption=True):
                 own = next((g for g in gold if caption.spans[g.span[1] - 1][1] == one.span[1]), None)
                 if own is None:
                     continue

@@ -5,8 +5,8 @@
 
 BLIP-base captions and GroundingDINO-tiny grounds; both are built from the configurations that transformers publishes,
 with random weights, on which speed does not depend. Each sees the photo at the size that it was published with: 384 x
-384, and 800 pixels on the short side. BLIP says as many tokens as a caption has. Ours does both, from the decoded photo
-to boxes. Decoding the file is not part of any.
+384, and 800 pixels on the short side. BLIP says as many tokens as a caption has. Ours is one `caption`,
+from the decoded photo to the boxes of its nouns; it grounds no given sentence. Decoding the file is not part of any.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from groundling.types import BOS, PAD, UNK, WORD_DEVIATION, WORD_MEAN, Fingerprint, Vocab
+from groundling.types import BOS, PAD, UNK, Fingerprint, Vocab
 
 # ---------------------------------------------------------------- what a model sees
 
@@ -104,11 +104,6 @@ class Regions:
 
     def to(self, device: torch.device | str) -> Regions:
         return _map(self, lambda x: x.to(device, non_blocking=True))
-
-
-def word_probabilities(whole: Tensor, count: int) -> Tensor:
-    """(P, G) -> (P, count): the probabilities p of words, where image vectors end with log(−log(1 − p)), scaled."""
-    return -torch.expm1(-torch.exp(whole[:, whole.shape[1] - count :].cpu().double() * WORD_DEVIATION + WORD_MEAN))
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ class FoilScores:
     false: Array  # (n,) and of those in their place
     lowest_other: Array  # (n,) the lowest evidence among the caption's other phrases; inf where there are none
     verdicts: tuple[tuple[str, str], ...]  # of true and false phrases
+    in_captions: Array  # (n, 2) evidence of both as nouns of captions, by which verdicts are given
 
     def statistics(self) -> list[Statistics]:
         """Means over foils; equal evidence counts half."""
@@ -134,7 +135,7 @@ def _foil(example: Example, number: int, pool: dict[tuple[str, str], list[Noun]]
 
 def judge(auditor: Auditor, foils: Sequence[Foil], store: Store, *, quiet: bool = True) -> FoilScores:
     """The evidence of every phrase of every foil, and the verdicts on the phrase and its foil."""
-    rows, verdicts = [], []
+    rows, verdicts, judged = [], [], []
     for foil in track(foils, "foils", total=len(foils), quiet=quiet):
         asked = [_asked(auditor, foil, words, lemma) for words, lemma in _both(foil)]
         four = [(words, words[foil.head]) for words in (foil.true, foil.foil, *asked)]
@@ -142,8 +143,9 @@ def judge(auditor: Auditor, foils: Sequence[Foil], store: Store, *, quiet: bool 
         rows.append((found[0], found[1], min(found[4:], default=np.inf)))
         both = [_verdict(auditor, foil, *one) for one in zip(_both(foil), in_captions[2:4], strict=True)]
         verdicts.append((both[0], both[1]))
+        judged.append(in_captions[2:4])
     true, false, lowest = np.array(rows, float).reshape(-1, 3).T
-    return FoilScores(tuple(foils), true, false, lowest, tuple(verdicts))
+    return FoilScores(tuple(foils), true, false, lowest, tuple(verdicts), np.array(judged, float).reshape(-1, 2))
 
 
 def _evidence(auditor: Auditor, regions: Regions, phrases: Sequence[tuple[Words, str]]) -> list[list[float]]:

@@ -44,8 +44,8 @@ Where it is sure, its noun replaces one of the same kind: a squirrel for a bird 
 evidence is then the probability of the class). --no-image-classes leaves all nouns to the captioner.
 
 With --json, into a file or into a pipe, there is one JSON line per image: caption, tokens, characters of each token,
-links (token, box in xyxy pixels, score, evidence, weak), and with --attention `attention`, the regions that each word
-attended to. The id of an image is its file name without the ending, or its path where two names are alike.
+links (token, box in xyxy pixels, score, evidence, weak, source), and with --attention `attention`, the regions that
+each word attended to. The id of an image is its file name without the ending, or its path where two names are alike.
 
 A video of several shots gets a caption for each (--whole-clip: one for all): `segment` in JSON has the seconds from and
 to, and the id ends with @ and the second at which the shot begins. Of each shot --frames frames are used, at the

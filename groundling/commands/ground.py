@@ -32,9 +32,9 @@ With --data, the command grounds all annotated phrases of a data set and scores 
 10, pointing game, and the upper bound of the regions, over all phrases and by phrase type. If a phrase has several true
 boxes, `any` accepts each of them, `union` only the box around them all. The type "one of several" holds phrases whose
 noun fits several things in the image. --calibrate also fits `evidence` on the captions of one half of the images, tests
-it on the other half and stores it with the model; it needs no boxes. With --captions it also fits the probability that
-`groundling audit` gives to nouns of captions: captioners are right with frequent nouns more often than with rare ones.
---cost prints floating point operations and milliseconds per image."""
+it on the other half and stores it with the model; it needs no boxes. With --captions it also fits the evidence that
+`audit` and `caption` give to nouns of captions: captioners are right with frequent nouns more often than with rare
+ones. --cost prints floating point operations and milliseconds per image."""
 
 EPILOG = """\
 examples:
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="with --calibrate: captions that captioners wrote of these images, to fit what an audit says of captions",
+        help="with --calibrate: captions of captioners, to fit the evidence of their nouns",
     )
     add_iou(group, "overlap from which a box is right (default 0.5)")  # type: ignore[arg-type]
     add_bootstrap(group)  # type: ignore[arg-type]

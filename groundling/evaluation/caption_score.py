@@ -44,6 +44,7 @@ from groundling.metrics.calibration import (
     CaptionForm,
     Linear,
     WordEvidence,
+    image_word_probabilities,
     logit,
     sigmoid,
 )
@@ -51,7 +52,7 @@ from groundling.metrics.captions import score_captions
 from groundling.metrics.statistics import Array, Statistics, mean_statistics, signature
 from groundling.progress import track
 from groundling.regions.store import Store
-from groundling.tensors import Regions, word_probabilities
+from groundling.tensors import Regions
 from groundling.types import Caption, Example
 
 GROUNDING, WITH_REFERENCES = "grounding", "grounding-ref"
@@ -115,7 +116,7 @@ def _inputs_of(grounder: PhraseGrounder, regions: Regions, caption: Caption) -> 
     if not (evidence or words):
         return None
     named = set(_seen_words(caption, model))
-    p = word_probabilities(regions.whole, len(model.prior))[0].cpu().numpy()
+    p = image_word_probabilities(regions.whole[0].cpu().numpy(), len(model.prior))
     return inputs(evidence, words, [word in named for word in model.prior], p, np.array([*model.prior.values()]))
 
 
@@ -323,7 +324,7 @@ def _references(example: Example, pair: Pair) -> list[Caption]:
 def _likely(examples: Sequence[Example], store: Store, count: int) -> Array:
     """(B, W): how likely each word is in each photo."""
     vectors = (store[one.id].whole for one in examples)
-    return np.concatenate([word_probabilities(vector, count).numpy() for vector in vectors if vector is not None])
+    return np.concatenate([image_word_probabilities(vector.numpy(), count) for vector in vectors if vector is not None])
 
 
 def _pairs(examples: Sequence[Example], p: Array, words: WordEvidence, draw: Random) -> list[list[Pair]]:

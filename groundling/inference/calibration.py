@@ -39,6 +39,7 @@ from groundling.metrics.calibration import (
     EvidenceModel,
     WordEvidence,
     expected_calibration_error,
+    image_word_probabilities,
     isotonic,
     logistic,
     reliability,
@@ -46,7 +47,6 @@ from groundling.metrics.calibration import (
 from groundling.metrics.statistics import Array, signature
 from groundling.regions.fingerprints import require, words_of
 from groundling.regions.store import Store
-from groundling.tensors import word_probabilities
 from groundling.text import words as text_words
 from groundling.text.absent_nouns import Noun, NounsOf
 from groundling.text.annotate import annotate
@@ -158,6 +158,8 @@ def calibrate(
     if of_captions is None:
         return found
     others = of_captions.half(False)
+    if not 0 < others.truth.sum() < len(others.truth):  # nothing to tell apart
+        return found
     return replace(found, caption_auc=others.separated(model, in_caption=True), caption_nouns=len(others.nouns))
 
 
@@ -234,7 +236,7 @@ def ask(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int) ->
     for at, (example, present) in enumerate(zip(examples, phrases, strict=True)):
         regions, pairs = store[example.id], list(_pairs(example, present, pool, every, draw))
         if count and regions.whole is not None:
-            likely.append(word_probabilities(regions.whole, count)[0].numpy())
+            likely.append(image_word_probabilities(regions.whole[0].cpu().numpy(), count))
         if pairs:
             asked = [one for pair in pairs for one in pair]
             similarity += best_similarity(grounder.rank(regions, [one.words for one in asked]).similarity).tolist()

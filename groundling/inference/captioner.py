@@ -250,7 +250,8 @@ class GroundedCaptioner:
             decoded = decoding.decode(self.network, encoded, self.length, constraints)
             decoded = reranker.rerank(decoded, seen, features)
             captions = link(decoded, seen, model.vocab, ids, groundable, media=media)
-            return _renamed(reranker.add_evidence(captions, features), regions)
+            captions = _renamed(reranker.add_evidence(captions, features, in_caption=False), regions)
+            return reranker.add_evidence(captions, features)
 
 
 class OnnxCaptioner(GroundedCaptioner):

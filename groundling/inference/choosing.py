@@ -25,7 +25,7 @@ Step = Callable[[Array, Array, State], tuple[Array, Array, State]]
 
 
 @dataclass(frozen=True)
-class Said:
+class Chosen:
     """A caption: its words, EOS among them where it ended by itself, and what was attended to say each."""
 
     words: tuple[int, ...] = ()
@@ -33,8 +33,8 @@ class Said:
     attn: tuple[Array, ...] = ()  # of each word (R,)
     total: np.float32 = np.float32(0)  # log-probability, and what evidence adds
 
-    def then(self, word: int, logp: float, attn: Array, total: np.float32) -> Said:
-        return Said((*self.words, word), (*self.logps, logp), (*self.attn, attn), total)
+    def then(self, word: int, logp: float, attn: Array, total: np.float32) -> Chosen:
+        return Chosen((*self.words, word), (*self.logps, logp), (*self.attn, attn), total)
 
 
 def choose_words(
@@ -44,7 +44,7 @@ def choose_words(
     settings: DecodingSettings,
     nouns: Sequence[bool] = (),
     log_evidence: Array | None = None,
-) -> list[Said]:
+) -> list[Chosen]:
     """A caption of each image, of at most `length` tokens; `state` has one row for each image.
 
     `nouns`: which words are nouns, where that is known. `log_evidence` (B, V): see `BeamSearch`.
@@ -55,11 +55,11 @@ def choose_words(
     return _beam_search(step, state, length, settings, nouns, bias)
 
 
-def _sample(step: Step, state: State, length: int, settings: Sampling, bias: Array | None) -> list[Said]:
+def _sample(step: Step, state: State, length: int, settings: Sampling, bias: Array | None) -> list[Chosen]:
     """As `decoding.sample`: rows are the captions that go on."""
     draw = np.random.RandomState(settings.seed & 0xFFFFFFFF)
-    said = [Said()] * len(state[0])
-    rows = np.arange(len(said))
+    chosen = [Chosen()] * len(state[0])
+    rows = np.arange(len(chosen))
     tokens = np.full(len(rows), BOS)
     for _ in range(length):
         logp, attn, state = step(tokens, rows, state)
@@ -69,12 +69,12 @@ def _sample(step: Step, state: State, length: int, settings: Sampling, bias: Arr
             may += bias[rows]
         tokens = _drawn(_keep_likeliest(may / np.float32(settings.temperature), settings), draw)
         for i, (row, word) in enumerate(zip(rows, tokens.tolist(), strict=True)):
-            said[row] = said[row].then(word, float(logp[i, word]), attn[i], said[row].total + logp[i, word])
+            chosen[row] = chosen[row].then(word, float(logp[i, word]), attn[i], chosen[row].total + logp[i, word])
         going = np.flatnonzero(tokens != EOS)
         if not len(going):
             break
         rows, tokens, state = rows[going], tokens[going], tuple(x[going] for x in state)
-    return said
+    return chosen
 
 
 def _keep_likeliest(logits: Array, settings: Sampling) -> Array:
@@ -103,11 +103,11 @@ def _drawn(p: Array, draw: np.random.RandomState) -> Array:
 
 def _beam_search(
     step: Step, state: State, length: int, settings: BeamSearch, nouns: Sequence[bool], bias: Array | None
-) -> list[Said]:
+) -> list[Chosen]:
     once = () if settings.repeat_nouns else nouns
     images = len(state[0])
-    beams = {image: [Said()] for image in range(images)}
-    best, best_score = [Said()] * images, [-math.inf] * images
+    beams = {image: [Chosen()] for image in range(images)}
+    best, best_score = [Chosen()] * images, [-math.inf] * images
     for t in range(1, length + 1):
         rows = [(image, beam) for image, live in beams.items() for beam in live]
         tokens = np.array([beam.words[-1] if beam.words else BOS for _, beam in rows])
@@ -116,10 +116,10 @@ def _beam_search(
             _restrict(may, beam.words, settings, once)
         scores = logp if bias is None else logp + bias[[image for image, _ in rows]]
         parents: list[int] = []
-        going: dict[int, list[Said]] = {}
+        going: dict[int, list[Chosen]] = {}
         start = 0
         for image, live in beams.items():
-            kept: list[tuple[int, Said]] = []
+            kept: list[tuple[int, Chosen]] = []
             for parent, word, total in _continued(live, scores[start : start + len(live)], settings.beam):
                 row = start + parent
                 longer = live[parent].then(word, float(logp[row, word]), attn[row], total)
@@ -139,7 +139,7 @@ def _beam_search(
     return best
 
 
-def _continued(live: Sequence[Said], may: Array, width: int) -> list[tuple[int, int, np.float32]]:
+def _continued(live: Sequence[Chosen], may: Array, width: int) -> list[tuple[int, int, np.float32]]:
     """The `width` best continuations of one image's beams, best first: beam, word, score of all words."""
     scores = (may + np.array([beam.total for beam in live], np.float32)[:, None]).ravel()
     if width == 1:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from groundling.boxes import iou_of_arrays as iou
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import networks
-from groundling.inference.choosing import Said, State, choose_words
+from groundling.inference.choosing import Chosen, State, choose_words
 from groundling.inference.colours import colour_fit, colour_shares
 from groundling.inference.evidence import LEAST_EVIDENCE, read_calibration
 from groundling.inference.naming import renamed
@@ -96,9 +96,9 @@ class Engine:
     ) -> list[GroundedCaption]:
         """One of each image."""
         first = [_first(one, self._limit) for one in seen]
-        said = self._said(first, settings, self._log_evidence(seen) if settings.evidence_weight else None)
-        attn = [_attention(one, len(few.boxes)) for one, few in zip(said, first, strict=True)]
-        words = [self.vocab.decode(one.words) for one in said]
+        chosen = self._decoded(first, settings, self._log_evidence(seen) if settings.evidence_weight else None)
+        attn = [_attention(one, len(few.boxes)) for one, few in zip(chosen, first, strict=True)]
+        words = [self.vocab.decode(one.words) for one in chosen]
         if self.grounder is None:
             places = [_pointed(a, a, few) for a, few in zip(attn, first, strict=True)]
         else:
@@ -109,7 +109,7 @@ class Engine:
                 words[i],
                 places[i],
                 self.groundable.class_of.__contains__,
-                float(np.sum(said[i].logps, dtype=np.float32)),
+                float(np.sum(chosen[i].logps, dtype=np.float32)),
                 id=ids[i],
                 media=media[i],
                 size=seen[i].size,
@@ -117,8 +117,11 @@ class Engine:
             for i in range(len(seen))
         ]
         if self.grounder is not None:
-            captions = [_evident(caption, known) for caption, known in zip(captions, asked.evidence, strict=True)]
-        return [renamed(one, x.boxes, x.frame, x.classes) for one, x in zip(captions, seen, strict=True)]
+            captions = [_evident(caption, known) for caption, known in zip(captions, asked.of_phrases, strict=True)]
+        captions = [renamed(one, x.boxes, x.frame, x.classes) for one, x in zip(captions, seen, strict=True)]
+        if self.grounder is None:
+            return captions
+        return [_evident(caption, known) for caption, known in zip(captions, asked.in_captions, strict=True)]
 
     def _log_evidence(self, seen: Sequence[Seen]) -> Array | None:
         """(B, V), as `links.Reranker.log_evidence`."""
@@ -134,7 +137,7 @@ class Engine:
             row[ids] = np.log(np.maximum(evidence, LEAST_EVIDENCE))
         return out
 
-    def _said(self, seen: Sequence[Seen], settings: DecodingSettings, log_evidence: Array | None) -> list[Said]:
+    def _decoded(self, seen: Sequence[Seen], settings: DecodingSettings, log_evidence: Array | None) -> list[Chosen]:
         most = max(len(one.boxes) for one in seen)
         rows = {
             "feats": np.concatenate([_padded(one.feats, most) for one in seen]),
@@ -170,7 +173,8 @@ class Asked:
     """What a grounder says of the captions of B images."""
 
     alpha: list[Array]  # (T, R): where each word is; 0 for words of which it says nothing
-    evidence: list[dict[str, float]]  # noun -> probability
+    of_phrases: list[dict[str, float]]  # noun -> evidence as of any phrase, by which nouns are replaced
+    in_captions: list[dict[str, float]]  # noun -> evidence as of a noun of a caption, which users get
 
 
 class GrounderOnnx(BaseGrounder):
@@ -244,9 +248,11 @@ class GrounderOnnx(BaseGrounder):
             for one in words
         ]
         read = self._vectors({x for one in phrases for x, _ in one} | {x for one in alone for x in one.values()})
+        evidence = [self._evidence(v, one, read, x.whole) for v, one, x in zip(vectors, alone, few, strict=True)]
         return Asked(
             [self._alpha(v, one, read, *size) for v, one, size in zip(vectors, phrases, sizes, strict=True)],
-            [self._evidence(v, one, read, x.whole) for v, one, x in zip(vectors, alone, few, strict=True)],
+            [one for one, _ in evidence],
+            [one for _, one in evidence],
         )
 
     def _alpha(
@@ -262,12 +268,13 @@ class GrounderOnnx(BaseGrounder):
 
     def _evidence(
         self, vectors: Array, nouns: Mapping[str, Phrase], read: Mapping[Phrase, Array], whole: Array
-    ) -> dict[str, float]:
-        """As `PhraseGrounder.add_evidence`: how likely each noun, alone, is in the image."""
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """As `PhraseGrounder.add_evidence`: how likely each noun, alone, is there, as any phrase and in a caption."""
         if self.calibration is None or not nouns:
-            return {}
+            return {}, {}
         best = _best(np.stack([vectors @ read[phrase] for phrase in nouns.values()]))
-        return dict(zip(nouns, self.calibration.of_image([*nouns], best, whole, in_caption=True), strict=True))
+        alone, in_caption = (self.calibration.of_image([*nouns], best, whole, in_caption=one) for one in (False, True))
+        return dict(zip(nouns, alone, strict=True)), dict(zip(nouns, in_caption, strict=True))
 
     def _vectors(self, phrases: set[Phrase]) -> dict[Phrase, Array]:
         """g(y) of each."""
@@ -370,9 +377,9 @@ def _first(seen: Seen, limit: int) -> Seen:
     return replace(seen, feats=seen.feats[:limit], boxes=seen.boxes[:limit], frame=seen.frame[:limit])
 
 
-def _attention(said: Said, regions: int) -> Array:
+def _attention(chosen: Chosen, regions: int) -> Array:
     """(T, R)"""
-    return np.array([attn[:regions] for attn in said.attn], np.float32).reshape(-1, regions)
+    return np.array([attn[:regions] for attn in chosen.attn], np.float32).reshape(-1, regions)
 
 
 def _padded(x: Array, length: int) -> Array:
@@ -438,6 +445,8 @@ def _phrases(ids: Sequence[int], nouns: Sequence[bool]) -> list[Placed]:
 
 
 def _evident(caption: GroundedCaption, evidence: Mapping[str, float]) -> GroundedCaption:
-    return replace(
-        caption, links=tuple(replace(link, evidence=evidence.get(caption.word(link))) for link in caption.links)
+    """With the evidence of its nouns; those of image classes have their own."""
+    links = (
+        link if link.source else replace(link, evidence=evidence.get(caption.word(link))) for link in caption.links
     )
+    return replace(caption, links=tuple(links))

@@ -34,7 +34,9 @@ from groundling.types import Box, GroundedCaption, Link
 Array = NDArray[Any]
 
 SOURCE = "image classes"
-PLURALS = {"fish": "fish", "goose": "geese", "wolf": "wolves", "bison": "bison"}  # that no rule makes
+SAME_PLURAL = frozenset({"sheep", "deer", "fish", "cattle", "bison"})  # captions have them of one and of many
+UNCOUNTED = frozenset({"corn", "ice cream"})  # no article is before them
+PLURALS = {"corn": "corn", "fish": "fish", "goose": "geese", "wolf": "wolves", "bison": "bison"}  # that no rule makes
 NARROWER = (0.8, 0.2)  # least probability in the region and in the whole image
 OTHER = (0.7, 0.3)
 DOUBT, UNSEEN_DOUBT = 0.96, 0.8  # most evidence of the noun that gives way; of one for which there is no class
@@ -60,7 +62,7 @@ def renamed(caption: GroundedCaption, boxes: Array, frame: Array, classes: Array
         better = best_noun(tokens, token, here, whole, links[0].evidence, at)
         if better is not None:
             sure[token] = float(here[better])
-            tokens = _said(tokens, token, class_nouns()[0][better])
+            tokens = _with_noun(tokens, token, class_nouns()[0][better])
     if sure:
         return _replaced(caption, tokens, sure)
     return caption if len(frames) > 1 else _close_up(caption, boxes, classes, whole)
@@ -86,6 +88,8 @@ def best_noun(
         least, least_whole = NARROWER if narrower else OTHER
         if here[k] < least or whole[k] < least_whole or not (narrower or doubted):
             continue
+        if names[k] in UNCOUNTED and token and tokens[token - 1] in ("a", "an"):
+            continue
         if kinds[k] in above and names[k].replace(" ", "_") not in above and names[k] not in tokens:
             return int(k)
     return None
@@ -96,12 +100,12 @@ def _close_up(caption: GroundedCaption, boxes: Array, classes: Array, whole: Arr
     names, kinds = class_nouns()
     best, first = int(whole.argmax()), caption.links[0]
     unsure = first.evidence is not None and first.evidence <= CLOSE_UP[1]
-    said = (
+    named = (
         any(kinds[best] in _above(caption.word(link)) for link in caption) or names[best].split()[-1] in caption.tokens
     )
-    if whole[best] < CLOSE_UP[0] or said or not unsure or kinds[best] == "building":
+    if whole[best] < CLOSE_UP[0] or named or not unsure or kinds[best] == "building":
         return caption
-    tokens = _said(["a", "close", "up", "of", "a", ""], 5, names[best])
+    tokens = _with_noun(["a", "close", "up", "of", "a", ""], 5, names[best])
     likely = classes[:, best] >= 0.9 * classes[:, best].max()
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(1)
     left, top, right, bottom = boxes[np.where(likely, areas, -1).argmax()].tolist()
@@ -135,10 +139,11 @@ def _in_compound(tokens: Sequence[str], token: int) -> bool:
     return any(pair[0] not in COLOURS and wordnet().base("_".join(pair)) is not None for pair in pairs)
 
 
-def _said(tokens: Sequence[str], token: int, noun: str) -> list[str]:
+def _with_noun(tokens: Sequence[str], token: int, noun: str) -> list[str]:
     """The words with another noun, in the number of the old one, and with its article."""
-    words = list(tokens)
-    many = words[token] and wordnet().base(words[token]) != words[token]
+    words, old = list(tokens), tokens[token]
+    one = {"a", "an", "one", "this"} & {*words[max(0, token - 3) : token]}
+    many = old and (wordnet().base(old) != old or (old in SAME_PLURAL and (not one or "of" in words[:token][-1:])))
     words[token] = _plural(noun) if many else noun
     if token and words[token - 1] in ("a", "an"):
         words[token - 1] = "an" if noun[0] in "aeiou" else "a"

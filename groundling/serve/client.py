@@ -68,6 +68,7 @@ class Verdict:
     box: Box | None  # where it most likely is, if it is there
     asked: str = ""  # the word that stood in for a word that the model does not know
     reason: str = ""  # why the verdict is cannot tell
+    colour: Mapping[str, Any] | None = None  # a word for its colour, with its verdict and probability
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ def _phrase(row: Mapping[str, Any]) -> GroundedPhrase:
 def _verdict(row: Mapping[str, Any]) -> Verdict:
     box = _box(row["box"]) if row["box"] else None
     asked, reason = row.get("asked", ""), row.get("reason", "")
-    return Verdict(row["phrase"], _span(row), row["verdict"], row["evidence"], box, asked, reason)
+    return Verdict(row["phrase"], _span(row), row["verdict"], row["evidence"], box, asked, reason, row.get("colour"))
 
 
 def _span(row: Mapping[str, Any]) -> Span:

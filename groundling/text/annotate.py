@@ -126,7 +126,10 @@ def load_tagger(tagger: Tagger) -> Any:
 
 @contextmanager
 def _no_torch(tagger: Tagger) -> Iterator[None]:
-    """spaCy imports torch where it is installed, which takes two seconds and which only transformers need."""
+    """spaCy imports torch where it is installed, which takes two seconds and which only transformers need.
+
+    No other thread may import torch meanwhile.
+    """
     if "torch" in sys.modules or tagger.name.endswith("_trf"):
         yield
         return
@@ -134,7 +137,8 @@ def _no_torch(tagger: Tagger) -> Iterator[None]:
     try:
         yield
     finally:
-        del sys.modules["torch"]
+        if sys.modules.get("torch", ...) is None:
+            del sys.modules["torch"]
 
 
 def checked_folder(tagger: Tagger) -> Path:

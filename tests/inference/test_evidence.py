@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from groundling.commands.ground_data import _captions_of
 from groundling.errors import DataError
@@ -25,11 +24,11 @@ from groundling.metrics.calibration import (
     Isotonic,
     Linear,
     WordEvidence,
+    image_word_probabilities,
     logistic,
 )
 from groundling.regions.fingerprints import words_of
-from groundling.tensors import WORD_DEVIATION, WORD_MEAN, word_probabilities
-from groundling.types import Example, Fingerprint
+from groundling.types import WORD_DEVIATION, WORD_MEAN, Example, Fingerprint
 
 PRIOR = {"dog": 0.2, "sheep": 0.1, "couch": 0.5, "pant": 0.3}
 WORDS = WordEvidence(PRIOR, {SAME: (1.0, 2.0, -1.0, 3.0), BROADER: (0.0, 1.0, 0.0, 0.0)})
@@ -42,10 +41,9 @@ def likely(*p: float) -> np.ndarray[Any, Any]:
 
 
 def test_an_image_vector_ends_with_the_probabilities_of_words() -> None:
-    p = torch.tensor([0.9, 0.01, 0.5])
-    words = ((-torch.log1p(-p)).log() - WORD_MEAN) / WORD_DEVIATION
-    found = word_probabilities(torch.cat([torch.tensor([7.0, 7.0]), words])[None], 3)
-    torch.testing.assert_close(found, p[None].double(), atol=1e-5, rtol=0)
+    p = np.array([0.9, 0.01, 0.5])
+    words = (np.log(-np.log1p(-p)) - WORD_MEAN) / WORD_DEVIATION
+    np.testing.assert_allclose(image_word_probabilities(np.array([[7.0, 7.0, *words]]), 3), p[None])
     labels = ("person", "word:dog", "word:sheep")
     assert words_of(Fingerprint("photos", "2", 5, labels=labels)) == ("dog", "sheep")
     assert words_of(Fingerprint("other", "1", 5, labels=("person",))) == ()

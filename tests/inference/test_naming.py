@@ -11,7 +11,7 @@ import torch
 
 import groundling
 from groundling.cli import main
-from groundling.inference.naming import SOURCE, renamed
+from groundling.inference.naming import SOURCE, _with_noun, renamed
 from groundling.inference.pointing import spans_of
 from groundling.regions.sources._image_classes import class_nouns, memberships, unpacked
 from groundling.tensors import Regions
@@ -202,3 +202,18 @@ def test_the_command_may_leave_it_out(capsys: pytest.CaptureFixture[str]) -> Non
     row = json.loads(capsys.readouterr().out)
     assert "coffee" in row["caption"]
     assert not any("source" in link for link in row["links"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("two sheep in a field", "two goats in a field"),
+        ("a herd of sheep", "a herd of goats"),
+        ("a sheep in a field", "a goat in a field"),
+        ("a white sheep in a field", "a white goat in a field"),
+        ("sheep in a field", "goats in a field"),
+    ],
+)
+def test_a_noun_that_has_one_form_for_one_and_many_is_read_by_what_is_before_it(before: str, after: str) -> None:
+    words = before.split()
+    assert " ".join(_with_noun(words, words.index("sheep"), "goat")) == after

@@ -175,9 +175,11 @@ def test_captions_boxes_evidence_and_attention_are_those_of_torch(
 ) -> None:
     ours, theirs = both
     files = sorted(PHOTOS.glob("*.jpg"))
-    for one, other in zip(ours.caption(files, settings), theirs.caption(files, settings), strict=True):
+    captions = list(ours.caption(files, settings))
+    for one, other in zip(captions, theirs.caption(files, settings), strict=True):
         assert_close(one.to_dict(), other.to_dict())
         assert all(link.evidence is not None for link in one.links)
+    assert any(one.links for one in captions)
 
 
 def test_a_clip_and_a_captioner_alone_are_as_with_torch(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ REQUESTS: Sequence[InferenceRequest] = (
     CaptionRequest(DecodingOptions(False, (("repeat_nouns", True), ("min_length", 12)))),
     CaptionRequest(DecodingOptions(True, (("seed", 7), ("temperature", 0.5)))),
     GroundRequest("a brown cat beside a woman in an orange suit"),
-    AuditRequest("a spaniel and a cup on a table"),
+    AuditRequest("a spaniel and a brown cat with a red cup on a table"),
     RegionsRequest(words=3),
 )
 

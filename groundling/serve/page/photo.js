@@ -310,6 +310,7 @@ function boxesRead(row) {
 /** What there is to explain of a verdict. */
 function explanation(p) {
   if (p.verdict === "wrong place") return `${p.phrase}: the text’s box is dashed, the likely box is solid.`;
+  if (p.colour?.verdict === "not there") return `${p.phrase}: seems not to be ${p.colour.word}.`;
   if (p.asked) return `${p.phrase}: judged as ${p.asked}, a ${p.how}.`;
   return p.reason ? `${p.phrase}: ${p.reason}.` : "";
 }
