@@ -81,8 +81,8 @@ def row(words: list[str], folder: Path) -> str:
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if done.returncode:
         print(done.stderr.strip(), file=sys.stderr)
-    said = shlex.join(words).replace("|", "\\|")
-    return f"| `{said}` | {done.returncode} | {time.perf_counter() - wall:.1f} | {cpu:.1f} |"
+    command = shlex.join(words).replace("|", "\\|")
+    return f"| `{command}` | {done.returncode} | {time.perf_counter() - wall:.1f} | {cpu:.1f} |"
 
 
 if __name__ == "__main__":

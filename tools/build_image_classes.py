@@ -97,7 +97,7 @@ def synsets(names: list[str]) -> dict[int, int]:
 def groups(of_class: dict[int, int]) -> tuple[dict[str, list[int]], dict[str, str]]:
     """Noun -> its classes, and noun -> its kind, a lemma of WordNet too."""
     net = wordnet()
-    said = {
+    named = {
         lemma: ((word or lemma).replace("_", " "), kind)
         for kind, given in NOUNS.items()
         for lemma, _, word in (one.partition("=") for one in given.split())
@@ -106,12 +106,12 @@ def groups(of_class: dict[int, int]) -> tuple[dict[str, list[int]], dict[str, st
     kinds: dict[str, str] = {}
     for number, synset in of_class.items():
         above = (lemma for kind in net.kinds(synset) for lemma in net.lemmas(kind))
-        if (nearest := next((lemma for lemma in above if lemma in said), None)) is not None:
-            word, kind = said[nearest]
+        if (nearest := next((lemma for lemma in above if lemma in named), None)) is not None:
+            word, kind = named[nearest]
             found.setdefault(word, []).append(number)
             kinds[word] = kind
-    if silent := sorted({word for word, _ in said.values()} - found.keys()):
-        raise SystemExit(f"no class is a kind of {', '.join(silent)}")
+    if unused := sorted({word for word, _ in named.values()} - found.keys()):
+        raise SystemExit(f"no class is a kind of {', '.join(unused)}")
     return {word: sorted(found[word]) for word in sorted(found)}, kinds
 
 

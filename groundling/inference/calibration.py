@@ -145,6 +145,8 @@ def calibrate(
     fit, judge = answers.half(True), answers.half(False)
     if not (len(fit.nouns) and len(judge.nouns)):
         raise DataError(f"{len(examples)} images are too few to fit on one half and judge on the other")
+    if captions and answers.likely is None:
+        log.warning("the captions were not used: these regions know no words")
     of_captions = (
         ask_captions(grounder, examples, store, captions, answers) if captions and answers.likely is not None else None
     )

@@ -17,7 +17,7 @@ class Pace:
         self.done = self.timed = 0
         self.spent = 0.0  # seconds of the steps that were timed
         self.last = 0.0  # when the step before this one was done
-        self.told = self.validated = False
+        self.reported = self.validated = False
 
     def step(self) -> str:
         """A step is done; what to say, if anything."""
@@ -25,11 +25,11 @@ class Pace:
         if self.last:
             self.spent, self.timed = self.spent + now - self.last, self.timed + 1
         self.last, self.done = now, self.done + 1
-        if self.told or self.timed < TIMED:
+        if self.reported or self.timed < TIMED:
             return ""
-        self.told = True
+        self.reported = True
         each = self.spent / self.timed
-        return _said(each * (self.steps - self.done), f"{self.steps} steps of {each:.2g} s, without validation")
+        return _sentence(each * (self.steps - self.done), f"{self.steps} steps of {each:.2g} s, without validation")
 
     def epoch(self) -> str:
         """An epoch is over, and validation too."""
@@ -37,17 +37,17 @@ class Pace:
         self.epochs -= 1
         if not first or not self.timed:
             return ""
-        self.told = True
+        self.reported = True
         each = self.spent / self.timed
         rest = each * (self.steps - self.done) + since * self.epochs
         validation = f", the validation after an epoch {since:.2g} s" if since > each / 10 else ""
-        return _said(rest, f"a step takes {each:.2g} s{validation}")
+        return _sentence(rest, f"a step takes {each:.2g} s{validation}")
 
 
-def _said(seconds: float, why: str) -> str:
+def _sentence(seconds: float, why: str) -> str:
     """A line about the seconds that are left; none where they are few."""
     if seconds < SHORT:
         return ""
     minutes = seconds / 60
-    told = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
-    return f"about {told} to the end ({why})"
+    duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+    return f"about {duration} to the end ({why})"
