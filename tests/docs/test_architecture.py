@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -27,18 +28,22 @@ def tool() -> ModuleType:
     return module
 
 
-@pytest.fixture(scope="module")
-def tables() -> dict[str, str]:
-    """As measured in a process of its own: what an earlier test has cached would not run again."""
-    code = "import json, sys, tempfile, walks; from pathlib import Path\n"
-    code += "with tempfile.TemporaryDirectory() as folder: found = walks.walks(Path(folder))\n"
-    code += "print(json.dumps({name: walks.table(walk) for name, walk in found.items()}))"
+def in_a_new_process(code: str) -> Any:
+    """What the code prints last, as JSON: what an earlier test has cached would not run again here."""
     path = os.pathsep.join([str(ROOT / "tools"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, str]:
+    code = "import json, sys, tempfile, walks; from pathlib import Path\n"
+    code += "with tempfile.TemporaryDirectory() as folder: found = walks.walks(Path(folder))\n"
+    code += "print(json.dumps({name: walks.table(walk) for name, walk in found.items()}))"
+    found: dict[str, str] = in_a_new_process(code)
     return found
 
 
@@ -52,25 +57,35 @@ def test_a_photo_passes_through_few_files(tables: dict[str, str]) -> None:
     assert int(tables["photo"].split()[0]) <= MOST
 
 
-def test_a_walk_counts_functions_that_run_and_not_modules_that_are_imported(tool: ModuleType) -> None:
-    from groundling import boxes  # noqa: F401
-    from groundling import types as loaded  # noqa: F401  (else the package looks for them, which is a function of it)
+def test_a_walk_counts_functions_that_run_and_not_modules_that_are_imported() -> None:
+    way = in_a_new_process(
+        """
+import json, walks
+from groundling import boxes, types  # else the package looks for them, which is a function of it
 
-    def work() -> None:
-        from groundling import types  # noqa: F401
+def work():
+    from groundling import types
+    types.Score("x", 0.5, 1, "x")  # made by a function that no file has
+    str(types.Score("x", 0.5, 1, "x"))
 
-        types.Score("x", 0.5, 1, "x")  # made by a function that no file has
-        str(types.Score("x", 0.5, 1, "x"))
+print(json.dumps(walks.measured(work).way))
+"""
+    )
+    assert way == ["types.py"]
 
-    assert tool.measured(work).way == ["types.py"]
 
+def test_with_a_function_named_only_what_runs_inside_it_counts() -> None:
+    way = in_a_new_process(
+        """
+import json, walks
+from groundling.text import words
+from groundling.text.singular import singular
 
-def test_with_a_function_named_only_what_runs_inside_it_counts(tool: ModuleType) -> None:
-    from groundling.text import words
-    from groundling.text.singular import singular
+def work():
+    singular("dogs")
+    words.caption("two dogs")
 
-    def work() -> None:
-        singular("dogs")
-        words.caption("two dogs")
-
-    assert tool.measured(work, ("text/words.py", "caption")).way == ["text/words.py"]
+print(json.dumps(walks.measured(work, ("text/words.py", "caption")).way))
+"""
+    )
+    assert way == ["text/words.py"]
