@@ -65,6 +65,8 @@ def test_responses_are_those_of_torch(both: tuple[Models, Models], what: str) ->
     for request in REQUESTS:
         ours, theirs = (respond(models, image, request) for models, image in zip(both, images, strict=True))
         assert close(ours, theirs), request
+        if isinstance(request, AuditRequest) and what == "photo":
+            assert any("colour" in phrase for phrase in ours["phrases"])
 
 
 def test_a_box_that_is_drawn_has_the_words_and_labels_of_torch(both: tuple[Models, Models]) -> None:
