@@ -23,6 +23,7 @@ from groundling.inference import networks
 from groundling.inference.choosing import Chosen, State, choose_words
 from groundling.inference.colours import colour_fit, colour_shares
 from groundling.inference.evidence import LEAST_EVIDENCE, read_calibration
+from groundling.inference.garments import PERSON, any_garment, garment_fit
 from groundling.inference.naming import renamed
 from groundling.inference.networks import Folder, read_about, read_model
 from groundling.inference.phrases import TEMPERATURE, BaseGrounder, Located
@@ -208,9 +209,12 @@ class GrounderOnnx(BaseGrounder):
         read = self._vectors({*ids})
         [vectors] = self._see({"feats": seen.feats})
         similarity = np.stack([read[phrase] for phrase in ids]) @ vectors.T
-        fit = similarity
+        fit, last = similarity, [phrase[-1] for phrase in phrases]
         if seen.picture is not None and any(colours):
-            fit = similarity + colour_fit(colour_shares(seen.picture, _relative(seen)), colours)
+            fit = fit + colour_fit(colour_shares(seen.picture, _relative(seen)), colours)
+        if any_garment(last) and PERSON in self.vocab:
+            [person] = self._vectors({tuple(self.word_ids([PERSON]))}).values()
+            fit = fit + garment_fit(seen.boxes, last, vectors @ person, TEMPERATURE)
         overlap = _softmax(fit / np.float32(TEMPERATURE)) @ _soft_iou_match(seen.boxes)
         evidence: Sequence[float | None] = [None] * len(ids)
         if self.calibration is not None:

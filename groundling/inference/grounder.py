@@ -32,6 +32,7 @@ from groundling.images import opened
 from groundling.inference import inputs
 from groundling.inference.colours import colour_fit, with_colours
 from groundling.inference.evidence import read_calibration
+from groundling.inference.garments import PERSON, any_garment, garment_fit
 from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
 from groundling.inference.phrases import (
     TEMPERATURE,
@@ -213,13 +214,17 @@ class PhraseGrounder(BaseGrounder):
         """Phrases as words, in one image (B = 1). `colours`: words for colours that each has; they help to choose
         where the colours of the regions are known (`inference.colours`)."""
         regions = regions.of_each_frame(self.model.recipe.data.regions_per_image).to(self.device)
-        scores = self.matcher.read(self._ids(phrases)) @ self.matcher.see(regions)[0].T  # (P, R)
-        scores = scores.masked_fill(~regions.valid[0], -torch.inf)
-        fit = scores
+        valid, vectors = regions.valid[0], self.matcher.see(regions)[0]
+        scores = (self.embed(phrases) @ vectors.T).masked_fill(~valid, -torch.inf)  # (P, R)
+        fit, nouns = scores, [phrase[-1] for phrase in phrases]
         if regions.colours is not None and any(colours):
-            fit = scores + torch.from_numpy(colour_fit(regions.colours[0].cpu().numpy(), colours)).to(scores)
+            fit = fit + torch.from_numpy(colour_fit(regions.colours[0].cpu().numpy(), colours)).to(scores)
+        if any_garment(nouns) and PERSON in self.vocab:
+            person = (vectors @ self.embed([[PERSON]])[0]).masked_fill(~valid, -torch.inf).cpu().numpy()
+            worn = garment_fit(regions.boxes[0].cpu().numpy(), nouns, person, TEMPERATURE)
+            fit = fit + torch.from_numpy(worn).to(scores)
         p = (fit / TEMPERATURE).softmax(-1)
-        return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~regions.valid[0], -1.0))
+        return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~valid, -1.0))
 
     def evidence(
         self, nouns: Sequence[str], similarity: Tensor, whole: Tensor | None, *, in_caption: bool = False
