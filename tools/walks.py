@@ -31,6 +31,7 @@ from groundling.data.dataset import load
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "groundling"
 PAGE = ROOT / "docs" / "architecture.md"
+INLINED = "<listcomp>", "<setcomp>", "<dictcomp>"  # calls of their own up to Python 3.11
 LOADING = {"load", "load_grounder", "source_of"}  # functions of inference/ that read weights, before the photo's turn
 EPOCH = ("training/fit.py", "epoch")  # what runs inside it is the way of batches
 
@@ -61,7 +62,8 @@ def measured(work: Callable[[], Any], inside: tuple[str, str] | None = None) -> 
             within["inside"] = event == "call"
         if file.startswith("inference/") and code.co_name in LOADING:
             within["loading"] += 1 if event == "call" else -1
-        if event == "call" and within["inside"] and code.co_flags & inspect.CO_OPTIMIZED:  # a function's, no class's
+        function = code.co_flags & inspect.CO_OPTIMIZED and code.co_name not in INLINED  # no class, no module
+        if event == "call" and within["inside"] and function:
             found = walk.loading if within["loading"] else walk.way
             if file not in found:
                 found.append(file)
