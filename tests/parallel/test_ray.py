@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -231,8 +231,9 @@ def kills(undisturbed: Callable[[], object], killed: list[int]) -> Iterator[None
         while not over.wait(draw.uniform(0, loading)):
             if pids := processes_of_actors():
                 pid = draw.choice(pids)
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
+                with suppress(ProcessLookupError):  # it has just ended
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
