@@ -136,6 +136,7 @@ class Engine:
     ) -> Json:
         async with self._admission(wait, clip):
             deadline = time.monotonic() + self.limits.deadline
+            await asyncio.sleep(0)  # requests that came with this one are counted before it is taken to be alone
             try:
                 return await asyncio.wait_for(begin(deadline), self.limits.deadline)
             except asyncio.TimeoutError as error:
