@@ -334,7 +334,7 @@ def test_temperature_zero_points_to_greedy() -> None:
 
 
 def test_a_rehearsal_is_what_greedy_says_and_what_is_drawn() -> None:
-    """Captions of several lengths; PAD, BOS and UNK, likelier than all words, are never said."""
+    """Captions of several lengths; PAD, BOS and UNK, likelier than all words, are never chosen."""
     chain = random_chain(images=3, seed=2)
     chain.logits[:, :, [PAD, BOS, UNK]] += 3
     torch.manual_seed(0)
@@ -363,7 +363,7 @@ def test_a_rehearsal_draws_words_as_often_as_they_are_likely_among_those_that_ar
 
 
 class Chorus(Chain):
-    """Two branches: one looks at region 0 and would always say A, the other at region 1 and agrees with the caption."""
+    """Two branches: one attends to region 0 and always prefers A, the other to region 1 and agrees with the caption."""
 
     def step(
         self, token: Tensor, encoded: EncodedImage, state: object, mask_special: bool = False
@@ -401,7 +401,7 @@ class Words:
 
 
 def a_dog() -> tuple[Decoding, Regions]:
-    """`a dog`, said of an image of 100 x 80 with three regions; `dog` looks mostly at the second."""
+    """`a dog`, the caption of an image of 100 x 80 with three regions; `dog` attends mostly to the second."""
     places = torch.tensor([[0.0, 0, 10, 10], [20, 20, 40, 30], [30, 10, 60, 25]])
     seen = Regions.of(torch.zeros(3, 1), places, (100, 80))
     attn = torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [1.0, 0, 0]]])
@@ -514,7 +514,7 @@ class Witness:
 
 
 def told(trust: float, alpha: list[float], places: list[list[float]]) -> Decoding:
-    """The words A and B, both said while looking at the first of three regions."""
+    """The words A and B, both attending to the first of three regions."""
     seen = Regions.of(torch.zeros(3, 2), torch.tensor(places), (100, 100))
     attn = torch.tensor([[[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]]])
     picks = torch.tensor([[[True, False, False]] * 2])

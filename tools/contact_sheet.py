@@ -85,7 +85,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where packages were unpacked; installed ones are found without it")
     parser.add_argument("out", type=Path, help="the PNG file")
     parser.add_argument("--model", default="", metavar="RUN", help="a captioner (default: that of the package)")
-    parser.add_argument("--grounder", default="", metavar="RUN", help="what looks again at each noun")
+    parser.add_argument("--grounder", default="", metavar="RUN", help="grounder for the nouns of captions")
     parser.add_argument("--beam", type=int, default=3)
     args = parser.parse_args()
     try:
@@ -93,11 +93,11 @@ def main() -> int:
         captioner = inference.load(args.model, grounder=args.grounder)
         pictures = []
         for path, whose in paths.items():
-            said = captioner.caption(path, inference.BeamSearch(beam=args.beam))
-            doubt = ", ".join(sorted({said.word(link) for link in said if said.weak(link)}))
-            print(f"{path.name} ({whose}): {said.text}" + (f" [weak: {doubt}]" if doubt else ""), flush=True)
+            caption = captioner.caption(path, inference.BeamSearch(beam=args.beam))
+            doubt = ", ".join(sorted({caption.word(link) for link in caption if caption.weak(link)}))
+            print(f"{path.name} ({whose}): {caption.text}" + (f" [weak: {doubt}]" if doubt else ""), flush=True)
             picture = open_image(path)
-            drawn = groundling.draw(picture.resize((LARGE, round(picture.height * LARGE / picture.width))), said)
+            drawn = groundling.draw(picture.resize((LARGE, round(picture.height * LARGE / picture.width))), caption)
             pictures.append(drawn.resize((SIDE, round(drawn.height * SIDE / LARGE))))
     except GroundlingError as error:
         print(error, file=sys.stderr)

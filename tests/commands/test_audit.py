@@ -27,7 +27,7 @@ def captions(grounded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two captions of each of six images, far from one another; one of a missing image; one line without a tab."""
     examples = load(grounded / "scenes", annotated=False).examples[:6]
     rows = [f"{Path(e.media).name}\t{e.captions[i].text}" for i in (0, 1) for e in examples]
-    path = tmp_path_factory.mktemp("captions") / "said.tsv"
+    path = tmp_path_factory.mktemp("captions") / "captions.tsv"
     path.write_text("\n".join([*rows, "missing.png\ta dog", "no tab"]) + "\n")
     return path
 

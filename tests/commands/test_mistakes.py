@@ -28,7 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("table/absent.csv").write_text("image,caption\na.jpg,A dog runs.\nb.jpg,A cat sleeps.\n")
     Path("pictures/few.csv").write_text("image,caption\na.png,A dog runs.\n")
     Path("columns.csv").write_text("picture_of,words\na.jpg,A dog.\n")
-    Path("said.jsonl").write_text('{"id": "a"\n')
+    Path("captions.jsonl").write_text('{"id": "a"\n')
     return tmp_path
 
 
@@ -67,7 +67,7 @@ MISTAKES = [
     ("audit", "name a file of CAPTIONS"),
     ("audit table/absent.csv", "give --images FOLDER"),
     ("regions extract pictures --source photo --out s", "there are"),
-    ("score said.jsonl --data missing", "said.jsonl: not JSON"),
+    ("score captions.jsonl --data missing", "captions.jsonl: not JSON"),
     ("doctor --regions s", "--regions needs DATA"),
     ("scenes", "required: "),
 ]

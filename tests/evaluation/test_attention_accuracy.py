@@ -60,7 +60,7 @@ def world(tmp_path: Path) -> tuple[Dataset, Store]:
 def test_the_accuracy_is_the_mean_over_classes_and_words_without_a_place_are_missed(
     world: tuple[Dataset, Store],
 ) -> None:
-    """It is right wherever it has an opinion, of 3 classes of 6: 1/2, however often each is said."""
+    """It is right wherever it has an opinion, of 3 classes of 6: 1/2, however often each occurs."""
     dataset, store = world
     found = attention_accuracy(matcher(dataset, store), dataset, store, batch=7)
     score = found.statistics()["accuracy"].score()

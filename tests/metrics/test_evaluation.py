@@ -18,7 +18,7 @@ from groundling.text.words import caption as as_caption
 from groundling.types import Box, Example, GroundedCaption, Link, Phrase
 
 NOUNS = ["dog", "cat", "man", "hat", "ball", "tree"]
-KNOWN = [*NOUNS, "horse"]  # a class that no image of the split shows counts all the same when it is said
+KNOWN = [*NOUNS, "horse"]  # a class that no image of the split shows counts all the same when a caption has it
 
 
 def box(rng: random.Random) -> Box:

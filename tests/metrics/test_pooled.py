@@ -33,7 +33,7 @@ def scores(*captions: GroundedCaption, images: int = 1) -> dict[str, float]:
 
 
 def test_the_scores_are_those_of_the_appendix() -> None:
-    """A = 3 words (man, dog, cat), C = 2 of the pool, E = 1 at its place; B = 3 classes, D = 2 of them said.
+    """A = 3 words (man, dog, cat), C = 2 of the pool, E = 1 at its place; B = 3 classes, D = 2 of them predicted.
 
     all: 1/3 and 1/3, F1 1/3. loc: 1/2 and 1/2, F1 1/2.
     """

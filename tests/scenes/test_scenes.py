@@ -1,4 +1,4 @@
-"""Drawn scenes: the same seed the same bytes, captions that speak of what is there, boxes around it."""
+"""Drawn scenes: the same seed the same bytes, captions of what is there, boxes around it."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_captions_speak_only_of_what_can_be_seen(scenes: list[DrawnScene]) -> No
             assert all(TYPES.get(made.world.items[i].name, "other") == piece.type for i in piece.items)
 
 
-def test_a_number_is_said_of_as_many_boxes(scenes: list[DrawnScene]) -> None:
+def test_a_number_has_as_many_boxes(scenes: list[DrawnScene]) -> None:
     numbers = {"two": 2, "three": 3}
     phrases = [p for made in scenes for c in made.captions for p in c if p.words.split()[0] in numbers]
     assert phrases
