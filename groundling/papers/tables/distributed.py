@@ -15,7 +15,6 @@ from collections.abc import Mapping
 
 from groundling.papers.tables import SCORES, SPICE, Job, Row, Table, Value
 
-
 KINDS = {
     "Mis Cls": "mis_cls",
     "Hallu Cls": "hallu_cls",
