@@ -94,6 +94,15 @@ def test_a_table_whose_pictures_are_all_missing_is_a_problem(here: Path, capsys:
     assert any("not one of the 2 images is there" in one for one in told)
 
 
+def test_a_table_of_missing_pictures_beside_others_names_the_first(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("pictures/absent.csv").write_text("image,caption\nx.jpg,A dog runs.\ny.jpg,A cat sleeps.\n")
+    assert main(["doctor", "pictures/absent.csv", "--json"]) == 1
+    [told] = json.loads(capsys.readouterr().out)["data"]["problems"]
+    assert "all 2 items are bad; the first: " in told and "x.jpg" in told
+
+
 def test_a_picture_in_two_splits_is_a_problem_and_few_photos_are_told_to_adapt(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
