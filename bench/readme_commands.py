@@ -32,7 +32,7 @@ from groundling.commands.demo import lay_out as lay_out_demo
 
 README = Path(__file__).parents[1] / "README.md"
 GIVEN = ("results.json", "captions_val2014.json", "official/", "captions.jsonl", "plain.jsonl", "data/", "my/data")
-GIVEN += ("demo/photos", "new/", "tables")
+GIVEN += ("new/", "tables")
 START, STOP = 60, 20  # seconds for a server to be ready, and to end
 
 
@@ -76,13 +76,9 @@ def lay_out(folder: Path, photo: Path, own: Path | None = None, files: Path | No
 
 def missing(words: Sequence[str], folder: Path) -> str:
     """The first file of a command that nobody made; "" where all are there."""
-    return next((word for word in words[2:] if word.startswith(GIVEN) and not _there(word, folder)), "")
-
-
-def _there(word: str, folder: Path) -> bool:
-    """Is it there, or made by this command: a file beside one that is?"""
-    made = word.startswith("demo/photos.") and (folder / "demo").exists()
-    return made or bool(glob(word, root_dir=folder))
+    if not (folder / "demo/photos").is_dir() and any("demo/photos" in word for word in words):
+        return "demo/photos"
+    return next((word for word in words[2:] if word.startswith(GIVEN) and not glob(word, root_dir=folder)), "")
 
 
 def row(words: list[str], folder: Path) -> str:

@@ -36,7 +36,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Record:
-    """One judged noun, with all that is needed to show it."""
+    """One scored noun, with all that is needed to show it."""
 
     id: str  # image or segment
     caption: int  # which reference caption of it
@@ -80,13 +80,13 @@ class Analysis:
         return {"kinds": shares, "shapes": self.shapes, "upper_bound": self.upper_bound}
 
     def records(self) -> Iterator[Record]:
-        """Every judged noun, in the order of items and captions."""
+        """Every scored noun, in the order of items and captions."""
         grounding = self.grounding
         caption_of, seen = [], dict.fromkeys(range(len(grounding.items)), 0)
         for item in grounding.item_of.tolist():
             caption_of.append(seen[item])
             seen[item] += 1
-        rows = [(entries, kind, i) for entries, kind in _judged(grounding) for i in range(len(kind)) if kind[i] >= 0]
+        rows = [(entries, kind, i) for entries, kind in _scored(grounding) for i in range(len(kind)) if kind[i] >= 0]
         for entries, kind, i in sorted(rows, key=lambda row: int(row[0].sentence[row[2]])):
             yield _record(grounding, entries, i, int(kind[i]), caption_of[int(entries.sentence[i])])
 
@@ -94,7 +94,7 @@ class Analysis:
 def analyse(grounding: Grounding) -> Analysis:
     """Sort the predicted and the annotated words into the five kinds."""
     counts = np.zeros((len(grounding.items), len(KINDS)))
-    for entries, kind in _judged(grounding):
+    for entries, kind in _scored(grounding):
         known = kind >= 0
         np.add.at(counts, (grounding.item_of[entries.sentence[known]], kind[known]), 1)
     predicted = grounding.precision
@@ -144,7 +144,7 @@ def by_frequency(grounding: Grounding, frequency: Mapping[str, int], groups: int
     return rows
 
 
-def _judged(grounding: Grounding) -> tuple[tuple[Entries, Any], tuple[Entries, Any]]:
+def _scored(grounding: Grounding) -> tuple[tuple[Entries, Any], tuple[Entries, Any]]:
     """Precision and recall entries with the kind of each, as its place in KINDS; -1: counted on the other side."""
     predicted, asked = grounding.precision, grounding.recall
     grounded = np.where(predicted.hits(grounding.threshold), 2, np.where(predicted.inside, 3, 4))

@@ -80,6 +80,10 @@ def test_links_of_copied_files_point_to_pages(tool: ModuleType) -> None:
     assert tool.relinked("[site](https://example.org)", folder) == "[site](https://example.org)"
 
 
+def test_bars_in_code_have_no_backslash(tool: ModuleType) -> None:
+    assert tool.bars("| a\\|b | `x\\|y` |\n| `z` | c |") == "| a\\|b | `x|y` |\n| `z` | c |"
+
+
 def test_absent_pages_are_left_out_of_the_navigation(tool: ModuleType) -> None:
     nav = [{"Home": "index.md"}, {"Guides": [{"A": "a.md"}, {"B": "b.md"}]}]
     assert tool._present(nav, {"b.md"}) == [{"Home": "index.md"}, {"Guides": [{"A": "a.md"}]}]
