@@ -112,20 +112,26 @@ def analyse(grounding: Grounding) -> Analysis:
 
 
 def per_class(grounding: Grounding) -> dict[str, dict[str, Any]]:
-    """class -> hits, words and F1 of precision and recall, in "all" and "loc"; the classes that F1 averages first."""
+    """class -> hits, words and F1 of precision and recall, in "all" and in "loc"; classes that F1 averages first."""
     present = {grounding.labels[i] for i in np.unique(grounding.present[:, 1])}
-    table: dict[str, dict[str, Any]] = {name: {} for name in sorted(present)}
-    for mode in ("all", "loc"):
-        precision, recall = (
+    tallies = {
+        mode: [
             entries.tally(grounding.threshold, grounding.labels, loc=mode == "loc")
             for entries in (grounding.precision, grounding.recall)
-        )
-        for name in sorted({*present, *precision, *recall}):
-            (hits_p, n_p), (hits_r, n_r) = precision.get(name, (0, 0)), recall.get(name, (0, 0))
-            p, r = hits_p / max(1, n_p), hits_r / max(1, n_r)
-            f1 = 2 * p * r / (p + r) if p + r else 0.0
-            table.setdefault(name, {})[mode] = {"precision": [hits_p, n_p], "recall": [hits_r, n_r], "f1": f1}
-    return table
+        ]
+        for mode in ("all", "loc")
+    }
+    others = {name for pair in tallies.values() for tally in pair for name in tally} - present
+    return {
+        name: {mode: _class_scores(*(tally.get(name, (0, 0)) for tally in pair)) for mode, pair in tallies.items()}
+        for name in (*sorted(present), *sorted(others))
+    }
+
+
+def _class_scores(precision: tuple[int, int], recall: tuple[int, int]) -> dict[str, Any]:
+    """Of one class: hits and words of precision and of recall, and F1."""
+    p, r = (hits / max(1, words) for hits, words in (precision, recall))
+    return {"precision": [*precision], "recall": [*recall], "f1": 2 * p * r / (p + r) if p + r else 0.0}
 
 
 def by_frequency(grounding: Grounding, frequency: Mapping[str, int], groups: int = 10) -> list[dict[str, Any]]:
