@@ -101,6 +101,8 @@ def test_a_table_of_missing_pictures_beside_others_names_the_first(
     assert main(["doctor", "pictures/absent.csv", "--json"]) == 1
     [told] = json.loads(capsys.readouterr().out)["data"]["problems"]
     assert "all 2 items are bad; the first: " in told and "x.jpg" in told
+    assert main(["doctor", "pictures/absent.csv"]) == 1  # and it is told at the end, where people read
+    assert "x.jpg" in "".join(capsys.readouterr().out.splitlines()[-6:])
 
 
 def test_a_picture_in_two_splits_is_a_problem_and_few_photos_are_told_to_adapt(
