@@ -130,7 +130,7 @@ def test_evidence_of_the_captioners_noun_counts_only_where_it_is_contradicted() 
     assert by_classes(grounded("a giraffe", "giraffe", evidence=0.9), "leopard", part=1, whole=1).text == "a giraffe"
 
 
-def test_what_is_unlikely_in_the_region_or_in_the_image_is_not_said() -> None:
+def test_what_is_unlikely_in_the_region_or_in_the_image_is_not_named() -> None:
     for part, whole in ((0.6, 0.9), (0.9, 0.2)):
         assert by_classes(grounded("a dog", "dog"), "lion", part, whole).text == "a dog"
 

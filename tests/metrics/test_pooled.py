@@ -49,7 +49,7 @@ def test_a_sentence_of_words_from_several_captions_is_right_where_each_caption_a
     assert found["f1_per_sent_all"] < 1
 
 
-def test_a_word_that_is_said_twice_counts_twice_in_precision_and_once_in_recall() -> None:
+def test_a_word_that_occurs_twice_counts_twice_in_precision_and_once_in_recall() -> None:
     """A = 2, E = 1 of them; of B = 3 classes 1 is found: p 1/2, r 1/3, F1 0.4. loc: p 1/2, r 1, F1 2/3."""
     found = scores(predicted("a man a man", {1: MAN, 3: AWAY}))
     assert found["f1_pooled_all"] == pytest.approx(0.4)

@@ -58,7 +58,7 @@ def test_captions_that_were_drawn_are_scored_with_the_probabilities_that_they_we
     assert words[:, -1].any() and not words[:, -1].all()
 
 
-def test_they_teach_nothing_to_words_that_are_never_said(model: Any) -> None:
+def test_they_teach_nothing_to_special_tokens(model: Any) -> None:
     encoded, words = drawn(model)
     model(encoded, before(words), words, mask_special=True).logp.sum().backward()
     for grad in (model.logits.weight.grad, model.logits.bias.grad):
