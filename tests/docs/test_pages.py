@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -95,3 +98,15 @@ def test_arguments_become_a_list_and_examples_code() -> None:
         "Do it.\n\n\n- `path`: where\n    it is.\n- `why`: because.\n\nNote: this is no argument."
         "\n\n```pycon\n>>> do()\n1\n```"
     )
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    """As `make docs` does: a link to nothing, a page outside the navigation, a name that moved are errors."""
+    pytest.importorskip("material")
+    pytest.importorskip("mkdocstrings")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site/index.html").exists()

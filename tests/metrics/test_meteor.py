@@ -160,13 +160,13 @@ def test_alignments_are_those_of_a_search_that_stops_at_every_word() -> None:
 def _word_by_word(pair: list[list[Match]]) -> list[Match]:
     """The beam search, one alignment at a time: (cost, matches, words used, first word behind, end of the last)."""
     covered = Counter(j for here in pair for m in here for j in range(m.start, m.start + m.length))
-    covered = Counter(i for here in pair for m in here for i in range(m.offset, m.offset + m.words))
+    matched = Counter(i for here in pair for m in here for i in range(m.offset, m.offset + m.words))
 
     def certain(m: Match) -> bool:
         return (
             {covered[j] for j in range(m.start, m.start + m.length)}
             == {1}
-            == {covered[i] for i in range(m.offset, m.offset + m.words)}
+            == {matched[i] for i in range(m.offset, m.offset + m.words)}
         )
 
     beam: list[tuple[int, list[Match], set[int], int, int]] = [(0, [], set(), 0, -1)]
