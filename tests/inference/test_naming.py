@@ -21,7 +21,7 @@ PHOTOS = Path(groundling.__file__).parent / "serve" / "photos"
 WHOLE, PART = (0.0, 0.0, 100.0, 80.0), (10.0, 10.0, 60.0, 70.0)
 
 
-def grounded(text: str, *nouns: str, evidence: float | None = 0.5) -> GroundedCaption:
+def said(text: str, *nouns: str, evidence: float | None = 0.5) -> GroundedCaption:
     """A caption whose first noun is at PART; all others are everywhere."""
     tokens = tuple(text.split())
     spans = spans_of(tokens)
@@ -84,7 +84,7 @@ def test_the_nouns_of_the_package() -> None:
 
 
 def test_a_bird_becomes_a_squirrel() -> None:
-    caption = by_classes(grounded("a bird on a tree branch", "bird", "tree"), "squirrel", part=0.9, whole=0.7)
+    caption = by_classes(said("a bird on a tree branch", "bird", "tree"), "squirrel", part=0.9, whole=0.7)
     assert caption.text == "a squirrel on a tree branch"
     assert [caption.word(link) for link in caption] == ["squirrel", "tree"]
     squirrel, tree = caption.links
@@ -103,7 +103,7 @@ def test_a_bird_becomes_a_squirrel() -> None:
     ],
 )
 def test_number_article_and_colours_are_right(text: str, old: str, noun: str, new: str) -> None:
-    assert by_classes(grounded(text, old), noun, part=0.9, whole=0.9).text == new
+    assert by_classes(said(text, old), noun, part=0.9, whole=0.9).text == new
 
 
 @pytest.mark.parametrize(
@@ -118,42 +118,42 @@ def test_number_article_and_colours_are_right(text: str, old: str, noun: str, ne
     ],
 )
 def test_other_nouns_stay(text: str, old: str, noun: str) -> None:
-    caption = grounded(text, old, evidence=0.9)
+    caption = said(text, old, evidence=0.9)
     assert by_classes(caption, noun, part=0.9, whole=0.9) is caption
 
 
 def test_evidence_of_the_captioners_noun_counts_only_where_it_is_contradicted() -> None:
-    assert by_classes(grounded("a dog", "dog", evidence=0.99), "lion", part=1, whole=1).text == "a dog"
-    assert by_classes(grounded("a dog", "dog", evidence=None), "lion", part=1, whole=1).text == "a dog"
-    assert by_classes(grounded("a dog", "dog", evidence=0.9), "lion", part=1, whole=1).text == "a lion"
-    assert by_classes(grounded("a bird", "bird", evidence=0.99), "eagle", part=1, whole=1).text == "an eagle"
-    assert by_classes(grounded("a giraffe", "giraffe", evidence=0.9), "leopard", part=1, whole=1).text == "a giraffe"
+    assert by_classes(said("a dog", "dog", evidence=0.99), "lion", part=1, whole=1).text == "a dog"
+    assert by_classes(said("a dog", "dog", evidence=None), "lion", part=1, whole=1).text == "a dog"
+    assert by_classes(said("a dog", "dog", evidence=0.9), "lion", part=1, whole=1).text == "a lion"
+    assert by_classes(said("a bird", "bird", evidence=0.99), "eagle", part=1, whole=1).text == "an eagle"
+    assert by_classes(said("a giraffe", "giraffe", evidence=0.9), "leopard", part=1, whole=1).text == "a giraffe"
 
 
-def test_what_is_unlikely_in_the_region_or_in_the_image_is_not_named() -> None:
+def test_what_is_unlikely_in_the_region_or_in_the_image_is_not_said() -> None:
     for part, whole in ((0.6, 0.9), (0.9, 0.2)):
-        assert by_classes(grounded("a dog", "dog"), "lion", part, whole).text == "a dog"
+        assert by_classes(said("a dog", "dog"), "lion", part, whole).text == "a dog"
 
 
 def test_a_caption_of_other_things_becomes_a_close_up() -> None:
-    vase = grounded("a vase of flowers on a table", "vase", "flowers", evidence=0.3)
+    vase = said("a vase of flowers on a table", "vase", "flowers", evidence=0.3)
     caption = by_classes(vase, "butterfly", part=1.0, whole=0.8)
     assert caption.text == "a close up of a butterfly"
     [link] = caption
     assert (caption.word(link), link.box, link.evidence, link.source) == ("butterfly", PART, pytest.approx(0.8), SOURCE)
-    sure = grounded("a vase of flowers on a table", "vase", "flowers", evidence=0.8)
+    sure = said("a vase of flowers on a table", "vase", "flowers", evidence=0.8)
     assert by_classes(sure, "butterfly", part=1.0, whole=0.8) is sure
 
 
 def test_without_classes_nothing_changes() -> None:
-    caption = grounded("a bird", "bird")
+    caption = said("a bird", "bird")
     assert renamed(caption, np.array([WHOLE]), np.zeros(1, np.int64), None) is caption
 
 
 def test_a_region_of_each_frame_is_asked() -> None:
     """0.9 in one frame and 0.3 in the other are 0.6 in the clip."""
     names = class_nouns()[0]
-    caption = grounded("a bird", "bird")
+    caption = said("a bird", "bird")
     caption = GroundedCaption(
         **{**vars(caption), "links": (*caption.links, Link(1, (2, 6), PART, 0.9, frame=1, evidence=0.5)), "frames": 2}
     )
@@ -166,7 +166,7 @@ def test_a_region_of_each_frame_is_asked() -> None:
 
 
 def test_where_a_word_comes_from_is_written_and_read() -> None:
-    caption = by_classes(grounded("a bird on a tree", "bird", "tree"), "squirrel", part=0.9, whole=0.7)
+    caption = by_classes(said("a bird on a tree", "bird", "tree"), "squirrel", part=0.9, whole=0.7)
     row = json.loads(json.dumps(caption.to_dict()))
     assert [link.get("source") for link in row["links"]] == [SOURCE, None]
     assert [link.source for link in GroundedCaption.from_dict(row)] == [SOURCE, ""]
