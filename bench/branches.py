@@ -27,8 +27,8 @@ def step(model: UpDown | MultiBranch, seen: Regions, tokens: Tensor) -> float:
     """CPU seconds of one step, forward and backward."""
     start = time.process_time()
     encoded = model.encode(seen)[torch.arange(IMAGES).repeat_interleave(CAPTIONS)]
-    said = model(encoded, tokens[:, :-1], tokens[:, 1:])
-    outputs = [branch.logp for branch in said.branches] or [said.logp]
+    result = model(encoded, tokens[:, :-1], tokens[:, 1:])
+    outputs = [branch.logp for branch in result.branches] or [result.logp]
     model.zero_grad()
     (-torch.stack(outputs).mean()).backward()
     return time.process_time() - start

@@ -52,9 +52,9 @@ def regions(n: int, generator: torch.Generator) -> Regions:
 
 @torch.no_grad()
 def captioner() -> UpDown:
-    """Random weights that speak: varied words, and captions of natural length.
+    """Random weights that give varied words and captions of natural length.
 
-    One unit of the language LSTM is made a clock (it adds a tenth at every step), and EOS listens to it, so that
+    One unit of the language LSTM is made a clock (it adds a tenth at every step), and EOS depends on it, so that
     captions end around the eleventh word, some sooner and some later, as trained ones do.
     """
     torch.manual_seed(0)
@@ -72,8 +72,8 @@ def captioner() -> UpDown:
 
 
 def cross_entropy(model: UpDown, seen: Regions, image_of: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
-    said = model(model.encode(seen)[image_of], inputs, targets)
-    return -said.logp.sum() / said.real.sum()
+    result = model(model.encode(seen)[image_of], inputs, targets)
+    return -result.logp.sum() / result.real.sum()
 
 
 @torch.no_grad()
@@ -116,11 +116,11 @@ def check_training(ours: UpDown, plain: Reference, batch: tuple[Regions, Tensor,
     plain.float()
 
 
-def check_captions(name: str, said: decoding.Decoding, words: list[list[int]], logp: Tensor) -> str:
-    mine = [[w for w in row if w != PAD] for row in said.tokens.tolist()]
+def check_captions(name: str, result: decoding.Decoding, words: list[list[int]], logp: Tensor) -> str:
+    mine = [[w for w in row if w != PAD] for row in result.tokens.tolist()]
     if mine != words:
         raise SystemExit(f"{name}: {sum(a != b for a, b in zip(mine, words, strict=True))} captions differ")
-    close(name, said.logp.sum(1), logp)
+    close(name, result.logp.sum(1), logp)
     lengths = [len(row) for row in mine]
     return f"{name}: captions of {min(lengths)} to {max(lengths)} tokens, {statistics.mean(lengths):.1f} on average"
 
@@ -145,12 +145,12 @@ def main() -> None:
     ours.eval()
     plain.eval()
     words, logp = plain.greedy(seen, LENGTH)
-    spoken = [[w for w in row if w != PAD] for row in words.tolist()]
-    print(check_captions("greedy", decoding.greedy(ours, ours.encode(seen), LENGTH), spoken, logp.sum(1)))
+    expected = [[w for w in row if w != PAD] for row in words.tolist()]
+    print(check_captions("greedy", decoding.greedy(ours, ours.encode(seen), LENGTH), expected, logp.sum(1)))
     for width in (3, 5):
         found, totals = plain.beam(seen, LENGTH, width)
-        said = decoding.beam(ours, ours.encode(seen), LENGTH, width=width)
-        print(check_captions(f"beam {width}", said, found, torch.tensor(totals)))
+        result = decoding.beam(ours, ours.encode(seen), LENGTH, width=width)
+        print(check_captions(f"beam {width}", result, found, torch.tensor(totals)))
 
     def step(model: UpDown | Reference, batch: tuple[Regions, Tensor, Tensor, Tensor]) -> None:
         model.train().zero_grad()

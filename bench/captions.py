@@ -68,7 +68,7 @@ def made_up(images: int) -> Captions:
     return {str(i): [caption() for _ in range(5)] for i in range(images)}
 
 
-def said_of(references: Captions) -> dict[str, str]:
+def hypotheses_of(references: Captions) -> dict[str, str]:
     """A caption for each image: of its own, of another, or between the two."""
     rng, images = random.Random(1), list(references)
     return {
@@ -87,11 +87,11 @@ def theirs(hypotheses: dict[str, str], references: Captions) -> tuple[Any, dict[
 
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         refs = PTBTokenizer().tokenize({i: [{"caption": c} for c in cs] for i, cs in references.items()})
-        said = PTBTokenizer().tokenize({i: [{"caption": c}] for i, c in hypotheses.items()})
-        bleu = Bleu(4).compute_score(refs, said)[0]
-        scores = [*bleu, Rouge().compute_score(refs, said)[0], Cider().compute_score(refs, said)[0]]
+        hyps = PTBTokenizer().tokenize({i: [{"caption": c}] for i, c in hypotheses.items()})
+        bleu = Bleu(4).compute_score(refs, hyps)[0]
+        scores = [*bleu, Rouge().compute_score(refs, hyps)[0], Cider().compute_score(refs, hyps)[0]]
     names = ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr-D"]
-    return (refs, said), dict(zip(names, map(float, scores), strict=True))
+    return (refs, hyps), dict(zip(names, map(float, scores), strict=True))
 
 
 def alone(text: str) -> str:
@@ -110,7 +110,7 @@ def ours(hypotheses: dict[str, str], references: Captions) -> dict[str, float]:
 
 def bench_scores(images: int, rounds: int) -> list[Row]:
     references = coco(images)
-    hypotheses = said_of(references)
+    hypotheses = hypotheses_of(references)
     found: list[Any] = []
     pairs = compare(
         rounds,
@@ -118,8 +118,8 @@ def bench_scores(images: int, rounds: int) -> list[Row]:
         lambda: found.append(ours(hypotheses, references)),
     )
     scores = next(one for one in found if isinstance(one, dict))
-    (refs, said), official = next(one for one in found if isinstance(one, tuple))
-    pairs_of_tokens = [(text, said[i][0]) for i, text in hypotheses.items()]
+    (refs, hyps), official = next(one for one in found if isinstance(one, tuple))
+    pairs_of_tokens = [(text, hyps[i][0]) for i, text in hypotheses.items()]
     pairs_of_tokens += [pair for i, texts in references.items() for pair in zip(texts, refs[i], strict=True)]
     different = [text for text, tokens in pairs_of_tokens if ptb.token_text(text) != tokens]
     peeked = sum(ptb.token_text(text) == alone(text) for text in different)
@@ -157,12 +157,12 @@ class PlainReward:
         scores = []
         for row, i in zip(samples.tolist(), image, strict=True):
             ids = row[: row.index(EOS) + 1] if EOS in row else row
-            said, norms, length = self.vector(self.count(ids))
+            sample, norms, length = self.vector(self.count(ids))
             total = 0.0
             for k, reference in enumerate(self.references[i]):
                 vectors, other, wanted = self.vector(self.counts[i][k] if self.cached else self.count(reference))
                 for n in range(4):
-                    dot = sum(min(v, vectors[n][g]) * vectors[n][g] for g, v in said[n].items() if g in vectors[n])
+                    dot = sum(min(v, vectors[n][g]) * vectors[n][g] for g, v in sample[n].items() if g in vectors[n])
                     total += dot / (norms[n] * other[n] or 1) * math.exp(-((length - wanted) ** 2) / 72) / 4
             scores.append(10 * total / len(self.references[i]))
         return np.array(scores)
@@ -191,7 +191,7 @@ def bench_reward(rounds: int) -> list[Row]:
 
 def bench_memory(images: int) -> None:
     references = coco(images)
-    rows = [{"image_id": image, "caption": text} for image, text in said_of(references).items()]
+    rows = [{"image_id": image, "caption": text} for image, text in hypotheses_of(references).items()]
     notes = [{"image_id": image, "caption": text} for image, texts in references.items() for text in texts]
     with tempfile.TemporaryDirectory() as folder:
         pred, refs = Path(folder, "pred.json"), Path(folder, "refs.json")

@@ -1,14 +1,14 @@
 """What evidence does while words are chosen: python bench/evidence_weight.py DATA --regions STORE [--model RUN ...]
 
 Captions of a split are compared by log p + W · Σ log evidence of their nouns (`groundling caption --evidence-weight`).
-On the first --choose images each weight has a row. On the others, --weight is compared with 0 by paired tests. Beside
-BLEU-4, CIDEr-D and METEOR, of all nouns that have a box:
+On the first --choose images each weight has a row. On the others, each --weight is compared with 0 by a paired test.
+Beside BLEU-4, CIDEr-D and METEOR, of all nouns that have a box:
 
     unreferenced         no reference has the noun, nor a kind of it, nor what it is a kind of
     unsupported          these, where also the grounder finds it unlikely that the thing is there (evidence < 0.5)
     undetected           these, where the noun is a class of the region source's detector, which does not find it either
 
-The grounder chooses words and so is no neutral judge of "unsupported"; references and detector know nothing of the
+The grounder chooses words, so "unsupported" is no independent measure; references and detector know nothing of the
 weight. CPU time is of decoding and grounding, from stored regions.
 """
 
@@ -49,8 +49,8 @@ def main() -> None:
     flags = parser(__doc__, images=1000)
     flags.add_argument("--grounder", default="")
     flags.add_argument("--choose", type=int, default=600)
-    flags.add_argument("--weights", type=float, nargs="*", default=[0, 0.25, 0.5, 1, 1.5, 2])
-    flags.add_argument("--weight", type=float, default=0.5)
+    flags.add_argument("--weights", type=float, nargs="*", default=[0, 0.5, 1, 2])
+    flags.add_argument("--weight", type=float, nargs="+", default=[0.5, 1])
     flags.add_argument("--beams", type=int, nargs="+", default=[1, 3])
     args = flags.parse_args()
     torch.set_num_threads(1)
@@ -68,12 +68,12 @@ def main() -> None:
             words = len({word for caption in captions for word in caption.tokens})
             row = "  ".join(f"{values[name]:12.4f}" for name in SHOWN)
             print(f"{weight:6.2f}  {row}  {words:5}  {1000 * seconds / len(first):6.1f}", flush=True)
-        if rest:
-            print(f"beam {beam}, {len(rest)} other images: weight 0 against {args.weight:g}")
-            before, after = (
-                measured(decoded(captioner, rest, store, beam, weight)[0], rest, truth, classes)
-                for weight in (0, args.weight)
-            )
+        if not rest:
+            continue
+        weights = (0, *args.weight)
+        before, *others = (measured(decoded(captioner, rest, store, beam, w)[0], rest, truth, classes) for w in weights)
+        for weight, after in zip(args.weight, others, strict=True):
+            print(f"beam {beam}, {len(rest)} other images: weight 0 against {weight:g}")
             for one in compare(before, after, samples=5000):
                 change = f"{one.baseline:.4f} -> {one.system:.4f}  difference {one.low:+.4f} to {one.high:+.4f}"
                 print(f"  {one.name:14} {change}  p {one.p_randomisation:.4f}", flush=True)

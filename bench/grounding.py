@@ -29,7 +29,7 @@ def box(random: random.Random) -> list[float]:
 
 
 def corpus(images: int) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Captions of 13 words, 3 of them annotated; 4 words said of each image, most of them right and near the truth."""
+    """Captions of 13 words, 3 of them annotated; 4 predicted for each image, most of them right and near the truth."""
     rng = random.Random(0)
     annotations, results = [], {}
     for image in range(images):
@@ -49,9 +49,9 @@ def corpus(images: int) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
                 }
             )
         annotations.append({"image_id": image, "captions": captions})
-        said = [*rng.sample(sorted(scene), 3), rng.choice(LABELS)]
-        boxes = [[x + rng.gauss(0, 15) for x in scene.get(label, box(rng))] for label in said]
-        results[str(image)] = [{"clss": said, "idx_in_sent": [1, 4, 7, 10], "bbox": boxes}]
+        predicted = [*rng.sample(sorted(scene), 3), rng.choice(LABELS)]
+        boxes = [[x + rng.gauss(0, 15) for x in scene.get(label, box(rng))] for label in predicted]
+        results[str(image)] = [{"clss": predicted, "idx_in_sent": [1, 4, 7, 10], "bbox": boxes}]
     return {"annotations": annotations}, {"results": results}, {"test": [str(i) for i in range(images)]}
 
 

@@ -41,9 +41,9 @@ def _scored(count: int, references: int) -> Work:
     def sentence() -> str:
         return " ".join(draw.choices(words, k=11)) + "."
 
-    said = {str(i): sentence() for i in range(count)}
-    true = {str(i): [sentence() for _ in range(references)] for i in range(count)}
-    return lambda: score_captions(said, true, ["bleu", "rouge", "cider-d"])
+    hypotheses = {str(i): sentence() for i in range(count)}
+    refs = {str(i): [sentence() for _ in range(references)] for i in range(count)}
+    return lambda: score_captions(hypotheses, refs, ["bleu", "rouge", "cider-d"])
 
 
 def regions(count: int) -> Work:

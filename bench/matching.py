@@ -48,12 +48,12 @@ def plain_scores(v: Tensor, e: Tensor, counts: Tensor) -> Tensor:
     """(B, N), one caption after another."""
     columns = []
     for words, counted in zip(e, counts, strict=True):
-        said = words[counted].repeat(len(v), 1, 1)  # (B, n, H)
-        s = torch.bmm(v, said.transpose(1, 2)).relu()  # (B, R, n)
+        embedded = words[counted].repeat(len(v), 1, 1)  # (B, n, H)
+        s = torch.bmm(v, embedded.transpose(1, 2)).relu()  # (B, R, n)
         s = s / s.norm(dim=2, keepdim=True).clamp(min=1e-12)
         alpha = (TAU * s.transpose(1, 2)).softmax(-1)  # (B, n, R)
         attended = torch.bmm(v.transpose(1, 2), alpha.transpose(1, 2).contiguous()).transpose(1, 2)  # (B, n, H)
-        cosine = (said * attended).sum(2) / (said.norm(dim=2) * attended.norm(dim=2)).clamp(min=1e-8)
+        cosine = (embedded * attended).sum(2) / (embedded.norm(dim=2) * attended.norm(dim=2)).clamp(min=1e-8)
         columns.append(cosine.mean(1, keepdim=True))
     return torch.cat(columns, 1)
 

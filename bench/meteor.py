@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from captions import coco, said_of
+from captions import coco, hypotheses_of
 from results import compare, row, timed, told, write
 
 from groundling.metrics import meteor as package
@@ -49,19 +49,19 @@ def main() -> None:
     args = parser.parse_args()
     first_run()
     raw = coco(args.images)
-    said = [token_text(text) for text in said_of(raw).values()]
-    true = [[token_text(text) for text in texts] for texts in raw.values()]
+    hypotheses = [token_text(text) for text in hypotheses_of(raw).values()]
+    references = [[token_text(text) for text in texts] for texts in raw.values()]
     found: dict[bool, Any] = {}
 
     def ours() -> None:
         package._lexicon.cache_clear()
         lexicon.java_hash.cache_clear()
-        found[False] = meteor(said, true)
+        found[False] = meteor(hypotheses, references)
 
     def jar() -> None:
-        found[True] = meteor(said, true, java=True)
+        found[True] = meteor(hypotheses, references, java=True)
 
-    one = row(f"METEOR, {len(said):,} x 5, its jar", compare(args.rounds, jar, ours), 1)
+    one = row(f"METEOR, {len(hypotheses):,} x 5, its jar", compare(args.rounds, jar, ours), 1)
     print(told(one))
     different = int((np.asarray(found[False].values) != np.asarray(found[True].values)).any(1).sum())
     print(f"images with other statistics: {different}")

@@ -133,18 +133,18 @@ class Reference(nn.Module):
         mean, mask = mean.expand(width, -1).contiguous(), mask.expand(width, -1).contiguous()
         state, word = self.start(memory), torch.full((width,), BOS)
         total = torch.tensor([0.0] + [-torch.inf] * (width - 1))
-        spoken: list[list[int]] = [[] for _ in range(width)]
+        words: list[list[int]] = [[] for _ in range(width)]
         done: list[tuple[float, list[int]]] = []
         for t in range(length):
             logp, state = self.step(word, memory, mean, mask, state)
             logp[:, [PAD, BOS, UNK]] = -torch.inf
             total, index = (total.unsqueeze(1) + logp).flatten().topk(width)
             parent, word = index // logp.shape[1], index % logp.shape[1]
-            spoken = [[*spoken[p], w] for p, w in zip(parent.tolist(), word.tolist(), strict=True)]
+            words = [[*words[p], w] for p, w in zip(parent.tolist(), word.tolist(), strict=True)]
             state = tuple(x[parent] for x in state)
             for i in range(width):
-                if total[i] > -torch.inf and (spoken[i][-1] == EOS or t == length - 1):
-                    done.append((float(total[i]), spoken[i]))
+                if total[i] > -torch.inf and (words[i][-1] == EOS or t == length - 1):
+                    done.append((float(total[i]), words[i]))
                     total[i] = -torch.inf
             if torch.isinf(total).all():
                 break

@@ -32,12 +32,12 @@ def main() -> None:
     spent, found = dict.fromkeys(captioners, 0.0), {"photos": 0, "captions": 0, "boxes": 0, "evidence": 0}
     files = iter([job.path for job in images_below(args.photos)][: args.most])
     while some := list(islice(files, WINDOW)):
-        said = {}
+        captions = {}
         for runtime, captioner in captioners.items():
             start = time.process_time()
-            said[runtime] = [caption.to_dict() for caption in captioner.caption(some)]
+            captions[runtime] = [caption.to_dict() for caption in captioner.caption(some)]
             spent[runtime] += time.process_time() - start
-        for ours, theirs in zip(said["onnx"], said["torch"], strict=True):
+        for ours, theirs in zip(captions["onnx"], captions["torch"], strict=True):
             for what, same in compared(ours, theirs).items():
                 found[what] += same
     cost = {f"{runtime}_cpu_ms": round(1000 * seconds / found["photos"], 1) for runtime, seconds in spent.items()}

@@ -52,15 +52,15 @@ from groundling.types import BOS, EOS, PAD, UNK, Caption, Example, Fingerprint
 
 IMAGES, BATCH, SAMPLES, LENGTH = 2000, 16, 5, 16
 NEVER = [PAD, BOS, UNK]
-CLOCKS, LISTENS, LOUD, SURE = 32, 20, 12.5, 2
+CLOCKS, WEIGHT, BIAS, SURE = 32, 20, 12.5, 2
 
 
 @torch.no_grad()
 def captioner() -> UpDown:
     """The captioner of that bench, with 32 clocks instead of one, and surer of its words, as trained ones are.
 
-    With 7,000 words to draw from, EOS must listen harder to the clocks than where the likeliest word is taken: captions
-    of 12 tokens on average when they are drawn, of 10 when they are greedy, of 5 to 17.
+    With 7,000 words to draw from, EOS needs a larger weight of the clocks than where the likeliest word is taken:
+    captions of 12 tokens on average when they are drawn, of 10 when they are greedy, of 5 to 17.
     """
     model, h, n = bench.captioner(), bench.HIDDEN, CLOCKS
     for gate, bias in enumerate((10, 10, math.atanh(0.1), 10)):
@@ -68,8 +68,8 @@ def captioner() -> UpDown:
         model.language_gates.bias[gate * h : gate * h + n] = bias
     model.logits.weight.mul_(SURE)
     model.logits.weight[:, :n] = 0
-    model.logits.weight[EOS, :n] = LISTENS / n
-    model.logits.bias[EOS] = -LISTENS * math.tanh(1.15) + LOUD
+    model.logits.weight[EOS, :n] = WEIGHT / n
+    model.logits.bias[EOS] = -WEIGHT * math.tanh(1.15) + BIAS
     return model
 
 
@@ -116,10 +116,10 @@ class Plain:
 
     def step(self) -> None:
         self.model.train(self.published).zero_grad()
-        words, logp = self.say(drawn=True)
+        words, logp = self.decode(drawn=True)
         self.model.eval()
         with torch.no_grad():
-            usual, _ = self.say(drawn=False)
+            usual, _ = self.decode(drawn=False)
         image = self.image if self.published else torch.arange(len(usual))
         worth = torch.tensor(self.reward(words.numpy(), self.image.numpy()))
         expected = torch.tensor(self.reward(usual.numpy(), image.numpy()))
@@ -127,7 +127,7 @@ class Plain:
         real = (words != PAD).float()
         (-(gain[:, None] * logp * real).sum() / real.sum()).backward()
 
-    def say(self, drawn: bool) -> tuple[Tensor, Tensor]:
+    def decode(self, drawn: bool) -> tuple[Tensor, Tensor]:
         """Words and their log-probabilities (N, T), until the last caption has ended."""
         memory, mean, mask = self.model.encode(self.regions)
         if drawn and not self.published:
@@ -181,8 +181,8 @@ def check(ours: UpDown, published: Plain, plain: Plain, references: list[list[li
     if not np.abs(worth - other).max() < 1e-9:
         raise SystemExit(f"rewards differ by {np.abs(worth - other).max():.1e}")
     published.model.eval()
-    for said, mine in ((plain.say(drawn=False)[0], usual), (published.say(drawn=False)[0], usual[image])):
-        if not torch.equal(mine[:, : said.shape[1]], said):
+    for greedy, mine in ((plain.decode(drawn=False)[0], usual), (published.decode(drawn=False)[0], usual[image])):
+        if not torch.equal(mine[:, : greedy.shape[1]], greedy):
             raise SystemExit("greedy captions differ")
     lengths = (real.sum(1).float().mean(), (usual != PAD).sum(1).float().mean())
     print("equal on captions of {:.1f} tokens, drawn, and {:.1f}, greedy".format(*lengths))

@@ -316,7 +316,7 @@ class Attention(Protocol):
 
 
 class Matcher(Protocol):
-    """Knows which words are where: the teacher of a captioner's attention, and a judge of its captions."""
+    """Knows which words are where: the teacher of a captioner's attention, and a scorer of its captions."""
 
     def attention(self, batch: Batch) -> Tensor:
         """(N, T, R): where each word of `batch.targets` is. Sums to 1 over the regions, or is 0: no opinion."""

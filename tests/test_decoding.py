@@ -58,7 +58,7 @@ def test_greedy_takes_the_likeliest_word_and_keeps_where_it_looked() -> None:
     assert torch.equal(decoded.guess, decoded.tokens)
 
 
-def test_padding_bos_and_unknown_are_never_said() -> None:
+def test_padding_bos_and_unknown_are_never_chosen() -> None:
     logits = torch.zeros(1, 7, 7)
     logits[..., [PAD, BOS, UNK]] = 50
     chain = Chain(logits.expand(400, 7, 7))
@@ -238,7 +238,7 @@ def test_captions_have_at_least_the_minimum_length() -> None:
     assert min(len(c) for c in written(decoding.beam(chain, chain.encoded(), 9, min_length=4))) == 5  # and EOS
 
 
-def test_a_word_of_once_is_said_once_and_others_as_often_as_before() -> None:
+def test_a_word_of_once_is_chosen_once_and_others_as_often_as_before() -> None:
     """Word 4 is likeliest after word 5 and the other way round: "4 5 4 5 …" becomes "4 5 6 5 6 …" if 4 is a noun."""
     logits = torch.full((1, 7, 7), -5.0, dtype=torch.float64)
     logits[0, BOS, 4], logits[0, 4, 5], logits[0, 5, 4], logits[0, 5, 6], logits[0, 6, 5] = 5.0, 5.0, 5.0, 3.0, 5.0
@@ -333,8 +333,8 @@ def test_temperature_zero_points_to_greedy() -> None:
 # ---------------------------------------------------------------- greedy and samples at once
 
 
-def test_a_rehearsal_is_what_greedy_says_and_what_is_drawn() -> None:
-    """Captions of several lengths; PAD, BOS and UNK, likelier than all words, are never said."""
+def test_greedy_and_samples_at_once_are_those_of_each_alone() -> None:
+    """Captions of several lengths; PAD, BOS and UNK, likelier than all words, are never chosen."""
     chain = random_chain(images=3, seed=2)
     chain.logits[:, :, [PAD, BOS, UNK]] += 3
     torch.manual_seed(0)
@@ -348,7 +348,7 @@ def test_a_rehearsal_is_what_greedy_says_and_what_is_drawn() -> None:
     assert len({sum(w != PAD for w in row) for row in drawn.tolist()}) == 6
 
 
-def test_a_rehearsal_draws_words_as_often_as_they_are_likely_among_those_that_are_said() -> None:
+def test_samples_have_words_as_often_as_they_are_likely_without_special_tokens() -> None:
     logits = torch.zeros(2, 7, 7)
     logits[0, BOS, [UNK, A, B, EOS]] = torch.tensor([9.0, 1.0, 0.5, 0.0])
     chain = Chain(logits)
@@ -363,7 +363,7 @@ def test_a_rehearsal_draws_words_as_often_as_they_are_likely_among_those_that_ar
 
 
 class Chorus(Chain):
-    """Two branches: one looks at region 0 and would always say A, the other at region 1 and agrees with the caption."""
+    """Two branches: one attends to region 0 and always prefers A, the other to region 1 and agrees with the caption."""
 
     def step(
         self, token: Tensor, encoded: EncodedImage, state: object, mask_special: bool = False
@@ -401,7 +401,7 @@ class Words:
 
 
 def a_dog() -> tuple[Decoding, Regions]:
-    """`a dog`, said of an image of 100 x 80 with three regions; `dog` looks mostly at the second."""
+    """`a dog`, the caption of an image of 100 x 80 with three regions; `dog` attends mostly to the second."""
     places = torch.tensor([[0.0, 0, 10, 10], [20, 20, 40, 30], [30, 10, 60, 25]])
     seen = Regions.of(torch.zeros(3, 1), places, (100, 80))
     attn = torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [1.0, 0, 0]]])
@@ -514,7 +514,7 @@ class Witness:
 
 
 def told(trust: float, alpha: list[float], places: list[list[float]]) -> Decoding:
-    """The words A and B, both said while looking at the first of three regions."""
+    """The words A and B, both attending to the first of three regions."""
     seen = Regions.of(torch.zeros(3, 2), torch.tensor(places), (100, 100))
     attn = torch.tensor([[[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]]])
     picks = torch.tensor([[[True, False, False]] * 2])

@@ -37,7 +37,7 @@ def updown(seed: int = 0, gain: float = 3.0, vocab: int = VOCAB) -> UpDown:
 
 
 class Chain:
-    """A captioner without weights: p(next | previous) is a table per image, and it looks at region `previous % R`.
+    """A captioner without weights: p(next | previous) is a table per image, and it attends to region `previous % R`.
 
     With `hurry` the table grows sharper with time, so that the same pairs in another order are not equally likely.
     """
@@ -64,7 +64,7 @@ class Chain:
         return self.encode(regions(1))
 
     def start(self, encoded: EncodedImage) -> Any:
-        """Which image each row looks at, and how many words it has said: a captioner must not rely on the encoded."""
+        """Which image each row has, and how many words: a captioner must not rely on the encoded."""
         return encoded.row, torch.zeros_like(encoded.row)
 
     def step(

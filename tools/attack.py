@@ -107,7 +107,7 @@ def _try_all(cases: Sequence[Case], says: Connection, folder: Path) -> int:
 
 
 def _try(case: Case, place: Path) -> Outcome:
-    """Make a case, run it with limits, and judge what it did and told."""
+    """Make a case, run it with limits, and classify what it did and printed."""
     told = place / "told"
     os.chdir(place / "case")  # what a library leaves behind when it is short of memory stays there
     file = os.open(told, os.O_CREAT | os.O_WRONLY)
@@ -122,13 +122,13 @@ def _try(case: Case, place: Path) -> Outcome:
         _limit(resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         sys.stdout.flush()
         sys.stderr.flush()
-    said = told.read_bytes()
-    if b"does not fit into memory" in said:
+    printed = told.read_bytes()
+    if b"does not fit into memory" in printed:
         return "failed", "more memory than there is"
-    if found := CONTROL.search(said):
+    if found := CONTROL.search(printed):
         return "failed", f"{found[0]!r} was printed"
-    if b"Traceback (most recent" in said:
-        return "failed", said.decode(errors="replace")
+    if b"Traceback (most recent" in printed:
+        return "failed", printed.decode(errors="replace")
     return "survived" if code == 0 else "refused", ""
 
 

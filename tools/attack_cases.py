@@ -84,13 +84,13 @@ def images(draw: Draw, place: Path) -> Task:
     Image.effect_noise(shape if kind != "WEBP" else (64, 48), 50).convert("RGB").save(content, kind)
     (place / "a.png").write_bytes(damaged(content.getvalue(), draw))
     box = tuple(draw.choice((0.0, 5.0, -1e300, 1e300)) for _ in range(4))
-    said = GroundedCaption("a", "a dog", ("a", "dog"), ((0, 1), (2, 5)), (Link(1, (2, 5), box, 0.7),))  # type: ignore
+    caption = GroundedCaption("a", "a dog", ("a", "dog"), ((0, 1), (2, 5)), (Link(1, (2, 5), box, 0.7),))  # type: ignore
 
     def task() -> None:
         size = image_size(place / "a.png")
         if open_image(place / "a.png").size != size:
             raise AssertionError("the header promised another size")
-        drawn(place / "a.png", said)
+        drawn(place / "a.png", caption)
 
     return task
 
@@ -190,23 +190,23 @@ def _tsv(draw: Draw, place: Path) -> tuple[str, bytes]:
 
 def scores(draw: Draw, place: Path) -> Task:
     long = "a dog runs " * draw.choice((1, 1, 1, 150)) + "&" * draw.choice((1, 1, 5000))
-    said = [{"image_id": i, "caption": long} for i in range(3)]
-    true = {"images": [{"id": i} for i in range(3)], "annotations": [{**row, "id": i} for i, row in enumerate(said)]}
+    results = [{"image_id": i, "caption": long} for i in range(3)]
+    refs = {"images": [{"id": i} for i in range(3)], "annotations": [{**row, "id": i} for i, row in enumerate(results)]}
     hurt = draw.choice((0, 1, 2))
-    (place / "said.json").write_bytes(as_json(said, draw) if hurt != 1 else json.dumps(said).encode())
-    (place / "true.json").write_bytes(as_json(true, draw) if hurt != 0 else json.dumps(true).encode())
+    (place / "results.json").write_bytes(as_json(results, draw) if hurt != 1 else json.dumps(results).encode())
+    (place / "refs.json").write_bytes(as_json(refs, draw) if hurt != 0 else json.dumps(refs).encode())
     metrics = draw.choice(("bleu,cider-d", "bleu,rouge,cider,cider-d", "cider-d"))
-    files = ["--pred", str(place / "said.json"), "--refs", str(place / "true.json")]
+    files = ["--pred", str(place / "results.json"), "--refs", str(place / "refs.json")]
     return ["score", "captions", *files, "--metrics", metrics]
 
 
 def grounding(draw: Draw, place: Path) -> Task:
     """The official evaluators' files."""
-    said = {"sentence": "a man runs", "clss": ["man"], "idx_in_sent": [1], "bbox": [[1, 1, 5, 5]]}
+    predicted = {"sentence": "a man runs", "clss": ["man"], "idx_in_sent": [1], "bbox": [[1, 1, 5, 5]]}
     words, boxes = ["a", "man", "runs"], [[1, 1, 5, 5]]
     true = {"tokens": words, "process_idx": [1], "process_clss": ["man"], "process_bnd_box": boxes}
     files: dict[str, Any] = {
-        "submission": {"results": {"1": [said]}},
+        "submission": {"results": {"1": [predicted]}},
         "reference": {"vocab": ["man"], "annotations": [{"image_id": 1, "captions": [true]}]},
         "split-file": {"val": ["1"]},
     }

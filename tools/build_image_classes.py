@@ -31,7 +31,7 @@ from groundling.regions.sources._features import LITE2, fold
 from groundling.regions.sources._image_classes import FROZEN
 from groundling.text.wordnet import wordnet
 
-NOUNS = {  # kind -> lemmas of WordNet, each as it is said, or lemma=word; what COCO names often is left to captioners
+NOUNS = {  # kind -> lemmas of WordNet, each as captions write it, or lemma=word; no nouns that are frequent in COCO
     "animal": """
         shark ray=stingray fish cock=rooster hen=chicken ostrich owl eagle vulture peacock parrot hummingbird toucan
         duck goose swan flamingo spoonbill stork heron pelican penguin salamander frog turtle lizard

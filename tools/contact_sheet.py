@@ -1,8 +1,10 @@
-"""Captions and boxes of twenty photos that no data set of ours has, on one picture: `docs/photos.png`.
+r"""Captions and boxes of twenty photos that no data set of ours has, on one picture: `docs/photos.png`.
 
     pip install --no-deps --target /tmp/photos scikit-image scikit-learn
     apt-get download opencv-doc && dpkg-deb -x opencv-doc_*.deb /tmp/photos/debian
     python tools/contact_sheet.py /tmp/photos docs/photos.png
+    python tools/contact_sheet.py /tmp/photos docs/four.png --columns 2 \
+        --only coffee squirrel_cls motorcycle_left messi5
 
 Photos of packages that are installed are taken from there. Prints each caption.
 """
@@ -50,7 +52,7 @@ PHOTOS = {  # where it is -> whose it is, as the package says
         )
     },
 }
-COLUMNS, SIDE, GAP = 5, 380, 10  # pictures in a row; how wide each is, and how far from the next
+SIDE, GAP = 380, 10  # pixels: how wide each picture is, and how far from the next
 LARGE = 640  # how wide it is drawn, letters being equally large then
 
 
@@ -67,11 +69,11 @@ def find(photo: str, folder: Path | None) -> Path:
     raise GroundlingError(f"{photo} is not there; this tool's --help tells how to get it")
 
 
-def sheet(pictures: list[Image.Image]) -> Image.Image:
-    """Rows of COLUMNS, each as high as its highest picture."""
-    rows = [pictures[i : i + COLUMNS] for i in range(0, len(pictures), COLUMNS)]
+def sheet(pictures: list[Image.Image], columns: int) -> Image.Image:
+    """Rows of pictures, each as high as its highest one."""
+    rows = [pictures[i : i + columns] for i in range(0, len(pictures), columns)]
     heights = [max(picture.height for picture in row) + GAP for row in rows]
-    whole = Image.new("RGB", (COLUMNS * (SIDE + GAP) - GAP, sum(heights) - GAP), "white")
+    whole = Image.new("RGB", (columns * (SIDE + GAP) - GAP, sum(heights) - GAP), "white")
     for row, top in zip(rows, (sum(heights[:i]) for i in range(len(rows))), strict=True):
         for column, picture in enumerate(row):
             whole.paste(picture, (column * (SIDE + GAP), top))
@@ -85,24 +87,29 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where packages were unpacked; installed ones are found without it")
     parser.add_argument("out", type=Path, help="the PNG file")
     parser.add_argument("--model", default="", metavar="RUN", help="a captioner (default: that of the package)")
-    parser.add_argument("--grounder", default="", metavar="RUN", help="what looks again at each noun")
+    parser.add_argument("--grounder", default="", metavar="RUN", help="grounder for the nouns of captions")
     parser.add_argument("--beam", type=int, default=3)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these photos, in this order (default: all)")
+    parser.add_argument("--columns", type=int, default=5, metavar="N", help="pictures in a row (default 5)")
     args = parser.parse_args()
     try:
-        paths = {find(photo, args.folder): whose for photo, whose in PHOTOS.items()}
+        names = {Path(photo).stem: photo for photo in PHOTOS}
+        if unknown := set(args.only or ()) - names.keys():
+            raise GroundlingError(f"no photo {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+        paths = {find(names[name], args.folder): PHOTOS[names[name]] for name in args.only or names}
         captioner = inference.load(args.model, grounder=args.grounder)
         pictures = []
         for path, whose in paths.items():
-            said = captioner.caption(path, inference.BeamSearch(beam=args.beam))
-            doubt = ", ".join(sorted({said.word(link) for link in said if said.weak(link)}))
-            print(f"{path.name} ({whose}): {said.text}" + (f" [weak: {doubt}]" if doubt else ""), flush=True)
+            caption = captioner.caption(path, inference.BeamSearch(beam=args.beam))
+            doubt = ", ".join(sorted({caption.word(link) for link in caption if caption.weak(link)}))
+            print(f"{path.name} ({whose}): {caption.text}" + (f" [weak: {doubt}]" if doubt else ""), flush=True)
             picture = open_image(path)
-            drawn = groundling.draw(picture.resize((LARGE, round(picture.height * LARGE / picture.width))), said)
+            drawn = groundling.draw(picture.resize((LARGE, round(picture.height * LARGE / picture.width))), caption)
             pictures.append(drawn.resize((SIDE, round(drawn.height * SIDE / LARGE))))
     except GroundlingError as error:
         print(error, file=sys.stderr)
         return 2
-    sheet(pictures).quantize(256).save(args.out, optimize=True)
+    sheet(pictures, args.columns).quantize(256).save(args.out, optimize=True)
     print(f"{args.out}: {args.out.stat().st_size / 1e6:.1f} MB")
     return 0
 

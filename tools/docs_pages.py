@@ -63,7 +63,7 @@ def _present(nav: list[Any], absent: set[str]) -> list[Any]:
 def pages() -> Iterator[tuple[str, str]]:
     """Each page that is made: its path in the site, its Markdown."""
     for page, source in COPIES.items():
-        yield page, relinked((ROOT / source).read_text(encoding="utf-8"), Path(source).parent)
+        yield page, bars(relinked((ROOT / source).read_text(encoding="utf-8"), Path(source).parent))
     yield "recipes/index.md", recipe_index()
     for name in RECIPES:
         yield f"recipes/{name}.md", recipe_page(name)
@@ -144,6 +144,11 @@ def _first_line(docstring: str) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def bars(text: str) -> str:
+    """Bars in code of a table need a backslash on GitHub; here they have none, and it would be shown."""
+    return re.sub(r"`[^`\n]*`", lambda code: code[0].replace("\\|", "|"), text)
 
 
 def relinked(text: str, folder: Path) -> str:

@@ -86,7 +86,7 @@ LABELS = (  # the confidence of labels, with the grounder that was packed
     "label {boxes} --split val --model {grounder} --out {labels}",
     "score labels {labels} --data {boxes} --split val --calibrate {grounder}/labels.json",
 )
-KEPT = 0.3  # of what self-critical training changes; all of it makes captions alike and few words be said
+KEPT = 0.3  # of what self-critical training changes; all of it makes captions alike and the vocabulary small
 LARGEST = 40e6  # bytes of both models of a set together
 
 # ----------------------------------------------------------------

@@ -99,7 +99,7 @@ def walks(folder: Path) -> dict[str, Walk]:
     small = ["--hidden", 8, "--embed", 8, "--attention", 8, "--epochs", 1, "--batch", 8, "--min-count", 1]
     data = ["--data", scenes, "--regions", regions]
     return {
-        "photo": measured(lambda: run("caption", photo, "--out", folder / "said.jsonl")),
+        "photo": measured(lambda: run("caption", photo, "--out", folder / "photo.jsonl")),
         "batch": measured(lambda: run("train", "updown", *data, "--out", folder / "run", *small), EPOCH),
         "score": measured(lambda: run("score", captions, "--data", scenes, "--split", "test")),
     }

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -105,10 +104,10 @@ def add_engine(parser: argparse.ArgumentParser, workers: int | None = 1, what: s
 def engine_of(args: argparse.Namespace) -> Engine:
     """Who does the work of this call; GroundlingError where its flags contradict each other."""
     from groundling.errors import GroundlingError
-    from groundling.parallel import ALONE, RAY, Engine
+    from groundling.parallel import ALONE, AVAILABLE_CORES, RAY, Engine
 
     on_cpu = getattr(args, "device", "cpu") == "cpu"
-    workers = args.workers or ((os.cpu_count() or 1) if on_cpu else 1)
+    workers = args.workers or (AVAILABLE_CORES if on_cpu else 1)
     engine = Engine(workers, args.engine, args.address)
     if engine != ALONE and not on_cpu:
         raise GroundlingError("several workers and --engine ray run on CPUs: leave out --device, or say --workers 1")

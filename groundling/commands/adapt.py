@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from groundling.parallel import AVAILABLE_CORES
 
 if TYPE_CHECKING:
     from groundling.data.dataset import Dataset
@@ -60,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="same seed, same weights (default 0)")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument(
-        "--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes that compute regions"
+        "--workers", type=int, default=AVAILABLE_CORES, metavar="N", help="processes that compute regions"
     )
     parser.add_argument("--skip-bad", action="store_true", help="leave out photos and captions that cannot be read")
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Judge = Callable[[Sequence[Row | BadRow]], list[dict[str, Any]]]
 
+SHOWN = 12  # captions that are printed with their verdicts; of more, the summary alone
 DESCRIPTION = """\
 Check captions of any origin: is each noun in its image, and is its box right? Every noun phrase gets a verdict:
 
@@ -34,7 +35,8 @@ Check captions of any origin: is each noun in its image, and is its box right? E
 
 CAPTIONS is `image<TAB>caption` lines, CSV, JSON lines or a COCO results list; with --format the grounded output of a
 model (`groundling convert --list`). Out come JSON lines, one per caption (docs/audit.md), a summary with 95 %
-intervals, and with --html a page, the worst captions first. If an audit is stopped, the same command continues it.
+intervals, and with --html a page, the worst captions first. Up to 12 captions are also printed with their verdicts. If
+an audit is stopped, the same command continues it.
 
 The grounder learned from everyday photos. On other images its verdicts are less reliable (docs/audit.md)."""
 
@@ -110,6 +112,8 @@ def run(args: argparse.Namespace) -> int:
     if not found.ids:
         reason = next(iter(found.errors), "the file holds no captions")
         raise GroundlingError(f"{args.captions or args.data}: no caption could be judged: {reason}")
+    if not args.json:
+        _print_captions(out, len(found.ids))
     _tell(found, before, args)
     if page:
         _page(page, out, found, find, args)
@@ -253,6 +257,29 @@ def _tell(found: Summary, before: Summary | None, args: argparse.Namespace) -> N
             print(f"  {test.name:12}{change}   p = {test.p_randomisation:.4f} (paired randomisation)")
     for reason, count in found.errors.most_common(5):
         print(f"groundling: {count} rows were not judged: {reason}", file=sys.stderr)
+
+
+def _print_captions(out: Path, count: int) -> None:
+    """A few captions as they are, with the verdicts on nouns that are not grounded; of many, where they are."""
+    from groundling.errors import printable
+
+    if count > SHOWN:
+        print(f"{out}: the verdicts on each caption; --html FILE shows them with their images", file=sys.stderr)
+        return
+    for row in _lines(out):
+        if "phrases" in row:
+            print(printable(f"{row['image']}: {_with_verdicts(row)}"))
+    print()
+
+
+def _with_verdicts(row: dict[str, Any]) -> str:
+    """A caption, with the verdict behind each phrase that is not grounded: "a cat beside a surfboard (not there)"."""
+    text = str(row["caption"])
+    for phrase in sorted(row["phrases"], key=lambda one: -one["span"][1]):
+        if phrase["verdict"] != "grounded":
+            end = phrase["span"][1]
+            text = f"{text[:end]} ({phrase['verdict']}){text[end:]}"
+    return text
 
 
 def _print_summary(found: Summary) -> None:

@@ -501,9 +501,9 @@ def _submission(captions: Sequence[GroundedCaption], captioner: GroundedCaptione
 
 def _page(path: Path, captions: Sequence[GroundedCaption]) -> set[str]:
     """Write the page; the ids of those whose pictures could not be read for it."""
-    from groundling.commands.report import Judged, page
+    from groundling.commands.report import Evaluated, page
 
-    systems, none = [{caption.id: caption for caption in captions}], Judged(per_image=({},))
+    systems, none = [{caption.id: caption for caption in captions}], Evaluated(per_image=({},))
     with redirect_stdout(sys.stderr):  # standard output has the captions, as JSON perhaps
         return page(path, ["captions"], systems, none, title=path.stem)
 

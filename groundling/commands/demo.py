@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+TITLE = "groundling demo"  # of the page
 SMALL = {"hidden": 128, "embed": 128, "attention": 128, "dropout": 0.1, "lr": 3e-3, "decay-every": 6, "min-count": 2}
 
 
@@ -134,7 +135,7 @@ def photo_steps(folder: Path) -> list[list[str]]:
     one = next(photo for photo in PHOTOS if photo.file.endswith("coffee.png"))
     return [
         ["caption", photos, "--beam", "3", "--attention", "--out", captions],
-        ["report", captions, "-o", page, "--note", f"@{photos}/CREDITS.txt"],
+        ["report", captions, "-o", page, "--title", TITLE, "--note", f"@{photos}/CREDITS.txt"],
         ["ground", f"{photos}/coffee.png", one.sentence, "--png", grounded],
         ["audit", sentences, "--images", photos, "-o", audit, "--html", audited],
     ]
@@ -144,7 +145,7 @@ def photo_steps(folder: Path) -> list[list[str]]:
 
 
 def scene_steps(folder: Path, images: int, epochs: int, with_photos: bool) -> list[list[str]]:
-    """The commands that draw scenes, train on them and judge the result, each as its words."""
+    """The commands that draw scenes, train on them and score the result, each as its words."""
     names = ("scenes", "regions", "model", "test.jsonl", "page.html", "photos.jsonl")
     scenes, regions, model, captions, page, photos = (str(folder / name) for name in names)
     split, made = ["--split", "test"], ["--regions", regions, "--model", model]
@@ -157,7 +158,7 @@ def scene_steps(folder: Path, images: int, epochs: int, with_photos: bool) -> li
         ["train", "updown", "--data", scenes, "--regions", regions, "--out", model, *small],
         ["caption", scenes, *split, *made, "--attention", "--out", captions],
         ["score", captions, "--data", scenes, *split],
-        ["report", captions, "--data", scenes, *split, "-o", page, *also],
+        ["report", captions, "--data", scenes, *split, "-o", page, "--title", TITLE, *also],
     ]
 
 

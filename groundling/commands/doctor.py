@@ -82,13 +82,12 @@ def run(args: argparse.Namespace) -> int:
 
     if args.regions is not None and args.data is None:
         raise GroundlingError("--regions needs DATA, whose images the regions are of")
-    sections = {}
+    sections = {"environment": check_environment()}  # first: what is wrong with the data is read at the end
     dataset = None
     if args.data is not None:
         sections["data"], dataset = check_data(args.data, args.skip_bad)
     if dataset is not None and args.regions is not None:
         sections["regions"] = check_regions(dataset, args.regions)
-    sections["environment"] = check_environment()
     ok = not any(section.problems for section in sections.values())
     if args.json:
         content = {name: vars(section) for name, section in sections.items()}

@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> None:
         else chain.from_iterable(engine.map(partial(_worker, args), some, lambda some: f"image {some[0].id!r}"))
     )  # fmt: skip
     choice = {"argmax": args.argmax, "colours": any(map(has_pixels, examples))}
-    judged = located(found, len(examples), args.iou, quiet=False, **choice) if _boxes(examples) else {}
-    if not judged and not args.calibrate:
+    results = located(found, len(examples), args.iou, quiet=False, **choice) if _boxes(examples) else {}
+    if not results and not args.calibrate:
         raise DataError(f"the split {args.split!r} of {args.data} has no boxes of phrases")
     calibration = (
         calibrate(model, examples, store, captions=_captions_of(args.captions, examples)) if args.calibrate else None
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
         if captions:
             calibration = replace(calibration, model=replace(calibration.model, captions=captions.form))
         keep_calibration(Path(args.model) / CALIBRATION, calibration.to_bytes())
-    _tell(judged, calibration, captions, args)
+    _tell(results, calibration, captions, args)
 
 
 def _worker(args: argparse.Namespace) -> Callable[[Sequence[Example]], list[list[Query]]]:
@@ -96,14 +96,14 @@ def _boxes(examples: Dataset) -> bool:
 
 
 def _tell(
-    judged: dict[str, Localisation],
+    results: dict[str, Localisation],
     calibration: Calibration | None,
     captions: CaptionFit | None,
     args: argparse.Namespace,
 ) -> None:
     if args.json:
         row: dict[str, Any] = {}
-        for truth, one in judged.items():
+        for truth, one in results.items():
             intervals = resampled(list(one.statistics().values()), args.bootstrap)
             row[truth] = {"scores": one.to_dict(), "by_kind": one.by_kind(), **ends(intervals)}
         row |= {"calibration": calibration.to_json()} if calibration else {}
@@ -112,12 +112,12 @@ def _tell(
         )
         print(json.dumps(row))
         return
-    for one in judged.values():
+    for one in results.values():
         statistics = list(one.statistics().values())
         print_scores([each.score() for each in statistics], resampled(statistics, args.bootstrap))
         print()
-    if judged:
-        _print_kinds(judged)
+    if results:
+        _print_kinds(results)
     if calibration:
         _print_calibration(calibration)
     if captions:
@@ -127,14 +127,14 @@ def _tell(
         )
 
 
-def _print_kinds(judged: dict[str, Localisation]) -> None:
+def _print_kinds(results: dict[str, Localisation]) -> None:
     """Accuracy and upper bound of each phrase type, by both conventions."""
     from rich.table import Table
 
     table = Table("phrase type", box=None, pad_edge=False)
     for name in ("phrases", "any", "union", "bound, any", "bound, union"):
         table.add_column(name, justify="right")
-    some, union = judged["any"].by_kind(), judged["union"].by_kind()
+    some, union = results["any"].by_kind(), results["union"].by_kind()
     for kind, row in some.items():
         other = union[kind]
         values = (row["recall@1"], other["recall@1"], row["upper_bound"], other["upper_bound"])

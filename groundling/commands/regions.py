@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -15,6 +14,7 @@ from groundling.commands import add_engine, engine_of
 from groundling.commands import regions_classes as classes
 from groundling.commands import regions_studies as studies
 from groundling.errors import DataError, GroundlingError, printable
+from groundling.parallel import AVAILABLE_CORES
 
 if TYPE_CHECKING:
     from groundling.regions.jobs import Job
@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave out bad items of the data set; end with code 0 even if images were left out",
     )
-    add_engine(verb, workers=os.cpu_count() or 1)
+    add_engine(verb, workers=AVAILABLE_CORES)
 
     verb = _verb(verbs, "import", "read features that others extracted", IMPORT)
     verb.add_argument("sources", nargs="+", type=Path, metavar="SOURCE", help="files or folders of features")

@@ -58,11 +58,11 @@ def run(args: argparse.Namespace) -> int:
     out = new_file(args.out)
     systems = [{caption.id: caption for caption in read_captions(name)} for name in args.captions]
     names = [Path(name).stem for name in args.captions]
-    judged = _judged(systems, args)
+    evaluated = _evaluated(systems, args)
     if args.also:
         systems[0] = {caption.id: caption for caption in read_captions(args.also)} | systems[0]
     options = {"title": args.title, "note": _note(args.note), "side": args.side, "limit": args.limit}
-    left_out = page(out, names, systems, judged, **options)
+    left_out = page(out, names, systems, evaluated, **options)
     return 1 if left_out and not args.skip_bad else 0
 
 
@@ -77,7 +77,7 @@ def page(
     out: Path,
     names: Sequence[str],
     systems: Sequence[Mapping[str, GroundedCaption]],
-    judged: Judged,
+    evaluated: Evaluated,
     *,
     title: str | None = None,
     note: str = "",
@@ -94,7 +94,7 @@ def page(
 
     def item(id: str) -> Item | None:
         captions = tuple(system.get(id) for system in systems)
-        example = judged.examples.get(id)
+        example = evaluated.examples.get(id)
         try:
             pictures, film = _pictures(id, example, [one for one in captions if one])
         except DataError as error:
@@ -102,14 +102,14 @@ def page(
             return None
         numbers = {
             (f"{name}: {key}" if len(names) > 1 else key): value
-            for name, one, scores in zip(names, captions, judged.per_image, strict=True)
+            for name, one, scores in zip(names, captions, evaluated.per_image, strict=True)
             if one is not None
             for key, value in {**scores.get(id, {}), **_own_numbers(one)}.items()
         }
         return Item(id, lambda: pictures, captions, _truth(example) if example else Truth(), numbers, film)
 
     items = filter(None, map(item, track(order, "pictures", len(order), quiet=len(order) < 50)))
-    write(out, items, names, title=title or " and ".join(names), note=note, side=side, evaluation=judged.first)
+    write(out, items, names, title=title or " and ".join(names), note=note, side=side, evaluation=evaluated.first)
     print(printable(str(out)))
     for problem in list(left_out.values())[:SHOWN]:
         print(f"left out: {printable(problem)}", file=sys.stderr)
@@ -142,7 +142,7 @@ def _pictures(
 
 
 @dataclass(frozen=True)
-class Judged:
+class Evaluated:
     """What the data set says of the captions; empty without one."""
 
     examples: dict[str, Example] = field(default_factory=dict)
@@ -150,24 +150,24 @@ class Judged:
     first: dict[str, Any] | None = None  # evaluation of the first system, as JSON
 
     @staticmethod
-    def of(examples: Iterable[Example], evaluations: Sequence[Evaluation]) -> Judged:
+    def of(examples: Iterable[Example], evaluations: Sequence[Evaluation]) -> Evaluated:
         """What was found of each system."""
         per_image: list[dict[str, dict[str, float]]] = [{} for _ in evaluations]
         for numbers, evaluation in zip(per_image, evaluations, strict=True):
             for s in evaluation.statistics:
                 if s.name == "CIDEr-D":
                     numbers |= {id: {s.name: value} for id, value in zip(s.ids, s.per_item().tolist(), strict=True)}
-        return Judged({example.id: example for example in examples}, tuple(per_image), evaluations[0].to_dict())
+        return Evaluated({example.id: example for example in examples}, tuple(per_image), evaluations[0].to_dict())
 
 
-def _judged(systems: Sequence[dict[str, GroundedCaption]], args: argparse.Namespace) -> Judged:
+def _evaluated(systems: Sequence[dict[str, GroundedCaption]], args: argparse.Namespace) -> Evaluated:
     if not args.data:
-        return Judged(per_image=({},) * len(systems))
+        return Evaluated(per_image=({},) * len(systems))
     from groundling.evaluation.evaluator import CaptionEvaluator
 
     pointing = any(caption.links for system in systems for caption in system.values())
     evaluator = CaptionEvaluator.of(args.data, args.split, links=pointing, skip_bad=args.skip_bad)
-    return Judged.of(evaluator.examples, [evaluator(list(system.values())) for system in systems])
+    return Evaluated.of(evaluator.examples, [evaluator(list(system.values())) for system in systems])
 
 
 def _own_numbers(caption: GroundedCaption) -> dict[str, float]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from groundling.errors import printable
+from groundling.parallel import AVAILABLE_CORES
 
 DESCRIPTION = """\
 Draw a data set of pictures with captions and boxes, in the layout of Flickr30k Entities.
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="fractions of the splits (default 0.8 0.1 0.1)",
     )
     parser.add_argument(
-        "--workers", type=int, default=os.cpu_count() or 1, metavar="K", help="processes (default: one per core)"
+        "--workers", type=int, default=AVAILABLE_CORES, metavar="K", help="processes (default: one per core)"
     )
     parser.add_argument(
         "--recall",

@@ -241,7 +241,7 @@ def _page(
     from groundling.commands import report
     from groundling.commands.outputs import new_file
 
-    judged = report.Judged.of(evaluator.examples, evaluations)
-    shown = [{caption.id: caption for caption in captions if caption.id in judged.examples} for captions in systems]
+    evaluated = report.Evaluated.of(evaluator.examples, evaluations)
+    shown = [{caption.id: caption for caption in captions if caption.id in evaluated.examples} for captions in systems]
     with redirect_stdout(sys.stderr):  # standard output has the scores, as JSON perhaps
-        report.page(new_file(args.html or f"{files[0].stem}.html"), _short_names(files), shown, judged)
+        report.page(new_file(args.html or f"{files[0].stem}.html"), _short_names(files), shown, evaluated)

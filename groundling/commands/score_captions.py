@@ -61,14 +61,14 @@ def run(args: argparse.Namespace) -> None:
 
     names = metric_names(args.metrics)
 
-    def judged(pred: Path) -> list[Statistics]:
+    def scored(pred: Path) -> list[Statistics]:
         plain = [name for name in names if not name.startswith("grounding")]
         results = score_captions(pred, args.refs, plain, args.df, args.java) if plain else []
         return results + (_looked(pred, names, args) if len(plain) < len(names) else [])
 
-    results = judged(args.pred)
+    results = scored(args.pred)
     intervals = resampled(results, args.bootstrap)
-    tests = compared(results, judged(args.baseline) if args.baseline else None, args.bootstrap)
+    tests = compared(results, scored(args.baseline) if args.baseline else None, args.bootstrap)
     if args.json:
         print(json.dumps(_as_json(results, args.per_image) | ends(intervals, tests)))
         return

@@ -46,13 +46,13 @@ def run(args: argparse.Namespace) -> None:
     instances = _instances(args.instances) if args.instances else []
     synonyms = read_synonyms(args.synonyms)
 
-    def judged(pred: Path) -> Chair:
+    def scored(pred: Path) -> Chair:
         return score_chair(read_predictions(pred).items(), references, synonyms, instances, long_names=args.long_names)
 
-    result = judged(args.pred)
+    result = scored(args.pred)
     statistics = list(result.statistics().values())
     intervals = resampled(statistics, args.bootstrap)
-    baseline = list(judged(args.baseline).statistics().values()) if args.baseline else None
+    baseline = list(scored(args.baseline).statistics().values()) if args.baseline else None
     tests = compared(statistics, baseline, args.bootstrap)
     if args.json:
         print(json.dumps(finite(result.to_dict() | signatures(statistics) | ends(intervals, tests)), allow_nan=False))

@@ -64,21 +64,21 @@ def run(args: argparse.Namespace) -> None:
 
     image = args.name == "flickr30k-entities"
 
-    def judged(submission: Path) -> tuple[Any, list[Statistics]]:
+    def scored(submission: Path) -> tuple[Any, list[Statistics]]:
         """The scores, and their statistics."""
         files = submission, args.reference, args.split_file, args.split
         if args.mode == "gt":
-            judge = grounding_image.ground_given_image if image else grounding_video.ground_given_video
-            given = judge(*files, args.iou)
+            evaluate = grounding_image.ground_given_image if image else grounding_video.ground_given_video
+            given = evaluate(*files, args.iou)
             return given.to_dict(), list(given.statistics().values())
         grounding = (grounding_image.ground_image if image else grounding_video.ground_video)(
             *files, args.iou, args.lemmas
         )
         return grounding.to_dict(), [one for group in grounding.statistics().values() for one in group.values()]
 
-    scores, statistics = judged(args.submission)
+    scores, statistics = scored(args.submission)
     intervals = resampled(statistics, args.bootstrap)
-    tests = compared(statistics, judged(args.baseline)[1] if args.baseline else None, args.bootstrap)
+    tests = compared(statistics, scored(args.baseline)[1] if args.baseline else None, args.bootstrap)
     if args.json:
         print(json.dumps(finite(scores | ends(intervals, tests)), allow_nan=False))
     else:

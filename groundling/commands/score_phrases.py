@@ -53,13 +53,13 @@ def run(args: argparse.Namespace) -> None:
     from groundling.metrics.evaluation import finite
     from groundling.metrics.phrases import Localisation, localise, read_queries
 
-    def judged(file: Path) -> Localisation:
+    def scored(file: Path) -> Localisation:
         return localise(read_queries(file), args.truth, args.iou, continuous=args.continuous)
 
-    result = judged(args.file)
+    result = scored(args.file)
     statistics = list(result.statistics().values())
     intervals = resampled(statistics, args.bootstrap)
-    baseline = list(judged(args.baseline).statistics().values()) if args.baseline else None
+    baseline = list(scored(args.baseline).statistics().values()) if args.baseline else None
     tests = compared(statistics, baseline, args.bootstrap)
     if args.json:
         row = {"scores": result.to_dict(), "by_kind": result.by_kind(), "by_class": result.by_label()}

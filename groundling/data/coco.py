@@ -125,7 +125,7 @@ def _things(file: Path, sizes: Sizes, problems: Problems) -> dict[str, list[Thin
             id, category = identity(row, "image_id", where), identity(row, "category_id", where)
             if category not in labels:
                 raise DataError(f"{where}: its category {category} is not among the categories of the file")
-            if id in sizes:  # an instances file may speak of more images than have captions
+            if id in sizes:  # an instances file may have more images than have captions
                 things[id].append(Thing(labels[category], corners(row, sizes[id], where)))
     return things
 

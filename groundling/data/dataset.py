@@ -95,6 +95,8 @@ def load(
     root = path if path.is_dir() else path.parent
     with collector_paused():
         examples = _unique(reader.read(path, problems), path, problems)
+        if not examples and problems.found:
+            raise DataError(f"{path}: all {len(problems.found)} items are bad; the first: {problems.found[0]}")
         if not examples:
             raise DataError(f"{path}: no usable example, read as {reader.FORMAT}: {reader.LOOKS_FOR}")
         if not any(example.split for example in examples):

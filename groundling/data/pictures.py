@@ -28,7 +28,7 @@ def only_pictures(folder: Path) -> bool:
 class Pictures:
     """Image and video files under a folder, found by path, by name or, images alone, by name without suffix.
 
-    Only the folder itself and subfolders whose names speak of images are searched, so that a table of captions in a
+    Only the folder itself and subfolders whose names mean images are searched, so that a table of captions in a
     home folder does not make us walk through all of it.
     """
 

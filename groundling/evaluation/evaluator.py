@@ -94,17 +94,17 @@ class CaptionEvaluator:
 
     examples: tuple[Example, ...]
     fields: Mapping[str, str]  # data and split, for the signatures
-    links: bool  # are the links judged?
+    links: bool  # are the links scored?
     class_of: Callable[[str], str | None] | None = None  # word -> class, of all that there are in the data set
     frequency: Mapping[str, int] | None = None  # boxes of each class in training
-    training: Collection[tuple[str, ...]] | None = None  # captions of the training split, where another one is judged
-    texts: bool = True  # are the texts judged?
+    training: Collection[tuple[str, ...]] | None = None  # captions of the training split, where another one is scored
+    texts: bool = True  # are the texts scored?
 
     @staticmethod
     def of(
         path: Path | str, split: str | None = None, *, links: bool = True, skip_bad: bool = False
     ) -> CaptionEvaluator:
-        """Read a data set. `links`: also what grounding is judged by, where the data set has boxes.
+        """Read a data set. `links`: also what grounding is scored by, where the data set has boxes.
         `skip_bad`: its bad items are left out.
 
         Classes are those that the data set names; where it names none, those that training makes of its phrases.
@@ -116,13 +116,13 @@ class CaptionEvaluator:
             return CaptionEvaluator(chosen.examples, fields, links=False, training=_training_captions(data, split))
         if any(phrase.label for example in chosen for phrase in example.gold):
             labels = {phrase.label for example in data for phrase in example.gold if phrase.label}
-            frequency, said_before = _frequency(_training(data)), _training_captions(data, split)
-            return CaptionEvaluator(chosen.examples, fields, True, by_lemma(labels), frequency, said_before)
+            frequency, captions_before = _frequency(_training(data)), _training_captions(data, split)
+            return CaptionEvaluator(chosen.examples, fields, True, by_lemma(labels), frequency, captions_before)
         data = load(path, skip_bad=skip_bad)
         groundable = groundable_words(_training(data))
         chosen, training = data.split(split) if split else data, classes.label(_training(data), groundable)
-        examples, said_before = tuple(classes.label(chosen, groundable)), _training_captions(data, split)
-        return CaptionEvaluator(examples, fields, True, groundable.class_of.get, _frequency(training), said_before)
+        examples, captions_before = tuple(classes.label(chosen, groundable)), _training_captions(data, split)
+        return CaptionEvaluator(examples, fields, True, groundable.class_of.get, _frequency(training), captions_before)
 
     def __call__(
         self,
@@ -133,7 +133,7 @@ class CaptionEvaluator:
         bootstrap: int = 0,
         seed: int = 0,
     ) -> Evaluation:
-        """Texts by `metrics` (none: the texts are not judged), links at `iou`; see `metrics.evaluation.evaluate`."""
+        """Texts by `metrics` (none: the texts are not scored), links at `iou`; see `metrics.evaluation.evaluate`."""
         known = {example.id for example in self.examples}
         metrics = metrics if self.texts else ()
         if metrics and (unknown := next((caption.id for caption in captions if caption.id not in known), None)):

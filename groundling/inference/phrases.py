@@ -84,9 +84,9 @@ class GroundedPhrases(list[GroundedPhrase]):
 class Located:
     """Where P phrases may be among the R regions of one image that a grounder uses, and whether they are there."""
 
-    boxes: NDArray[np.float32]  # (R, 4) pixels
-    similarity: NDArray[np.float32]  # (P, R), s of eq. 1; −inf where there is no region
-    overlap: NDArray[np.float32]  # (P, R), how likely each region is right, if the phrase is there; −1 without region
+    boxes: NDArray[np.floating]  # (R, 4) pixels
+    similarity: NDArray[np.floating]  # (P, R), s of eq. 1; −inf where there is no region
+    overlap: NDArray[np.floating]  # (P, R), how likely each region is right, if the phrase is there; −1 without region
     evidence: Sequence[float | None]  # P
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from groundling.errors import DataError
 from groundling.inference.grounder import PhraseGrounder, load_grounder
 from groundling.inference.loading import GROUNDER, model_folder
+from groundling.inference.phrases import Located
 from groundling.regions.fingerprints import require
 from groundling.regions.fingerprints import to_json as fingerprint_json
 from groundling.regions.store import Store
@@ -28,14 +29,10 @@ Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """P phrases in one image of R regions."""
+class Ranked(Located):
+    """P phrases among the R regions of one image, all of them real, with the labels of the regions."""
 
-    boxes: Array  # (R, 4), xyxy in pixels of `size`
-    similarity: Array  # (P, R), −1 to 1
-    overlap: Array  # (P, R), how likely each region is right if the phrase is in the image, 0 to 1
-    evidence: tuple[float | None, ...]  # P, probability that the phrase is in the image
-    size: tuple[int, int]
+    size: tuple[int, int]  # of the image, in pixels
     labels: NDArray[np.int64]  # (R, L), the labels of each region, the likeliest class first, −1 where unknown
     label_scores: Array  # (R, L), their probabilities
     class_names: tuple[str, ...] = ()  # the names of labels

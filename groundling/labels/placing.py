@@ -83,7 +83,7 @@ def _chosen(scores: Array, phrase: CaptionPhrase, ranked: Ranked, overlap: Array
     return sorted(found, key=lambda region: -scores[region]) if len(found) > 1 else [best]
 
 
-def _another(boxes: Array, overlap: Array, region: int, other: int) -> bool:
+def _another(boxes: NDArray[np.floating], overlap: Array, region: int, other: int) -> bool:
     """Is a region another instance, neither the same as one that was found nor a part of it?"""
     if overlap[region, other] >= APART:
         return False

@@ -63,7 +63,7 @@ function show(i) {
   const was = decided(row);
   $("phrase").textContent = row.phrase;
   $("sure").textContent = `confidence ${row.confidence.toFixed(2)}, label ${at + 1}`;
-  $("state").textContent = was ? `You said: ${was.action}${was.phrase ? " → " + was.phrase : ""}` : "";
+  $("state").textContent = was ? `Your decision: ${was.action}${was.phrase ? " → " + was.phrase : ""}` : "";
   $("captions").replaceChildren(...row.captions.map((text, c) => caption(text, row.mentions.filter((m) => m[0] === c))));
   load(row.image).catch((error) => { $("state").textContent = error.message; });
 }

@@ -1,7 +1,7 @@
 """Labels against what people drew: precision and recall over confidence, calibration, and chains against theirs.
 
 A mention of a label and an annotated phrase of the same caption are the same when they share at least half the
-characters of the shorter. A label speaks of the entity that most of its mentions are marked as. Of such a label, a box
+characters of the shorter. A label means the entity that most of its mentions are marked as. Of such a label, a box
 is right when its IoU with a true box that no surer box has claimed is at least a half, or, where the label has one box
 alone, its IoU with the box around all true ones. Labels of entities without a box are counted on their own: nobody
 drew them, so nobody knows; `strict_precision` takes each for wrong.
@@ -77,7 +77,7 @@ class Tally:
     boxes: list[JudgedBox] = field(default_factory=list)
     entities: int = 0  # that have boxes
     true_boxes: int = 0
-    unmatched: int = 0  # boxes of labels that no annotated phrase speaks of
+    unmatched: int = 0  # boxes of labels that no annotated phrase names
     images: int = 0
     together: int = 0  # pairs of mentions: one thing in both
     ours: int = 0

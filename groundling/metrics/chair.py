@@ -50,7 +50,7 @@ class Mention:
 
 
 @dataclass(frozen=True)
-class Judged:
+class CaptionObjects:
     """One caption and what became of it."""
 
     id: str
@@ -65,7 +65,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Chair:
-    captions: tuple[Judged, ...]
+    captions: tuple[CaptionObjects, ...]
     fields: Mapping[str, str] = field(default_factory=dict)  # truth and synonyms, for the signatures
 
     def statistics(self) -> dict[str, Statistics]:
@@ -116,18 +116,18 @@ def score_chair(
         if label not in synonyms:
             raise DataError(f"image {image}: no synonym set holds the label {label!r}; add it to the synonyms")
         truth.setdefault(str(image), set()).add(synonyms[label])
-    judged: dict[str, Judged] = {}
+    found: dict[str, CaptionObjects] = {}
     for image, text in captions:
         item = str(image)
-        if item in judged:
+        if item in found:
             raise DataError(f"image {item} has two captions; keep one")
         if item not in truth:
             raise DataError(f"image {item} has a caption but neither references nor instances; are the ids the same?")
-        judged[item] = Judged(item, text, tuple(mentions(text, synonyms, longest)), frozenset(truth[item]))
+        found[item] = CaptionObjects(item, text, tuple(mentions(text, synonyms, longest)), frozenset(truth[item]))
     digest = hashlib.sha256(json.dumps(sorted(synonyms.items())).encode()).hexdigest()[:12]
     settings = {"truth": "captions+instances" if instances else "captions", "synonyms": digest}
     settings |= {"names": "long"} if long_names else {}
-    return Chair(tuple(judged.values()), {"tok": "treebank", "singular": "pattern", **settings})
+    return Chair(tuple(found.values()), {"tok": "treebank", "singular": "pattern", **settings})
 
 
 def long_names_of(synonyms: Mapping[str, str]) -> dict[str, str]:

@@ -36,7 +36,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Record:
-    """One judged noun, with all that is needed to show it."""
+    """One scored noun, with all that is needed to show it."""
 
     id: str  # image or segment
     caption: int  # which reference caption of it
@@ -80,13 +80,13 @@ class Analysis:
         return {"kinds": shares, "shapes": self.shapes, "upper_bound": self.upper_bound}
 
     def records(self) -> Iterator[Record]:
-        """Every judged noun, in the order of items and captions."""
+        """Every scored noun, in the order of items and captions."""
         grounding = self.grounding
         caption_of, seen = [], dict.fromkeys(range(len(grounding.items)), 0)
         for item in grounding.item_of.tolist():
             caption_of.append(seen[item])
             seen[item] += 1
-        rows = [(entries, kind, i) for entries, kind in _judged(grounding) for i in range(len(kind)) if kind[i] >= 0]
+        rows = [(entries, kind, i) for entries, kind in _scored(grounding) for i in range(len(kind)) if kind[i] >= 0]
         for entries, kind, i in sorted(rows, key=lambda row: int(row[0].sentence[row[2]])):
             yield _record(grounding, entries, i, int(kind[i]), caption_of[int(entries.sentence[i])])
 
@@ -94,7 +94,7 @@ class Analysis:
 def analyse(grounding: Grounding) -> Analysis:
     """Sort the predicted and the annotated words into the five kinds."""
     counts = np.zeros((len(grounding.items), len(KINDS)))
-    for entries, kind in _judged(grounding):
+    for entries, kind in _scored(grounding):
         known = kind >= 0
         np.add.at(counts, (grounding.item_of[entries.sentence[known]], kind[known]), 1)
     predicted = grounding.precision
@@ -112,20 +112,26 @@ def analyse(grounding: Grounding) -> Analysis:
 
 
 def per_class(grounding: Grounding) -> dict[str, dict[str, Any]]:
-    """class -> hits, words and F1 of precision and recall, in "all" and "loc"; the classes that F1 averages first."""
+    """class -> hits, words and F1 of precision and recall, in "all" and in "loc"; classes that F1 averages first."""
     present = {grounding.labels[i] for i in np.unique(grounding.present[:, 1])}
-    table: dict[str, dict[str, Any]] = {name: {} for name in sorted(present)}
-    for mode in ("all", "loc"):
-        precision, recall = (
+    tallies = {
+        mode: [
             entries.tally(grounding.threshold, grounding.labels, loc=mode == "loc")
             for entries in (grounding.precision, grounding.recall)
-        )
-        for name in sorted({*present, *precision, *recall}):
-            (hits_p, n_p), (hits_r, n_r) = precision.get(name, (0, 0)), recall.get(name, (0, 0))
-            p, r = hits_p / max(1, n_p), hits_r / max(1, n_r)
-            f1 = 2 * p * r / (p + r) if p + r else 0.0
-            table.setdefault(name, {})[mode] = {"precision": [hits_p, n_p], "recall": [hits_r, n_r], "f1": f1}
-    return table
+        ]
+        for mode in ("all", "loc")
+    }
+    others = {name for pair in tallies.values() for tally in pair for name in tally} - present
+    return {
+        name: {mode: _class_scores(*(tally.get(name, (0, 0)) for tally in pair)) for mode, pair in tallies.items()}
+        for name in (*sorted(present), *sorted(others))
+    }
+
+
+def _class_scores(precision: tuple[int, int], recall: tuple[int, int]) -> dict[str, Any]:
+    """Of one class: hits and words of precision and of recall, and F1."""
+    p, r = (hits / max(1, words) for hits, words in (precision, recall))
+    return {"precision": [*precision], "recall": [*recall], "f1": 2 * p * r / (p + r) if p + r else 0.0}
 
 
 def by_frequency(grounding: Grounding, frequency: Mapping[str, int], groups: int = 10) -> list[dict[str, Any]]:
@@ -144,7 +150,7 @@ def by_frequency(grounding: Grounding, frequency: Mapping[str, int], groups: int
     return rows
 
 
-def _judged(grounding: Grounding) -> tuple[tuple[Entries, Any], tuple[Entries, Any]]:
+def _scored(grounding: Grounding) -> tuple[tuple[Entries, Any], tuple[Entries, Any]]:
     """Precision and recall entries with the kind of each, as its place in KINDS; -1: counted on the other side."""
     predicted, asked = grounding.precision, grounding.recall
     grounded = np.where(predicted.hits(grounding.threshold), 2, np.where(predicted.inside, 3, 4))

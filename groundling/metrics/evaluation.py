@@ -40,7 +40,7 @@ TEXT_METRICS = ("bleu", "rouge", "cider-d")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores with their signatures and, where grounding was judged, classes, errors and the way to every image."""
+    """Scores with their signatures and, where grounding was scored, classes, errors and the way to every image."""
 
     statistics: tuple[Statistics, ...]
     intervals: tuple[Interval, ...] = ()  # in the order of `statistics`; empty without a bootstrap
@@ -61,7 +61,7 @@ class Evaluation:
         return html_scores(self.scores)
 
     def to_dict(self, records: bool = True) -> dict[str, Any]:
-        """Plain JSON; NaN is null. `records` are the judged words, one object each: see `errors.Record`."""
+        """Plain JSON; NaN is null. `records` are the scored words, one object each: see `errors.Record`."""
         row: dict[str, Any] = {"scores": [asdict(score) for score in self.scores]}
         for score, interval in zip(row["scores"], self.intervals, strict=False):
             score["interval"] = [interval.low, interval.high]
@@ -91,7 +91,7 @@ def evaluate(
 ) -> Evaluation:
     """Score captions, one for each example. Where one is missing, texts leave the image out and links miss it.
 
-    `metrics`: those of the texts, by the names of `metrics.captions`; none, to leave the texts out. `links`: judge the
+    `metrics`: those of the texts, by the names of `metrics.captions`; none, to leave the texts out. `links`: score the
     links, which takes gold phrases with labels. `class_of`: word of the caption -> class; by default a word belongs to
     the class with its lemma. `frequency`: how often each class is annotated in training, for the scores by frequency.
     `training`: the words of each caption of the training set, for the share of novel captions.
@@ -187,7 +187,7 @@ def ground_examples(
             handed_in[example.id] = len(example.captions)
         for index in range(len(example.captions)):
             sentence = _sentence(example, index, video)
-            if sentence.words or not video:  # in videos nothing is judged where nothing is annotated
+            if sentence.words or not video:  # in videos nothing is scored where nothing is annotated
                 sentences.append(sentence)
                 pointings.append(pointing)
     named = {**fields, "rules": "activitynet-entities" if video else "flickr30k-entities", "lemma": "groundling"}
@@ -275,7 +275,7 @@ def _pointing(caption: GroundedCaption, find: Callable[[str], str | None], video
     """The words with links whose class is known, in the order of the links; a frame without a link has no box.
 
     A word that is linked twice in one frame is pointed at twice, as in a submission to the official evaluators.
-    `frames` are those of the truth: a link beyond them points at nothing that could be judged.
+    `frames` are those of the truth: a link beyond them points at nothing that could be scored.
     """
     words: list[tuple[int, str, dict[int, Box]]] = []
     for link in caption.links:

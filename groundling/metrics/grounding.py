@@ -6,7 +6,7 @@ questions: are its boxes right (precision), and how much of the reference did it
 "all" counts every word of both sentences, "loc" only the words that both have.
 On reference (ground-truth) sentences the words are the same and there is one question.
 
-Every judged word is an entry of `Entries`. Class averages and per-sentence averages are functions of sums over items
+Every scored word is an entry of `Entries`. Class averages and per-sentence averages are functions of sums over items
 (images, or segments of videos), so `Grounding.statistics` gives all of them to the bootstrap.
 """
 
@@ -84,7 +84,7 @@ class Entries:
 
 
 class _Comparisons:
-    """Collects the words to judge and the pairs of boxes that decide; all overlaps are then computed at once."""
+    """Collects the words to score and the pairs of boxes that decide; all overlaps are then computed at once."""
 
     def __init__(self, sentences: Sequence[Sentence], pointings: Sequence[Pointing | None]) -> None:
         self.sentences, self.pointings = sentences, pointings
@@ -99,7 +99,7 @@ class _Comparisons:
         self.pairs = array("q")  # three: word, row of `predicted`, row of `truth`
 
     def add(self, sentence: int, label: int, shared: bool, predicted: int, reference: int) -> None:
-        """A word to judge: by the box of the `predicted`-th word pointed at, if it also is an annotated word."""
+        """A word to score: by the box of the `predicted`-th word pointed at, if it also is an annotated word."""
         if predicted >= 0 and reference >= 0:
             entry, offset = len(self.words) // 5, self.offsets[sentence]
             k = self.start[id(self.pointings[sentence])] + predicted

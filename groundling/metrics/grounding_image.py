@@ -1,6 +1,6 @@
 """Flickr30k-Entities: grounding of image captions, as the official evaluator counts it.
 
-Every image of a split has (usually five) reference captions. The one generated caption is judged against each of them
+Every image of a split has (usually five) reference captions. The one generated caption is scored against each of them
 separately; on given sentences there is one row per reference caption. Official files:
 
     reference   {"annotations": [{"image_id", "captions": [{"tokens", "process_idx", "process_clss",
@@ -162,7 +162,7 @@ def _rows(
             at = location.at(item)
             rows = at.expect(results[item], list)
             if len(rows) != n:
-                raise at.error(f"expected {n} row(s), one for each caption that is judged, got {len(rows)}")
+                raise at.error(f"expected {n} row(s), one for each caption that is scored, got {len(rows)}")
             result.append((item, rows, at))
     return result
 

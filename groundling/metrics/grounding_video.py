@@ -2,7 +2,7 @@
 
 A video has segments, each with one reference caption and boxes in some of its 10 sampled frames; a prediction is one
 box in every frame. A word is hit when, in any frame where it has a box, the predicted box overlaps that box.
-Segments without boxes are not judged. Official files:
+Segments without boxes are not scored. Official files:
 
     reference   {"annotations": {video: {"segments": {segment: {"tokens", "process_bnd_box", "frame_ind",
                 "process_idx", "process_clss"}}}}}; each box has a list of words and one of classes

@@ -50,7 +50,7 @@ class MultiBranch(TwoLayerLSTM):
     """Up-Down whose attention is the first branch, and `others` after it: the weights of an Up-Down fit.
 
     `open` sets how many branches are in use; it is saved with the weights, so that a model that has learned with one
-    branch so far also speaks with one. `eliminate = False`: every branch sees all regions.
+    branch so far also decodes with one. `eliminate = False`: every branch sees all regions.
     In `Cells`, h1 and c1 are (N, H), h2 and c2 (N, K, H).
     """
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 LOCAL, RAY = "local", "ray"
 OPENCV = "OPENCV_FOR_THREADS_NUM"  # environment variable that OpenCV reads when it is imported
 OPENMP = "OMP_NUM_THREADS"  # and torch
+AVAILABLE_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -1,7 +1,7 @@
 """SCAN, an image-text matching model: how well a caption fits an image, and which region each word means.
 
 Lee et al., Stacked Cross Attention for Image-Text Matching, ECCV 2018, text to image, as Zhou et al., More Grounded
-Image Captioning by Distilling Image-Text Matching Model, CVPR 2020, use it: a judge of captions. For a guide of
+Image Captioning by Distilling Image-Text Matching Model, CVPR 2020, use it: a scorer of captions. For a guide of
 attention see `matcher_pos_scan`.
 
  (1)  v_i = W_v f_i + b_v

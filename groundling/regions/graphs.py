@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import DataError, MissingExtra
+from groundling.parallel import AVAILABLE_CORES, OPENMP
 
 Array = NDArray[Any]
 Result = TypeVar("Result")
@@ -196,9 +197,8 @@ def _varint(value: int) -> bytes:
 
 def cores() -> int:
     """That this process may use: those that the system gives it, and no more than OMP_NUM_THREADS."""
-    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return min(given, int(wanted)) if wanted.isdecimal() and int(wanted) else given
+    wanted = os.environ.get(OPENMP, "")
+    return min(AVAILABLE_CORES, int(wanted)) if wanted.isdecimal() and int(wanted) else AVAILABLE_CORES
 
 
 class AtOnce(Executor):

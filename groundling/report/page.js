@@ -366,5 +366,5 @@ $("truth").closest("label").hidden = !page.items.some((item) => item.phrases.len
 $("find").addEventListener("input", refresh);
 for (const id of ["sort", "reverse", "attention", "truth"]) $(id).addEventListener("change", refresh);
 for (const tab of document.querySelectorAll("nav button")) tab.addEventListener("click", () => show(tab.dataset.view));
-if (page.evaluation) { document.querySelector("nav").hidden = false; evaluationView(page.evaluation); }
 refresh();
+if (page.evaluation) { document.querySelector("nav").hidden = false; evaluationView(page.evaluation); }

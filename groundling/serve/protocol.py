@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn speaks it, with two bounds more: the head of a request has a time limit, a bad one a problem."""
+"""HTTP/1.1 by uvicorn, with two bounds more: the head of a request has a time limit, a bad one a problem."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def is_compound(words: tuple[str, ...]) -> bool:
 def compounds(caption: Caption) -> list[Span]:
     """The compounds of an annotated caption as spans of tokens: the longest first, none inside another.
 
-    A word that the tagger took for no noun may end one ("fire hydrant/RB"), unless its form or place speaks against
+    A word that the tagger took for no noun may end one ("fire hydrant/RB"), unless its form or place is against
     it, as in "a man walking stick in hand"; the word before it is then a noun.
     """
     spans: list[Span] = []

@@ -38,7 +38,7 @@ def rows() -> list[dict[str, Any]]:
 def written(folder: Path) -> Path:
     Image.new("RGB", (160, 100), "teal").save(folder / "one.png")
     summary = summarise(rows()).to_dict()
-    page.write(folder / "page.html", page.worst(rows(), 10), summary, lambda name: folder / name, title="said")
+    page.write(folder / "page.html", page.worst(rows(), 10), summary, lambda name: folder / name, title="captions")
     return folder / "page.html"
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from groundling.audit.verdicts import FILE, VERDICTS, Thresholds
 from groundling.cli import main
+from groundling.commands import audit
 from groundling.data.dataset import load
 
 
@@ -27,7 +28,7 @@ def captions(grounded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two captions of each of six images, far from one another; one of a missing image; one line without a tab."""
     examples = load(grounded / "scenes", annotated=False).examples[:6]
     rows = [f"{Path(e.media).name}\t{e.captions[i].text}" for i in (0, 1) for e in examples]
-    path = tmp_path_factory.mktemp("captions") / "said.tsv"
+    path = tmp_path_factory.mktemp("captions") / "captions.tsv"
     path.write_text("\n".join([*rows, "missing.png\ta dog", "no tab"]) + "\n")
     return path
 
@@ -54,6 +55,25 @@ def test_every_noun_phrase_has_a_verdict_a_span_and_a_box(words: list[object], t
         assert hedges == sum(one["verdict"] == "not there" for one in line["phrases"])
     text = (tmp_path / "page.html").read_text()
     assert "data:image/webp" in text and "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_few_captions_are_printed_with_what_is_not_grounded_and_many_are_not(
+    words: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(*words) == 0
+    printed = capsys.readouterr().out.splitlines()[:12]
+    rows = [one for one in lines(tmp_path / "out.jsonl") if "phrases" in one]
+    assert printed == [f"{one['image']}: {audit._with_verdicts(one)}" for one in rows]
+    monkeypatch.setattr(audit, "SHOWN", 11)
+    assert run(*words) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("12 captions") and "out.jsonl: the verdicts on each caption" in told.err
+
+
+def test_the_verdict_stands_behind_its_phrase() -> None:
+    phrases = [{"span": [0, 5], "verdict": "grounded"}, {"span": [13, 24], "verdict": "not there"}]
+    row = {"caption": "a cat beside a surfboard, asleep", "phrases": phrases}
+    assert audit._with_verdicts(row) == "a cat beside a surfboard (not there), asleep"
 
 
 def test_captions_of_one_image_stand_together_and_it_is_looked_at_once(

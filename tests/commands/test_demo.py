@@ -106,6 +106,7 @@ def test_without_photos_there_is_no_step_for_them(tmp_path: Path) -> None:
 def test_the_readme_lists_the_commands_that_the_demo_runs() -> None:
     part = README.read_text(encoding="utf-8").partition("What `make demo` does")[2]
     block = part.split("```console\n")[1].split("```")[0]
-    listed = [shlex.split(line) for line in block.replace("\\\n", "").replace("$ groundling ", "").splitlines()]
+    lines = block.replace("\\\n", "").replace("$ groundling ", "").splitlines()
+    listed = [shlex.split(line, comments=True) for line in lines]
     folder = Path("demo")
     assert listed == demo.photo_steps(folder) + demo.scene_steps(folder, 1500, 14, with_photos=True)

@@ -41,7 +41,7 @@ def picture(place: Path) -> Path:
     return next(iter(sorted((place / "scenes").rglob("*.png"))))
 
 
-def test_a_data_set_is_judged_by_both_conventions_and_its_calibration_is_kept(
+def test_a_data_set_is_scored_by_both_conventions_and_its_calibration_is_kept(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = ["--data", place / "scenes", "--regions", place / "regions", "--model", place / "model"]

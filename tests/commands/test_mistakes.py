@@ -28,7 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("table/absent.csv").write_text("image,caption\na.jpg,A dog runs.\nb.jpg,A cat sleeps.\n")
     Path("pictures/few.csv").write_text("image,caption\na.png,A dog runs.\n")
     Path("columns.csv").write_text("picture_of,words\na.jpg,A dog.\n")
-    Path("said.jsonl").write_text('{"id": "a"\n')
+    Path("captions.jsonl").write_text('{"id": "a"\n')
     return tmp_path
 
 
@@ -67,7 +67,7 @@ MISTAKES = [
     ("audit", "name a file of CAPTIONS"),
     ("audit table/absent.csv", "give --images FOLDER"),
     ("regions extract pictures --source photo --out s", "there are"),
-    ("score said.jsonl --data missing", "said.jsonl: not JSON"),
+    ("score captions.jsonl --data missing", "captions.jsonl: not JSON"),
     ("doctor --regions s", "--regions needs DATA"),
     ("scenes", "required: "),
 ]
@@ -92,6 +92,17 @@ def test_a_table_whose_pictures_are_all_missing_is_a_problem(here: Path, capsys:
     assert main(["doctor", "table/absent.csv", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)["data"]["problems"]
     assert any("not one of the 2 images is there" in one for one in told)
+
+
+def test_a_table_of_missing_pictures_beside_others_names_the_first(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("pictures/absent.csv").write_text("image,caption\nx.jpg,A dog runs.\ny.jpg,A cat sleeps.\n")
+    assert main(["doctor", "pictures/absent.csv", "--json"]) == 1
+    [told] = json.loads(capsys.readouterr().out)["data"]["problems"]
+    assert "all 2 items are bad; the first: " in told and "x.jpg" in told
+    assert main(["doctor", "pictures/absent.csv"]) == 1  # and it is told at the end, where people read
+    assert "x.jpg" in "".join(capsys.readouterr().out.splitlines()[-6:])
 
 
 def test_a_picture_in_two_splits_is_a_problem_and_few_photos_are_told_to_adapt(

@@ -45,7 +45,7 @@ def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_every_output_speaks_of_every_image(place: Path) -> None:
+def test_every_output_has_every_image(place: Path) -> None:
     out = place / "new" / "folder"
     ids = [row["id"] for row in lines(out / "test.jsonl")]
     assert sorted(ids) == sorted((place / "scenes" / "test.txt").read_text().split())
@@ -59,7 +59,7 @@ def test_every_output_speaks_of_every_image(place: Path) -> None:
     assert [caption.id for caption in submitted] == ids
 
 
-def test_what_was_said_can_be_scored(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_captions_can_be_scored(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("score", place / "new" / "folder" / "test.jsonl", "--data", place / "scenes", "--split", "test") == 0
     assert "CIDEr" in capsys.readouterr().out
 

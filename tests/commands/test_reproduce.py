@@ -100,7 +100,7 @@ def test_a_table_is_trained_scored_and_printed_beside_the_paper_and_not_again(
     assert stamps(tmp_path) == before
 
 
-def test_what_was_run_becomes_a_page_with_tests_and_what_was_not_is_said_to_be_so(
+def test_what_was_run_becomes_a_page_with_tests_and_what_was_not_is_listed(
     reproduce: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("groundling.papers.page.CLAIMS", ())  # they are of tables that are not there
@@ -284,7 +284,7 @@ def test_an_unknown_table_is_named_with_those_there_are() -> None:
 
 
 @pytest.mark.parametrize("name", tables.TABLES)
-def test_every_table_speaks_of_recipes_and_knobs_that_there_are(name: str, tmp_path: Path) -> None:
+def test_every_table_names_recipes_and_settings_that_there_are(name: str, tmp_path: Path) -> None:
     found = tables.table(name)
     assert found.name == name
     bench = Bench(tmp_path, tmp_path, tmp_path, SMALL)

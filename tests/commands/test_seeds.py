@@ -42,8 +42,8 @@ def test_each_seed_is_a_run_and_every_score_has_a_mean_and_a_deviation(
     alone = tmp_path / "seed-3" / "test.jsonl"
     data = words[words.index("--data") + 1]
     assert main(["score", str(alone), "--data", data, "--split", "test", "--json"]) == 0
-    judged = {score["name"]: score["value"] for score in json.loads(capsys.readouterr().out)["scores"]}
-    assert {name: scores[name]["values"][1] for name in judged} == judged  # the links too, where it said a noun
+    scored = {score["name"]: score["value"] for score in json.loads(capsys.readouterr().out)["scores"]}
+    assert {name: scores[name]["values"][1] for name in scored} == scored  # the links too, where it has a noun
 
     written = alone.stat().st_mtime_ns
     assert main([*command[:5], *command[6:]]) == 0  # again, without --json: nothing is made anew

@@ -26,7 +26,7 @@ def captioner(grounded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def works(grounded: Path, captioner: Path, out: Path) -> dict[str, list[object]]:
     """A call of each command; what it writes or prints is compared."""
-    captions_file = out.parent / "said.tsv"
+    captions_file = out.parent / "captions.tsv"
     examples = load(grounded / "scenes", annotated=False).examples
     rows = [f"{Path(e.media).name}\t{e.captions[0].text}" for e in examples]
     captions_file.write_text("\n".join([*rows, "missing.png\ta dog", "no tab"]) + "\n")

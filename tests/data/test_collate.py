@@ -96,7 +96,7 @@ def test_a_word_beyond_the_cut_has_no_truth_nor_has_the_end_in_its_place() -> No
         assert (overlap([example], [[0]], regions((0, 0, 10, 10)), len(line)) > 0.5).nonzero().tolist() == words
 
 
-def test_the_place_of_a_word_with_two_boxes_is_the_box_around_them_as_it_is_judged() -> None:
+def test_the_place_of_a_word_with_two_boxes_is_the_box_around_them_as_it_is_scored() -> None:
     """Two dogs side by side, 10 wide each. Regions: either dog, IoU 1/2 with both together, and both."""
     two = ((0.0, 0.0, 10.0, 10.0), (10.0, 0.0, 20.0, 10.0))
     example = Example("x", "", (100, 100), (RUNS,), (Phrase(0, (0, 2), boxes=two, head=1),))

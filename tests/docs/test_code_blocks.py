@@ -63,7 +63,7 @@ def place(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def photos_with_captions(place: Path) -> None:
     """`photo.jpg`, a folder `new` of photos, and `my/data`, photos with a table of captions; a folder `photos`, and
-    `captions.tsv` and `photos.csv` that speak of its files."""
+    `captions.tsv` and `photos.csv` about its files."""
     (place / "my/data").mkdir(parents=True)
     (place / "new").mkdir()
     rows = ["image\tcaption"]
@@ -188,7 +188,7 @@ def test_all_code_of_a_page_runs(page: Path, place: Path, capsys: pytest.Capture
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_that_nothing_runs_is_not_shown_as_code(page: Path) -> None:
-    """A block in another language would be passed over in silence: `text` says that it is none."""
+    """A block in another language would be passed over without a word: `text` says that it is none."""
     assert {block.language for block in blocks(page, ROOT)} <= {*SHELLS, "text"}
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -55,12 +59,32 @@ def test_the_page_of_a_recipe_has_every_numbered_equation_and_every_setting(name
     assert all(f"| `--{one.name.replace('_', '-')}` |" in page for one in settings)
 
 
+def documented() -> list[str]:
+    """The names that the API pages document, `::: NAME` each."""
+    pages = sorted((ROOT / "docs/api").glob("*.md"))
+    return [name for page in pages for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)]
+
+
+@pytest.mark.parametrize("name", documented())
+def test_what_the_api_pages_document_is_there(name: str) -> None:
+    """A name that is not where they say ends `mkdocs build --strict`."""
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        module, _, last = name.rpartition(".")
+        assert getattr(importlib.import_module(module), last).__doc__
+
+
 def test_links_of_copied_files_point_to_pages(tool: ModuleType) -> None:
     folder = Path("groundling/weights")
     assert tool.relinked("[more](../../docs/results.md)", folder) == "[more](results.md)"
     assert tool.relinked("[`updown`](../recipes/updown.py)", folder) == "[`updown`](recipes/updown.md)"
     assert tool.relinked("[types](../types.py)", folder) == "types (`groundling/types.py`)"
     assert tool.relinked("[site](https://example.org)", folder) == "[site](https://example.org)"
+
+
+def test_bars_in_code_have_no_backslash(tool: ModuleType) -> None:
+    assert tool.bars("| a\\|b | `x\\|y` |\n| `z` | c |") == "| a\\|b | `x|y` |\n| `z` | c |"
 
 
 def test_absent_pages_are_left_out_of_the_navigation(tool: ModuleType) -> None:
@@ -74,3 +98,15 @@ def test_arguments_become_a_list_and_examples_code() -> None:
         "Do it.\n\n\n- `path`: where\n    it is.\n- `why`: because.\n\nNote: this is no argument."
         "\n\n```pycon\n>>> do()\n1\n```"
     )
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    """As `make docs` does: a link to nothing, a page outside the navigation, a name that moved are errors."""
+    pytest.importorskip("material")
+    pytest.importorskip("mkdocstrings")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site/index.html").exists()

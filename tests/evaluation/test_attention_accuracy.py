@@ -60,7 +60,7 @@ def world(tmp_path: Path) -> tuple[Dataset, Store]:
 def test_the_accuracy_is_the_mean_over_classes_and_words_without_a_place_are_missed(
     world: tuple[Dataset, Store],
 ) -> None:
-    """It is right wherever it has an opinion, of 3 classes of 6: 1/2, however often each is said."""
+    """It is right wherever it has an opinion, of 3 classes of 6: 1/2, however often each occurs."""
     dataset, store = world
     found = attention_accuracy(matcher(dataset, store), dataset, store, batch=7)
     score = found.statistics()["accuracy"].score()
@@ -80,7 +80,7 @@ def test_only_the_split_is_read_by_classes_of_the_training_split(world: tuple[Da
     assert "split:val" in found.statistics()["accuracy"].signature
 
 
-def test_a_captioner_is_judged_by_where_it_looks_when_the_word_is_next(world: tuple[Dataset, Store]) -> None:
+def test_a_captioner_is_scored_by_its_attention_when_the_word_is_next(world: tuple[Dataset, Store]) -> None:
     dataset, store = world
     made = captioner(dataset, store)
     found = attention_accuracy(made, dataset, store)
@@ -119,7 +119,7 @@ def test_long_captions_are_read_to_their_end(world: tuple[Dataset, Store]) -> No
     assert attention_accuracy(short, dataset, store).by_class() == attention_accuracy(made, dataset, store).by_class()
 
 
-def test_what_cannot_be_judged_is_told(world: tuple[Dataset, Store], tmp_path: Path) -> None:
+def test_what_cannot_be_scored_is_told(world: tuple[Dataset, Store], tmp_path: Path) -> None:
     dataset, store = world
     made = matcher(dataset, store)
     with pytest.raises(RegionMismatch):
@@ -132,7 +132,7 @@ def test_what_cannot_be_judged_is_told(world: tuple[Dataset, Store], tmp_path: P
         attention_accuracy(made, bare, store)
 
 
-def test_videos_are_judged_frame_by_frame() -> None:
+def test_videos_are_scored_frame_by_frame() -> None:
     """Two frames, the word drawn in the second alone: its box there counts, that of the first does not."""
     caption = Caption("a dog", ("a", "dog"), ((0, 1), (2, 5)))
     gold = (Phrase(0, (0, 2), ((0.0, 0.0, 10.0, 10.0),), frames=(1,), label="dog", head=1),)

@@ -17,7 +17,7 @@ from groundling.text.vocab import Vocabulary
 from groundling.types import EOS, PAD
 
 CPU = torch.device("cpu")
-SAID = torch.tensor([[5, 6, EOS, PAD], [5, 6, 7, EOS], [5, EOS, PAD, PAD], [5, 6, EOS, PAD], [8, 9, 10, 4]])
+CAPTIONS = torch.tensor([[5, 6, EOS, PAD], [5, 6, 7, EOS], [5, EOS, PAD, PAD], [5, 6, EOS, PAD], [8, 9, 10, 4]])
 
 
 def test_a_pair_scores_what_teacher_forcing_gives_it() -> None:
@@ -25,9 +25,9 @@ def test_a_pair_scores_what_teacher_forcing_gives_it() -> None:
     model = tiny.updown()
     encoded = model.encode(tiny.regions(3, 5, 2))
     caption, image = torch.tensor([4, 0, 1, 3, 2, 1, 0]), torch.tensor([2, 0, 0, 0, 1, 2, 1])
-    inputs = torch.cat([torch.ones(5, 1, dtype=torch.int64), SAID[:, :-1]], 1)
-    forced = model(encoded[image], inputs[caption], SAID[caption]).logp.sum(1)
-    torch.testing.assert_close(logp_of_pairs(model, encoded, SAID, caption, image), forced)
+    inputs = torch.cat([torch.ones(5, 1, dtype=torch.int64), CAPTIONS[:, :-1]], 1)
+    forced = model(encoded[image], inputs[caption], CAPTIONS[caption]).logp.sum(1)
+    torch.testing.assert_close(logp_of_pairs(model, encoded, CAPTIONS, caption, image), forced)
 
 
 def test_common_beginnings_are_walked_once() -> None:
@@ -36,7 +36,7 @@ def test_common_beginnings_are_walked_once() -> None:
     step = model.step
     model.step = lambda token, encoded, state: rows.append(len(token)) or step(token, encoded, state)  # type: ignore[method-assign,func-returns-value]
     encoded = model.encode(tiny.regions(3))
-    logp_of_pairs(model, encoded, SAID, torch.arange(5), torch.zeros(5, dtype=torch.int64))
+    logp_of_pairs(model, encoded, CAPTIONS, torch.arange(5), torch.zeros(5, dtype=torch.int64))
     assert rows == [1, 2, 2, 2]
 
 

@@ -1,4 +1,4 @@
-"""Files of captions: which image, and what was said of it."""
+"""Files of captions: which image, and which text."""
 
 from __future__ import annotations
 

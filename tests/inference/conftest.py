@@ -35,7 +35,7 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model on the regions of scenes whose weights are large, so that it looks here and there."""
+    """A model on the regions of scenes whose weights are large, so that its attention moves."""
     torch.manual_seed(0)
     made = source("scenes")
     layout = Layout.of(made(Image.new("RGB", (32, 32), "white")))

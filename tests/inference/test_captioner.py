@@ -154,7 +154,7 @@ def test_parameters_that_a_source_cannot_take_are_told(
         loading.source_of(replace(model.model.fingerprint, parameters=parameters))
 
 
-def test_regions_of_a_store_are_said_as_those_made_on_the_fly(
+def test_regions_of_a_store_are_captioned_as_those_made_on_the_fly(
     model: groundling.GroundedCaptioner, picture: Path, tmp_path: Path
 ) -> None:
     with Writer(tmp_path / "store", model.model.fingerprint) as writer:

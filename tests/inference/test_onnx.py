@@ -114,8 +114,8 @@ def test_words_are_those_that_torch_chooses(settings: DecodingSettings) -> None:
         return logp.float().numpy().copy(), glimpse.attn.numpy(), tuple(x.numpy() for x in after)
 
     state = tuple(x.numpy() for x in chain.start(encoded))
-    said = choose_words(step, state, 7, settings, nouns, evidence.numpy())
-    for n, one in enumerate(said):
+    chosen = choose_words(step, state, 7, settings, nouns, evidence.numpy())
+    for n, one in enumerate(chosen):
         words = [word for word in expected.tokens[n].tolist() if word != PAD]
         assert list(one.words) == words
         np.testing.assert_allclose(one.logps, expected.logp[n, : len(words)], atol=1e-5)
@@ -282,7 +282,7 @@ def test_photos_are_captioned_where_there_is_no_torch(tmp_path: Path) -> None:
     pytest.importorskip("cv2")
     code = "import sys; sys.modules['torch'] = sys.modules['spacy'] = None\nfrom groundling.cli import main\n"
     code += "sys.exit(main(sys.argv[1:]))"
-    out = tmp_path / "said.jsonl"
+    out = tmp_path / "captions.jsonl"
     words = [sys.executable, "-c", code, "caption", str(PHOTOS), "--out", str(out), "--coco-boxes", str(tmp_path / "b")]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -107,7 +107,7 @@ def test_the_first_regions_keep_their_colours() -> None:
 
 def test_whether_a_thing_has_a_colour_is_the_equation() -> None:
     """The left half is red, the right blue; the thing is in the left one with 3/4: q = 3/4 of red, 1/4 of blue. A word
-    that is as likely as in any photo tells nothing; one that is likelier speaks for its colour."""
+    that is as likely as in any photo tells nothing; one that is likelier is evidence for its colour."""
     [shares] = with_colours(regions(), halves()).colours
     weights = torch.tensor([0.75, 0.25])
     a, b, c = COEFFICIENTS

@@ -111,7 +111,7 @@ def test_a_word_in_two_synonym_sets_is_refused_with_its_line() -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_caption_can_be_judged(caption: str) -> None:
+def test_any_caption_can_be_scored(caption: str) -> None:
     assert all(0 <= mention.index < len(tokens(caption)) for mention in mentions(caption, SYNONYMS))
 
 

@@ -98,7 +98,15 @@ def test_classes_fall_into_groups_by_their_frequency_in_training() -> None:
     assert per_class(grounding)["cat"]["all"] == {"precision": [0, 1], "recall": [0, 1], "f1": 0.0}
 
 
-def test_nothing_said_and_nothing_annotated_is_nan_not_a_crash() -> None:
+def test_a_class_that_no_image_shows_has_both_modes_and_comes_last() -> None:
+    """The page of a report shows both; "loc" has no word of it."""
+    table = per_class(one_image({"dog": TRUE}, {"dog": TRUE, "car": TRUE}))
+    assert [*table] == ["dog", "car"]
+    assert table["car"]["all"] == {"precision": [0, 1], "recall": [0, 0], "f1": 0.0}
+    assert table["car"]["loc"] == {"precision": [0, 0], "recall": [0, 0], "f1": 0.0}
+
+
+def test_no_caption_and_no_annotation_is_nan_not_a_crash() -> None:
     analysis = analyse(one_image({}, {}))
     assert by_frequency(analysis.grounding, {}) == [
         {

@@ -18,7 +18,7 @@ from groundling.text.words import caption as as_caption
 from groundling.types import Box, Example, GroundedCaption, Link, Phrase
 
 NOUNS = ["dog", "cat", "man", "hat", "ball", "tree"]
-KNOWN = [*NOUNS, "horse"]  # a class that no image of the split shows counts all the same when it is said
+KNOWN = [*NOUNS, "horse"]  # a class that no image of the split shows counts all the same when a caption has it
 
 
 def box(rng: random.Random) -> Box:
@@ -141,7 +141,7 @@ def film(frames: tuple[int, ...]) -> Example:
 
 
 @pytest.mark.parametrize(("frame", "recall"), [(0, 1.0), (1, 0.0), (10**12, 0.0)])
-def test_a_link_is_judged_in_its_own_frame_and_those_beyond_the_truth_hit_nothing(frame: int, recall: float) -> None:
+def test_a_link_is_scored_in_its_own_frame_and_those_beyond_the_truth_hit_nothing(frame: int, recall: float) -> None:
     link = Link(1, (2, 5), (0, 0, 50, 50), 1.0, frame)
     caption = GroundedCaption("1", "a dog", ("a", "dog"), ((0, 1), (2, 5)), (link,))
     for example in (film((0,)), film((0, 7))):

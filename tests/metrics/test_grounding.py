@@ -121,7 +121,7 @@ def images(*captions: dict[str, Any]) -> dict[str, Any]:
 
 
 def predicted(**things: tuple[str, list[float]]) -> dict[str, Any]:
-    """`said(_0=("dog", box))`: image 0 is said to show a dog there."""
+    """`predicted(_0=("dog", box))`: a dog in image 0, at that box."""
     return {
         "results": {
             image[1:]: [{"clss": [label], "idx_in_sent": [0], "bbox": [box]}] for image, (label, box) in things.items()

@@ -56,7 +56,7 @@ class Plain:
 
 
 def judge(segments: list[dict[str, Any]], predicted: list[Any], loc: bool, threshold: float) -> Plain:
-    """`segments`: tokens, boxes, frames, idx and clss (lists per box), judged; `said`: rows or None."""
+    """`segments`: tokens, boxes, frames, idx and clss (lists per box), judged; `predicted`: rows or None."""
     plain = Plain()
     for segment, row in zip(segments, predicted, strict=True):
         pairs = [

@@ -50,14 +50,14 @@ def test_the_same_sentence_scores_one() -> None:
     assert meteor(["a dog runs on the beach"], [["no", "a dog runs on the beach"]]).score().value == 1.0
 
 
-@pytest.mark.parametrize(("said", "true"), [("", "a dog"), ("a dog", ""), ("", ""), ("kite", "boat")])
-def test_nothing_in_common_scores_zero(said: str, true: str) -> None:
-    assert meteor([said], [[true]]).score().value == 0.0
+@pytest.mark.parametrize(("hypothesis", "true"), [("", "a dog"), ("a dog", ""), ("", ""), ("kite", "boat")])
+def test_nothing_in_common_scores_zero(hypothesis: str, true: str) -> None:
+    assert meteor([hypothesis], [[true]]).score().value == 0.0
 
 
 def test_stems_synonyms_and_paraphrases_match() -> None:
-    for said, true in (("wetsuits", "wetsuit"), ("couch", "sofa"), ("all of a sudden", "suddenly")):
-        assert meteor([said], [[true]]).score().value > 0.5, (said, true)
+    for hypothesis, true in (("wetsuits", "wetsuit"), ("couch", "sofa"), ("all of a sudden", "suddenly")):
+        assert meteor([hypothesis], [[true]]).score().value > 0.5, (hypothesis, true)
 
 
 def test_the_corpus_score_is_that_of_the_summed_statistics_not_a_mean() -> None:
@@ -73,8 +73,8 @@ class Match(NamedTuple):
     kind: int
 
 
-def match(start: int, said: int, kind: int = 0) -> Match:
-    return Match(start, 1, said, 1, kind)
+def match(start: int, offset: int, kind: int = 0) -> Match:
+    return Match(start, 1, offset, 1, kind)
 
 
 def matches(pairs: list[list[list[Match]]]) -> Matches:
@@ -160,13 +160,13 @@ def test_alignments_are_those_of_a_search_that_stops_at_every_word() -> None:
 def _word_by_word(pair: list[list[Match]]) -> list[Match]:
     """The beam search, one alignment at a time: (cost, matches, words used, first word behind, end of the last)."""
     covered = Counter(j for here in pair for m in here for j in range(m.start, m.start + m.length))
-    said = Counter(i for here in pair for m in here for i in range(m.offset, m.offset + m.words))
+    matched = Counter(i for here in pair for m in here for i in range(m.offset, m.offset + m.words))
 
     def certain(m: Match) -> bool:
         return (
             {covered[j] for j in range(m.start, m.start + m.length)}
             == {1}
-            == {said[i] for i in range(m.offset, m.offset + m.words)}
+            == {matched[i] for i in range(m.offset, m.offset + m.words)}
         )
 
     beam: list[tuple[int, list[Match], set[int], int, int]] = [(0, [], set(), 0, -1)]
@@ -276,11 +276,20 @@ def test_without_the_word_lists_the_cure_is_named(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.java
 @pytest.mark.skipif(shutil.which("java") is None, reason="no Java here")
 def test_the_jar_itself_agrees() -> None:
-    said = ["two dogs running in the snow", "", "a man 's t-shirt", "a a a b b", "the the dog sat all of a sudden"]
-    said += ["i shall be toppings we know are contaminating dubious statement from the commission on", "5\u00a0dogs"]
+    hypotheses = [
+        "two dogs running in the snow",
+        "",
+        "a man 's t-shirt",
+        "a a a b b",
+        "the the dog sat all of a sudden",
+    ]
+    hypotheses += [
+        "i shall be toppings we know are contaminating dubious statement from the commission on",
+        "5\u00a0dogs",
+    ]
     true = [["a pair of dogs run through snow", "dogs"], ["a cat"], ["the man in a shirt"], ["b a b a"], ["a dog sits"]]
     true += [["toppings which we recognise rate will be commission statement on dubious"], ["the 5 dogs"]]
-    ours, jar = meteor(said, true), meteor(said, true, java=True)
+    ours, jar = meteor(hypotheses, true), meteor(hypotheses, true, java=True)
     np.testing.assert_array_equal(ours.values, jar.values)
     np.testing.assert_array_equal(ours.per_item(), jar.per_item())
 

@@ -60,7 +60,7 @@ items = st.lists(st.tuples(sentences.map(lambda x: [w for s in x for w in s]), s
 
 
 @given(items)
-def test_entries_count_every_n_gram_and_pair_what_was_said_with_its_references(
+def test_entries_count_every_n_gram_and_pair_hypotheses_with_their_references(
     corpus: list[tuple[list[str], list[list[str]]]],
 ) -> None:
     laid = [s for caption, refs in corpus for s in (caption, *refs)]

@@ -26,7 +26,7 @@ def query(boxes: list[list[float]], truth: list[list[float]], **more: Any) -> Qu
     return Query("q", np.array(boxes, float).reshape(-1, 4), np.array(truth, float).reshape(-1, 4), **more)
 
 
-def test_every_phrase_of_the_vectors_is_judged_as_the_official_evaluator_judges_it() -> None:
+def test_every_phrase_of_the_vectors_is_scored_as_by_the_official_evaluator() -> None:
     data = vectors()
     expected = [phrase["expected"] for phrase in data["phrases"] if phrase["gt_boxes"] is not None]
     found = localise(read_queries(data))

@@ -33,7 +33,7 @@ def scores(*captions: GroundedCaption, images: int = 1) -> dict[str, float]:
 
 
 def test_the_scores_are_those_of_the_appendix() -> None:
-    """A = 3 words (man, dog, cat), C = 2 of the pool, E = 1 at its place; B = 3 classes, D = 2 of them said.
+    """A = 3 words (man, dog, cat), C = 2 of the pool, E = 1 at its place; B = 3 classes, D = 2 of them predicted.
 
     all: 1/3 and 1/3, F1 1/3. loc: 1/2 and 1/2, F1 1/2.
     """
@@ -49,7 +49,7 @@ def test_a_sentence_of_words_from_several_captions_is_right_where_each_caption_a
     assert found["f1_per_sent_all"] < 1
 
 
-def test_a_word_that_is_said_twice_counts_twice_in_precision_and_once_in_recall() -> None:
+def test_a_word_that_occurs_twice_counts_twice_in_precision_and_once_in_recall() -> None:
     """A = 2, E = 1 of them; of B = 3 classes 1 is found: p 1/2, r 1/3, F1 0.4. loc: p 1/2, r 1, F1 2/3."""
     found = scores(predicted("a man a man", {1: MAN, 3: AWAY}))
     assert found["f1_pooled_all"] == pytest.approx(0.4)

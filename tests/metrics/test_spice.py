@@ -1,4 +1,4 @@
-"""SPICE: what is asked of the jar, what is made of its answer, what is kept, what is said where parts are missing."""
+"""SPICE: what is asked of the jar, what is made of its answer, what is kept, the error where parts are missing."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ import json, sys
 rows = json.load(open(sys.argv[-2], encoding="ascii"))
 open({str(count)!r}, "a").write("x" * len(rows))
 def f(row):
-    said, true = set(row["test"].split()), set(row["refs"][0].split())
-    return len(said & true) / len(said)
+    words, refs = set(row["test"].split()), set(row["refs"][0].split())
+    return len(words & refs) / len(words)
 answer = [{{"image_id": row["image_id"], "scores": {{"All": {{"f": f(row)}}}}}} for row in rows]
 json.dump(answer, open(sys.argv[-1], "w"))
 """

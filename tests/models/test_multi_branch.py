@@ -118,7 +118,7 @@ def test_the_vote_changes_places_with_the_likeliest_word_of_the_mixture() -> Non
     torch.testing.assert_close(logp.exp().sum(), torch.tensor(1.0).double())
 
 
-def test_of_equally_many_votes_the_likelier_word_wins_and_what_may_not_be_said_gets_none() -> None:
+def test_of_equally_many_votes_the_likelier_word_wins_and_special_tokens_get_none() -> None:
     """UNK is the first choice of both branches; then 4 and 5 have a vote each, and 5 is likelier on average."""
     p = log([0, 0, 0.02, 0.5, 0.28, 0.2], [0, 0, 0.02, 0.5, 0.1, 0.38])
     logp, words = majority_vote(p)
@@ -339,7 +339,7 @@ def test_how_many_branches_are_open_is_kept_with_the_weights() -> None:
 
 
 @pytest.mark.parametrize(("told", "found"), [(-1, 1), (0, 1), (9, 3)])
-def test_a_file_that_speaks_of_branches_that_there_are_not_opens_those_there_are(told: int, found: int) -> None:
+def test_a_file_that_names_branches_that_there_are_not_opens_those_there_are(told: int, found: int) -> None:
     model = multi_branch(3)
     model.used.fill_(told)
     assert len(forced(model, regions(4, 4, 4)).branches) == found

@@ -1,4 +1,4 @@
-"""SCAN and POS-SCAN as guides and judges."""
+"""SCAN and POS-SCAN as guides and as scorers of captions."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_a_captioner_without_attention_places_no_word() -> None:
     )
 
 
-def test_neuraltalk2_hears_the_image_then_the_words() -> None:
+def test_neuraltalk2_takes_the_image_then_the_words() -> None:
     """With torch's LSTM cell: x_{-1} = W_I v, then the words."""
     model, seen = large(neuraltalk), regions(4)
     lstm = nn.LSTMCell(4, HIDDEN).double()

@@ -1,4 +1,4 @@
-"""Probabilities among the words that are said, of every captioner: word by word, and by teacher forcing."""
+"""Probabilities among the words that captions may have, of every captioner: word by word, and by teacher forcing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_captions_that_were_drawn_are_scored_with_the_probabilities_that_they_we
     assert words[:, -1].any() and not words[:, -1].all()
 
 
-def test_they_teach_nothing_to_words_that_are_never_said(model: Any) -> None:
+def test_they_teach_nothing_to_special_tokens(model: Any) -> None:
     encoded, words = drawn(model)
     model(encoded, before(words), words, mask_special=True).logp.sum().backward()
     for grad in (model.logits.weight.grad, model.logits.bias.grad):
@@ -66,7 +66,7 @@ def test_they_teach_nothing_to_words_that_are_never_said(model: Any) -> None:
 
 
 def test_among_all_words_they_are_as_likely_as_ever(model: Any) -> None:
-    """log p(y) = log p(y | it is said) + log p(it is said), for captioners of one softmax."""
+    """log p(y) = log p(y | no special token) + log p(no special token), for captioners of one softmax."""
     encoded, words = drawn(model)
     every, _, _ = model.step(words[:, 0], encoded, model.start(encoded))
     torch.testing.assert_close(every.exp().sum(1), torch.ones(15, dtype=torch.float64))

@@ -34,7 +34,7 @@ def example(*phrases: tuple[str, tuple[float, float, float, float], int], size: 
     return Example("1", "", size, captions, gold)
 
 
-def test_a_box_is_one_region_with_all_that_was_said_of_it() -> None:
+def test_a_box_is_one_region_with_all_its_labels() -> None:
     """The dog is also called a cat by somebody; the boat is of no class, so it is of the last column."""
     found = perfect(example(("dog", BOX, 0), ("cat", BOX, 0), ("boat", OTHER_BOX, 0)), CLASSES)
     assert found.boxes[0].tolist() == [list(BOX), list(OTHER_BOX)]

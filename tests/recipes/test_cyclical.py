@@ -219,7 +219,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_localizer_is_saved_and_judged_beside_the_captioner(run: Path, tmp_path: Path) -> None:
+def test_the_localizer_is_saved_and_scored_beside_the_captioner(run: Path, tmp_path: Path) -> None:
     dataset, store = planted.make(tmp_path, images=10)
     model = load(run / "run")
     assert [name for name, _ in model.parts.named_children()] == ["captioner", "localizer"]

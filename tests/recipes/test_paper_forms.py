@@ -91,7 +91,7 @@ def test_models_of_before_are_what_they_were(name: str) -> None:
     assert renamed("distributed", {"alone": 3}) == {"warmup_epochs": 3, **former}
 
 
-def test_given_words_are_judged_by_the_branches_that_would_say_them() -> None:
+def test_given_words_are_scored_by_the_branches_that_would_choose_them() -> None:
     """Branches look at regions 0, 1, 2; the word is 7. Two say 7: regions 0 and 2. Nobody: the mean's, region 1."""
     attn = torch.eye(3)[:, None, None].expand(3, 1, 2, 3)
     branches = tuple(
@@ -192,7 +192,7 @@ def test_the_maximum_of_two_branch_grounding_can_be_hard_and_its_labels_as_print
         TwoBranch.of(embed=0)
 
 
-def test_a_class_of_the_detector_wins_over_rules_unless_it_is_never_said() -> None:
+def test_a_class_of_the_detector_wins_over_rules_unless_no_caption_has_it() -> None:
     """A helmet is its own class where the detector has it; COCO's hat has a name and no boxes."""
     own = PseudoLabels.of(["helmet", "sweater", "shirt"], ("person", "helmet", "sweater"))
     assert own.class_of[:2].tolist() == [1, 2] and own.class_of[2] < -1

@@ -83,10 +83,10 @@ def learned(
         optimizer.zero_grad()
         torch.stack(list(stage.losses(taught, batch, Clock(step, 0)).values())).sum().backward()
         optimizer.step()
-    return said_of(parts, batch)
+    return decoding_of(parts, batch)
 
 
-def said_of(parts: Parts, batch: Batch) -> Decoding:
+def decoding_of(parts: Parts, batch: Batch) -> Decoding:
     decoded: Decoding = parts.captioner(
         parts.captioner.encode(batch.regions)[batch.image_of], batch.inputs, batch.targets
     )
@@ -160,7 +160,7 @@ def test_the_terms_are_those_of_the_equation_on_nouns_that_the_guide_places(tmp_
             return alpha
 
     terms = recipe.xe(Parts(**dict(parts.named_children()), guide=Forgetful()), batch, Clock(0, 0))
-    alpha, beta = Forgetful().attention(batch), said_of(parts, batch).attn
+    alpha, beta = Forgetful().attention(batch), decoding_of(parts, batch).attn
     first = torch.zeros_like(batch.targets, dtype=torch.bool)
     first[:, 1] = True
     torch.testing.assert_close(terms["attention"], 0.5 * attention_kl(alpha, beta, first))

@@ -59,7 +59,7 @@ class Kites(nn.Module):
 
 
 def plainly(m: Parts, encoded: EncodedImage, words: Tensor) -> Tensor:
-    """log p of each word (N, T) among those that may be said, one step after another."""
+    """log p of each word (N, T) among those that captions may have, one step after another."""
     state, word, logps = m.captioner.start(encoded), torch.full_like(words[:, 0], BOS), []
     for target in words.unbind(1):
         logp, _, state = m.captioner.step(word, encoded, state)
@@ -208,9 +208,9 @@ def test_the_reward_is_cider_and_what_else_was_asked_for(tmp_path: Path) -> None
 def test_bleu_of_ids_is_that_of_words_with_the_end_as_a_word() -> None:
     references = [[[4, 5, 6, 7], [4, 5]], [[8, 9, EOS, 4]]]
     samples, image = np.array([[4, 5, 6, EOS, 9], [8, 9, EOS, PAD, PAD], [4, 4, 4, 4, 4]]), np.array([0, 1, 0])
-    spoken = [["4", "5", "6", "2"], ["8", "9", "2"], ["4"] * 5]
+    words = [["4", "5", "6", "2"], ["8", "9", "2"], ["4"] * 5]
     wanted = [["4", "5", "6", "7", "2"], ["4", "5", "2"]], [["8", "9", "2"]]
-    corpus = Corpus.of(spoken, [wanted[0], wanted[1], wanted[0]], Numbers())
+    corpus = Corpus.of(words, [wanted[0], wanted[1], wanted[0]], Numbers())
     np.testing.assert_allclose(BleuReward(references)(samples, image), bleu(counts(corpus), 4))
     with pytest.raises(ValueError, match="image 1 has no reference"):
         BleuReward([[[4]], []])

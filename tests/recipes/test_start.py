@@ -135,7 +135,7 @@ class Echo(nn.Module):
         return words
 
 
-def test_a_teacher_hears_its_own_words(world: tuple[Dataset, Store, Path]) -> None:
+def test_a_teacher_reads_its_own_words(world: tuple[Dataset, Store, Path]) -> None:
     """Pupil: <pad> <bos> <eos> <unk> dog cat emu. Teacher: ... cat dog. So 4 5 6 are 5 4 3 (unknown)."""
     dataset, store, _ = world
     theirs = Vocabulary(("<pad>", "<bos>", "<eos>", "<unk>", "cat", "dog"))

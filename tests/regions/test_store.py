@@ -565,7 +565,7 @@ def test_reading_and_resuming_a_changed_data_file_raises_data_errors_alone(
         write(path, range(12))
     except DataError:
         return
-    if not keep_index:  # nothing said that the store was whole: what was damaged was made again
+    if not keep_index:  # nothing recorded that the store was whole: what was damaged was made again
         assert content(path) == content(finished)
 
 

@@ -1,4 +1,4 @@
-"""Drawn scenes: the same seed the same bytes, captions that speak of what is there, boxes around it."""
+"""Drawn scenes: the same seed the same bytes, captions of what is there, boxes around it."""
 
 from __future__ import annotations
 
@@ -140,21 +140,21 @@ def test_every_caption_tells_the_first_fact(scenes: list[DrawnScene]) -> None:
             assert fact.thing < 0 or (fact.thing,) in mentioned
 
 
-def test_captions_speak_only_of_what_can_be_seen(scenes: list[DrawnScene]) -> None:
+def test_captions_name_only_what_can_be_seen(scenes: list[DrawnScene]) -> None:
     for made in scenes:
         for piece in (piece for caption in made.captions for piece in caption):
             assert all(made.picture.boxes[i] for i in piece.items)
             assert all(TYPES.get(made.world.items[i].name, "other") == piece.type for i in piece.items)
 
 
-def test_a_number_is_said_of_as_many_boxes(scenes: list[DrawnScene]) -> None:
+def test_a_number_has_as_many_boxes(scenes: list[DrawnScene]) -> None:
     numbers = {"two": 2, "three": 3}
     phrases = [p for made in scenes for c in made.captions for p in c if p.words.split()[0] in numbers]
     assert phrases
     assert all(numbers[p.words.split()[0]] == len(p.items) for p in phrases)
 
 
-def test_colours_said_are_colours_drawn(scenes: list[DrawnScene]) -> None:
+def test_colours_of_captions_are_colours_drawn(scenes: list[DrawnScene]) -> None:
     for made in scenes:
         for piece in (piece for caption in made.captions for piece in caption if piece.items):
             for other in {item.colour for item in made.world.items} - {made.world.items[i].colour for i in piece.items}:

@@ -133,7 +133,7 @@ def test_regions_are_redundant_and_few_are_the_same() -> None:
     assert overlap.max() <= 0.6 + 1e-6 or len(result) == 20
 
 
-def test_most_of_what_phrases_speak_of_is_found() -> None:
+def test_most_of_what_phrases_name_is_found() -> None:
     covered = boxes = 0
     regions = make()
     for number in range(30):
@@ -159,7 +159,7 @@ def test_a_red_and_a_blue_thing_are_told_apart_by_colour_and_a_tall_and_a_wide_o
 # ---------------------------------------------------------------- what the network says
 
 
-def test_the_network_knows_all_that_scenes_speak_of() -> None:
+def test_the_network_knows_all_that_scenes_name() -> None:
     assert set(NAMES) == {*PEOPLE, *BEASTS, *VEHICLES, *THINGS, *TYPES} - {"leash"}
 
 
@@ -284,7 +284,7 @@ def test_a_feature_map_and_the_vector_of_the_picture_come_when_asked_for() -> No
         make(map=15)
 
 
-def test_without_a_detector_regions_have_the_same_boxes_and_nothing_that_it_said() -> None:
+def test_without_a_detector_regions_have_the_same_boxes_and_none_of_its_labels() -> None:
     """A teacher labels regions that it has not made; without it there are no labels, and the rest is the same."""
     image = scene(9, 3).picture.image
     full, taught, free = (make(detector=detector)(image) for detector in ("features", "teacher", "none"))

@@ -59,7 +59,7 @@ def test_recall_counts_what_is_missed() -> None:
 
 
 def test_recall_is_measured_by_phrases() -> None:
-    """What is seen (0.6, 0.8) and said (0, 1) side by side; the query says the phrase to both."""
+    """Image (0.6, 0.8) and text (0, 1) side by side; the query has the phrase for both."""
     vectors = np.array([[0.6, 0.8, 0.0, 1.0]], np.float32) / np.sqrt(2)
     assert _probes(vectors, 2)[0] == pytest.approx(np.array([0, 1, 0, 1]) / np.sqrt(2))
     assert _probes(vectors[:, 2:] * np.sqrt(2), 1)[0] == pytest.approx([0, 1])

@@ -22,7 +22,7 @@ def bodies(**limits: Any) -> Bodies:
 
 
 def sender(parts: Iterable[bytes], end: bool = True, pause: float = 0.0) -> Any:
-    """What a server would hand on: the parts, then the end of the body, or silence."""
+    """What a server would hand on: the parts, then the end of the body, or nothing more."""
     rest = iter(parts)
 
     async def receive() -> dict[str, Any]:

@@ -108,8 +108,8 @@ const behind = (node) => {
         if (colour.length === 3 || colour[3] === 1) return colour.slice(0, 3);
     }
     return [255, 255, 255]; };
-const said = (node) => node.offsetParent && [...node.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-return [...document.querySelectorAll("body *")].filter(said).map((node) => {
+const hasText = (node) => node.offsetParent && [...node.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+return [...document.querySelectorAll("body *")].filter(hasText).map((node) => {
     const colours = [numbers(getComputedStyle(node).color).slice(0, 3), behind(node)];
     const [low, high] = colours.map(light).sort((a, b) => a - b);
     return [node.textContent.trim(), high / low]; }).filter(([, contrast]) => contrast < 4.5);"""

@@ -14,20 +14,20 @@ class Clock:
 
 
 def steps(pace: Pace, clock: Clock, n: int, seconds: float) -> list[str]:
-    said = []
+    lines = []
     for _ in range(n):
         clock.now += seconds
-        said.append(pace.step())
-    return said
+        lines.append(pace.step())
+    return lines
 
 
 def test_a_few_steps_tell_how_long_all_of_them_take() -> None:
     """The first step (100 s) is not counted. 5 of 2 s each: of 186 steps 180 are left, 360 s."""
     clock = Clock()
     pace = Pace(186, 3, clock)
-    said = steps(pace, clock, 1, 100.0) + steps(pace, clock, TIMED + 20, 2.0)
-    assert said.index("about 6 minutes to the end (186 steps of 2 s, without validation)") == TIMED
-    assert sum(map(bool, said)) == 1
+    lines = steps(pace, clock, 1, 100.0) + steps(pace, clock, TIMED + 20, 2.0)
+    assert lines.index("about 6 minutes to the end (186 steps of 2 s, without validation)") == TIMED
+    assert sum(map(bool, lines)) == 1
 
 
 def test_the_first_epoch_adds_the_time_of_validation() -> None:

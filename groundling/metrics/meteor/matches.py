@@ -1,6 +1,6 @@
 """Which words and phrases of captions and references say the same, by METEOR's four matchers.
 
-All pairs of a caption and a reference are looked at together, in arrays. What a caption could be said with is listed
+All pairs of a caption and a reference are looked at together, in arrays. What a caption could be matched with is listed
 once for all its references: a row for every word that one of its words matches, and for every phrase that one of its
 phrases has in common with the paraphrase table. The words and phrases of the references are then looked up there.
 """

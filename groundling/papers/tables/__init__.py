@@ -54,6 +54,14 @@ TABLES = {  # name -> module of this package that has it
     "contrastive-table-6": "contrastive",
     "combine": "combine",
 }
+SCORES = {  # heading -> name of our score, as the papers on grounded captions have them
+    "B@1": "BLEU-1",
+    "B@4": "BLEU-4",
+    "M": "METEOR",
+    "C": "CIDEr-D",
+    "F1_all": "f1_all",
+    "F1_loc": "f1_loc",
+}
 SPICE = "The paper's SPICE is not computed here; `groundling score --metrics spice` does it, with Java."
 
 Value = int | float | str

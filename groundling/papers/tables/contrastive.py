@@ -1,8 +1,8 @@
 """Tables of Dai and Lin, Contrastive Learning for Image Captioning, NeurIPS 2017.
 
 Every learning method goes on from the same captioner, trained with cross-entropy, and its last weights are scored:
-where a method lowers CIDEr-D, weights chosen by it would be those that had learned the least. Self-retrieval, of
-which the paper speaks in table 1 alone, is given in all tables: how many captions find their own image again among
+where a method lowers CIDEr-D, weights chosen by it would be those that had learned the least. Self-retrieval, which
+the paper has in table 1 alone, is given in all tables: how many captions find their own image again among
 the first k of the gallery, the first 5,000 images as in the paper, with `--small` the first 300; among fewer it is
 easier. Table 2 is of COCO's server, to which captions are submitted (`groundling caption --coco`). The paper keeps
 letters alone, at most 18 words of a caption, and 2,000 images for validation: a file PROTOCOL.json makes any data

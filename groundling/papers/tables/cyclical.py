@@ -19,18 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from groundling.papers.tables import SPICE, Job, Row, Table, Value
+from groundling.papers.tables import SCORES, SPICE, Job, Row, Table, Value
 
-COLUMNS = {
-    "B@1": "BLEU-1",
-    "B@4": "BLEU-4",
-    "M": "METEOR",
-    "C": "CIDEr-D",
-    "F1_all": "f1_all",
-    "F1_loc": "f1_loc",
-    "F1_all/sent": "f1_pooled_all",
-    "F1_loc/sent": "f1_pooled_loc",
-}
+COLUMNS = SCORES | {"F1_all/sent": "f1_pooled_all", "F1_loc/sent": "f1_pooled_loc"}
 RELEASED = {"F1_all/sent, released": "f1_per_sent_all", "F1_loc/sent, released": "f1_per_sent_loc"}
 LOOKED = {"attention": "attention", "localizer": "attention localizer"}  # section 4.4: 19.3 and 20.4
 FREQUENCY = {f"F1_all, tenth {n}": f"f1_all frequency {n}" for n in range(1, 11)}

@@ -13,16 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from groundling.papers.tables import SPICE, Job, Row, Table, Value
+from groundling.papers.tables import SCORES, SPICE, Job, Row, Table, Value
 
-COLUMNS = {
-    "B@1": "BLEU-1",
-    "B@4": "BLEU-4",
-    "M": "METEOR",
-    "C": "CIDEr-D",
-    "F1_all": "f1_all",
-    "F1_loc": "f1_loc",
-}
 KINDS = {
     "Mis Cls": "mis_cls",
     "Hallu Cls": "hallu_cls",
@@ -63,11 +55,11 @@ IMAGES = "Flickr30k Entities test, Faster R-CNN of Visual Genome"
 
 def row(label: str, job: str, *numbers: float) -> Row:
     """A line of the paper: five kinds of errors, six scores, or F1_all and F1_loc alone; nothing where it is silent."""
-    names = {5: tuple(KINDS), 6: tuple(COLUMNS), 2: ("F1_all", "F1_loc"), 0: ()}[len(numbers)]
+    names = {5: tuple(KINDS), 6: tuple(SCORES), 2: ("F1_all", "F1_loc"), 0: ()}[len(numbers)]
     return Row(label, job, dict(zip(names, numbers, strict=True)))
 
 
-def table(name: str, title: str, source: str, *rows: Row, columns: Mapping[str, str] = COLUMNS | GROUNDED) -> Table:
+def table(name: str, title: str, source: str, *rows: Row, columns: Mapping[str, str] = SCORES | GROUNDED) -> Table:
     note = SPICE if "M" in columns else ""
     return Table(f"distributed-{name}", f"Distributed attention, {title}", source, columns, JOBS, rows, note)
 
@@ -128,7 +120,7 @@ ALL = (
         IMAGES,
         Row("Baseline", "k1", {"F1_all": 3.88, "F1_loc": 11.70, "F1_all, forgiven": 10.65, "F1_loc, forgiven": 30.28}),
         Row("Ours", "k4", {"F1_all": 7.91, "F1_loc": 21.54}),
-        columns={name: score for name, score in COLUMNS.items() if name.startswith("F1")}
+        columns={name: score for name, score in SCORES.items() if name.startswith("F1")}
         | {"F1_all, forgiven": "f1_all upper bound", "F1_loc, forgiven": "f1_loc upper bound"},
     ),
     table(

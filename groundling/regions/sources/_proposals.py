@@ -3,7 +3,7 @@
 The detector is SSD-MobileNetV3-Large, trained on COCO, run by OpenCV. The usual output of an SSD, after suppression
 within each class, has lost what makes good proposals: unsure boxes around things that COCO has no name for. So every
 anchor's box and class probabilities are read. A detector finds what it has names for; selective search (segments of
-similar colour and texture, merged step by step) finds sky, grass, walls and shirts. Captions also speak of groups ("two
+similar colour and texture, merged step by step) finds sky, grass, walls and shirts. Captions also name groups ("two
 men") and of parts ("a red hat"). No box here was learned from phrases. Boxes are xyxy in units of the image, 0 to 1.
 A anchors · C classes · S searched.
 """

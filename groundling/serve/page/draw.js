@@ -56,7 +56,7 @@ export class Stage {
     this.paint();
   }
 
-  /** As large as there is room with what is said of a region below it, at most twice its size. */
+  /** As large as there is room with the text about a region below it, at most twice its size. */
   fit() {
     const [width, height] = this.clip ? [this.media.videoWidth, this.media.videoHeight] : [this.media.naturalWidth, this.media.naturalHeight];
     this.frame.style.width = `min(100%, ${(60 * width) / height}vh, ${2 * width}px)`;
