@@ -256,10 +256,10 @@ def _tell(found: Summary, before: Summary | None, args: argparse.Namespace) -> N
         return
     _print_summary(found)
     if tests:
-        print(f"\nbeside {args.compare}, on {shared} captions of the same images:")
-        for test in tests:
+        print(f"\n{args.compare} -> this one, on {shared} captions of the same images (p: paired randomisation):")
+        for test in (one for one in tests if one.baseline or one.system):
             change = f"{100 * test.baseline:6.1f} % -> {100 * test.system:5.1f} %"
-            print(f"  {test.name:12}{change}   p = {test.p_randomisation:.4f} (paired randomisation)")
+            print(f"  {test.name:12}{change}   p = {test.p_randomisation:.4f}")
     for reason, count in found.errors.most_common(5):
         print(f"groundling: {count} rows were not judged: {reason}", file=sys.stderr)
 
