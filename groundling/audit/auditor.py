@@ -103,8 +103,8 @@ class Auditor:
 
     @staticmethod
     def of(grounder: PhraseGrounder, folder: str | Path = "", not_there_below: float | None = None) -> Auditor:
-        """With the thresholds that are kept in the grounder's folder; the shipped one by default. `not_there_below`: the
-        evidence below which a noun is not there, instead of theirs."""
+        """With the thresholds that are kept in the grounder's folder; the shipped one by default. `not_there_below`:
+        the evidence below which a noun is not there, instead of theirs."""
         kept = read_thresholds(model_folder(folder, GROUNDER))
         return Auditor(grounder, kept if not_there_below is None else replace(kept, present=not_there_below))
 

@@ -39,10 +39,10 @@ UNCOUNTED = frozenset({"corn", "ice cream"})  # no article is before them
 PLURALS = {"corn": "corn", "fish": "fish", "goose": "geese", "wolf": "wolves", "bison": "bison"}  # that no rule makes
 NARROWER = (0.8, 0.2)  # least probability in the region and in the whole image
 OTHER = (0.7, 0.3)
-DOUBT, UNSEEN_DOUBT = 0.96, 0.8  # most evidence of the noun that gives way; of one for which there is no class
+DOUBT, UNSEEN_DOUBT = 0.85, 0.65  # most evidence of the noun that gives way; of one for which there is no class
 UNSEEN = frozenset({"giraffe", "cow", "horse", "sheep", "donut", "cattle", "calf", "pony", "lamb"})  # or hardly one
 MANY_THINGS = "food"  # what a plate may have is not one thing
-CLOSE_UP = (0.5, 0.5)  # least probability in the whole image, and most evidence of the first noun
+CLOSE_UP = (0.5, 0.45)  # least probability in the whole image, and most evidence of the first noun
 
 
 def renamed(caption: GroundedCaption, boxes: Array, frame: Array, classes: Array | None) -> GroundedCaption:
