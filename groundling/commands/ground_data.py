@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
     calibration = None
     if args.calibrate:
         of_captions = _captions_of(args.captions, examples)
-        again = learn(load(args.data, args.learn_from), store, quiet=False) if args.learn_from else None
+        again = learn(load(args.data, args.learn_from).examples, store, quiet=False) if args.learn_from else None
         calibration = calibrate(model, examples, store, captions=of_captions, again=again)
     captions = None
     if calibration:

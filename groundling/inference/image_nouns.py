@@ -73,7 +73,7 @@ def learned(
     batches = -(-n // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=epochs * batches)
     for _ in range(epochs):
-        for some in torch.randperm(n, generator=draw).split(BATCH):
+        for some in torch.randperm(n, generator=draw).split(BATCH):  # type: ignore[no-untyped-call]
             kept = torch.rand(len(some), size, generator=draw) >= DROPPED
             u = z[some] * kept / (1 - DROPPED) @ project.T @ nouns.T + offset
             loss = F.binary_cross_entropy_with_logits(u + v, truth[some].float(), reduction="sum") / len(some)
