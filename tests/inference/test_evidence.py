@@ -6,16 +6,19 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from groundling.commands.ground_data import _captions_of
 from groundling.errors import DataError
+from groundling.evaluation.evidence import parse
 from groundling.inference.calibration import HEDGE, Answers, fitted
 from groundling.inference.evidence import CALIBRATION, read_calibration
-from groundling.inference.image_nouns import learned
+from groundling.inference.image_nouns import learn, learned
 from groundling.metrics.calibration import (
     BROADER,
     SAME,
@@ -129,6 +132,26 @@ def test_nouns_are_learned_from_image_vectors() -> None:
     assert found.usual[2] == pytest.approx((found.usual[0] * 60 + found.usual[1] * 40) / 100)
     with pytest.raises(DataError, match="no noun is in the captions of 15"):
         learned(x[:10], has[:10])
+
+
+def test_nouns_are_learned_and_other_words_are_not() -> None:
+    """Twenty captions have the noun "dog", all have "run": only as a verb. So only the dog is learned."""
+    both = parse(["a dog is running", "the cat is running"])
+    examples = [Example(f"{i}", "", (1, 1), captions=(both[i % 2],)) for i in range(40)]
+    vectors = {one.id: torch.tensor([[float(i % 2), 0.0, 0.0]]) for i, one in enumerate(examples)}
+    store: Any = SimpleNamespace(
+        fingerprint=Fingerprint("photos", "2", 5, labels=("word:dog", "word:run")),
+        layout=SimpleNamespace(whole=3),
+        path="regions",
+        require=lambda ids: None,
+        batch=lambda ids, limit: SimpleNamespace(whole=vectors[ids[0]]),
+    )
+    found = learn(examples, store)
+    assert found.words.any(1).tolist() == [True, False] and len(found.mean) == 1
+    assert found.usual == pytest.approx([math.log(20.5 / 20.5)] * 2, abs=1e-6)
+    store.fingerprint = Fingerprint("scenes", "1", 5, labels=("dog",))
+    with pytest.raises(DataError, match="has no words of images"):
+        learn(examples, store)
 
 
 def test_captioners_that_err_with_rare_nouns_teach_that_of_captions_alone() -> None:
