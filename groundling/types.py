@@ -24,7 +24,8 @@ WORD_MEAN, WORD_DEVIATION = -5.0, 2.5  # of log(−log(1 − p)), about: image v
 PHRASE_BEFORE = 2  # words before a noun that belong to its phrase, where nobody has found the phrases
 PHRASE_LONGEST = 12  # words of a phrase that are read, the last ones
 MATCH_IOU, MATCH_WIDTH = 0.5, 0.08  # two boxes match: σ((IoU − 0.5) / 0.08), its width chosen on Flickr8k's val split
-LIKELY = 0.5  # a word whose evidence is below this may be made up
+LIKELY = 0.5  # a phrase whose evidence is below this is not found
+DOUBTED = 0.65  # a noun of a caption whose evidence is below this is marked: of others about one in ten is made up
 PALETTE = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d00", "#000000")  # Okabe and Ito
 WEB = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png", ".webp": "webp", ".gif": "gif"}  # what browsers show
 EMBEDDED = 4_000_000  # bytes of a picture that a notebook shows
@@ -175,7 +176,7 @@ class GroundedCaption:
     def weak(self, link: Link) -> bool:
         """May the word be made up? True if its evidence is low or, where none is known, the attention on its box."""
         if link.evidence is not None:
-            return link.evidence < LIKELY
+            return link.evidence < DOUBTED
         return link.score * max(1, self.frames) < FAINT  # the frames of a clip share it
 
     def _repr_html_(self) -> str:

@@ -86,8 +86,8 @@ def test_a_grounded_caption_survives_json() -> None:
 @pytest.mark.parametrize(
     ("link", "frames", "weak"),
     [
-        (Link(0, (0, 1), (0, 0, 5, 5), 0.9, evidence=0.49), 0, True),  # sure of the place of what is not there
-        (Link(0, (0, 1), (0, 0, 5, 5), 0.1, evidence=0.5), 0, False),
+        (Link(0, (0, 1), (0, 0, 5, 5), 0.9, evidence=0.64), 0, True),  # sure of the place of what is not there
+        (Link(0, (0, 1), (0, 0, 5, 5), 0.1, evidence=0.65), 0, False),
         (Link(0, (0, 1), (0, 0, 5, 5), 0.1), 0, True),  # no grounder: the attention tells
         (Link(0, (0, 1), (0, 0, 5, 5), 0.1), 5, False),  # which five frames share
     ],

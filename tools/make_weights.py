@@ -60,7 +60,7 @@ EVERYDAY = {  # name -> words of `groundling`; {data} and {work} are filled in
     "sampled": "caption {data} --split val --regions {work}/regions --model {work}/taught --sample "
     "--out {work}/sampled.jsonl",
     "nouns": "ground --data {data} --split val --regions {work}/regions --model {work}/grounder --calibrate "
-    "--captions {work}/greedy.jsonl {work}/sampled.jsonl",
+    "--learn-from train --captions {work}/greedy.jsonl {work}/sampled.jsonl",
 }
 FLICKR8K = {
     "regions": "regions extract {data} --source photos_v1 --out {work}/regions",

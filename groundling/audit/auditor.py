@@ -102,9 +102,11 @@ class Auditor:
         self.known = Known(grounder.vocab, thresholds.learned, words.prior if words else None)
 
     @staticmethod
-    def of(grounder: PhraseGrounder, folder: str | Path = "") -> Auditor:
-        """With the thresholds that are kept in the grounder's folder; the shipped one by default."""
-        return Auditor(grounder, read_thresholds(model_folder(folder, GROUNDER)))
+    def of(grounder: PhraseGrounder, folder: str | Path = "", not_there_below: float | None = None) -> Auditor:
+        """With the thresholds that are kept in the grounder's folder; the shipped one by default. `not_there_below`:
+        the evidence below which a noun is not there, instead of theirs."""
+        kept = read_thresholds(model_folder(folder, GROUNDER))
+        return Auditor(grounder, kept if not_there_below is None else replace(kept, present=not_there_below))
 
     def judge_text(self, image: Picture, text: str) -> tuple[Judged, ...]:
         """The noun phrases of a sentence, in one image."""

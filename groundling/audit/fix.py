@@ -20,6 +20,7 @@ DROP, HEDGE = "drop", "hedge"
 MAY_BE = "what may be "
 PREPOSITIONS = ("prep", "agent", "dative")
 BE = ("is", "are", "was", "were", "be")
+PARTS = ("top", "front", "side", "middle", "back", "edge", "corner")  # that are nothing without their "of"
 ARTICLES = {"det", "poss", "amod", "compound", "nummod", "nmod", "advmod", "predet", "quantmod"}
 
 
@@ -87,8 +88,11 @@ def _conjunctions(tree: Tree, parent: int, joined: int) -> set[int]:
 
 
 def _outer(caption: Caption, tree: Tree, preposition: int) -> int:
-    """The first of several prepositions ("out of a window"), or the adverb before one ("next to a tree")."""
+    """The first of several prepositions ("out of a window", "on top of a car"), or the adverb before one ("next to a
+    tree")."""
     above = tree.heads[preposition]
+    if caption.tokens[above] in PARTS and tree.relations[above] == "pobj":
+        return _outer(caption, tree, tree.heads[above])
     serves = tree.relations[preposition] in ("prep", "pcomp") and above < preposition
     while (
         serves

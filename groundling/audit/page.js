@@ -4,17 +4,22 @@ const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
 // ---------------------------------------------------------------- one caption
 
-/** Draw where a phrase was looked for; without a phrase, the best place of every phrase that is there. */
+/** Draw where a phrase was looked for; without a phrase, the best place of every phrase that is there, and the place that
+ * the caption gives where that is wrong. */
 function paint(row, svg, phrase) {
   svg.replaceChildren();
   const of = (one) => `v${number.get(one.verdict)}`;
+  const give = (one) => {
+    for (const box of one.given?.boxes ?? []) svg.append(rect(box, { class: "given" }));
+    for (const [cx, cy] of one.given?.points ?? []) svg.append(shape("circle", { cx, cy, r: Math.max(row.width, row.height) / 80, class: "given" }));
+  };
   if (!phrase) {
     for (const one of row.phrases) if (one.box) svg.append(rect(one.box, { class: `likely ${of(one)}`, "fill-opacity": 0 }));
+    for (const one of row.phrases) if (one.verdict === "wrong place") give(one);
     return;
   }
   for (const place of [...phrase.likely].reverse()) svg.append(rect(place.box, { class: `likely ${of(phrase)}`, "fill-opacity": (0.35 * place.score).toFixed(3), "stroke-opacity": Math.max(0.25, place.score).toFixed(3) }));
-  for (const box of phrase.given?.boxes ?? []) svg.append(rect(box, { class: "given" }));
-  for (const [cx, cy] of phrase.given?.points ?? []) svg.append(shape("circle", { cx, cy, r: Math.max(row.width, row.height) / 80, class: "given" }));
+  give(phrase);
 }
 
 /** The verdict on a phrase, in words. */

@@ -67,6 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model", default="", metavar="RUN", help="a grounder that you trained (default: the package's)"
     )
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    parser.add_argument(
+        "--not-there-below",
+        type=float,
+        metavar="X",
+        help="a noun with less evidence is not there (default: chosen with the grounder, so that about one true noun "
+        "in twenty is)",
+    )
     group = parser.add_argument_group("what comes out")
     group.add_argument("-o", "--out", default="audit.jsonl", metavar="FILE", help="JSON lines (default %(default)s)")
     group.add_argument("--overwrite", action="store_true", help="judge all captions anew, even if FILE has verdicts")
@@ -98,6 +105,8 @@ def run(args: argparse.Namespace) -> int:
         raise GroundlingError("name a file of CAPTIONS, or a data set with --data")
     if args.fail_over is not None and not 0 <= args.fail_over <= 1:
         raise GroundlingError(f"--fail-over takes a share from 0 to 1, got {args.fail_over:g}")
+    if args.not_there_below is not None and not 0 <= args.not_there_below <= 1:
+        raise GroundlingError(f"--not-there-below takes a probability from 0 to 1, got {args.not_there_below:g}")
     format_of(args.format)
     engine = engine_of(args)
     out, page = new_file(args.out), new_file(args.html) if args.html else None
@@ -106,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     before = summarise(_lines(args.compare)) if args.compare else None
     data = _data(args)
     find = _finder(args, data)
-    auditor = Auditor.of(load_grounder(args.model, args.device), args.model)
+    auditor = Auditor.of(load_grounder(args.model, args.device), args.model, args.not_there_below)
     _judge(args, auditor, engine, out, data, find)
     found = summarise(_lines(out))
     if not found.ids:
@@ -185,7 +194,7 @@ def _worker(args: argparse.Namespace) -> Judge:
     from groundling.audit import Auditor
     from groundling.inference import load_grounder
 
-    auditor = Auditor.of(load_grounder(args.model, args.device), args.model)
+    auditor = Auditor.of(load_grounder(args.model, args.device), args.model, args.not_there_below)
     return _judge_of(args, auditor, _finder(args, _data(args)))
 
 
@@ -251,10 +260,10 @@ def _tell(found: Summary, before: Summary | None, args: argparse.Namespace) -> N
         return
     _print_summary(found)
     if tests:
-        print(f"\nbeside {args.compare}, on {shared} captions of the same images:")
-        for test in tests:
+        print(f"\n{args.compare} -> this one, on {shared} captions of the same images (p: paired randomisation):")
+        for test in (one for one in tests if one.baseline or one.system):
             change = f"{100 * test.baseline:6.1f} % -> {100 * test.system:5.1f} %"
-            print(f"  {test.name:12}{change}   p = {test.p_randomisation:.4f} (paired randomisation)")
+            print(f"  {test.name:12}{change}   p = {test.p_randomisation:.4f}")
     for reason, count in found.errors.most_common(5):
         print(f"groundling: {count} rows were not judged: {reason}", file=sys.stderr)
 

@@ -34,7 +34,8 @@ boxes, `any` accepts each of them, `union` only the box around them all. The typ
 noun fits several things in the image. --calibrate also fits `evidence` on the captions of one half of the images, tests
 it on the other half and stores it with the model; it needs no boxes. With --captions it also fits the evidence that
 `audit` and `caption` give to nouns of captions: captioners are right with frequent nouns more often than with rare
-ones. --cost prints floating point operations and milliseconds per image."""
+ones. With --learn-from train, captions of the training images teach once more which nouns an image vector speaks of;
+evidence weighs that, too. --cost prints floating point operations and milliseconds per image."""
 
 EPILOG = """\
 examples:
@@ -87,6 +88,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="with --calibrate: captions of captioners, to fit the evidence of their nouns",
     )
+    group.add_argument(
+        "--learn-from",
+        default="",
+        metavar="SPLIT",
+        help="with --calibrate: also learn from the captions of this split which nouns image vectors speak of",
+    )
     add_iou(group, "overlap from which a box is right (default 0.5)")  # type: ignore[arg-type]
     add_bootstrap(group)  # type: ignore[arg-type]
     add_engine(parser, what="with --data: processes")
@@ -102,6 +109,8 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("--calibrate is kept with the model: name both with --data DATA and --model RUN")
     if args.captions and not args.calibrate:
         raise GroundlingError("--captions are captions to fit on: add --calibrate")
+    if args.learn_from and not args.calibrate:
+        raise GroundlingError("--learn-from is part of fitting the evidence: add --calibrate")
     if not (args.data or engine_of(args) == ALONE):
         raise GroundlingError("one image is no work for several: --workers and --engine ray go with --data")
     if args.data:

@@ -33,11 +33,14 @@ def run(args: argparse.Namespace) -> None:
     from groundling.evaluation.phrases import has_pixels, located, queries
     from groundling.inference.calibration import calibrate, keep_calibration
     from groundling.inference.evidence import CALIBRATION
+    from groundling.inference.image_nouns import learn
     from groundling.parallel import ALONE
     from groundling.regions.store import Store
 
     if not args.regions:
         raise GroundlingError("name the regions of the data set with --regions STORE")
+    if args.learn_from and args.learn_from == args.split:
+        raise GroundlingError("--learn-from and --split are the same: evidence is fitted on images not learned from")
     model = inference.load_grounder(args.model, args.device)
     examples, store = load(args.data, args.split), Store.open(args.regions)
     engine = engine_of(args)
@@ -50,9 +53,11 @@ def run(args: argparse.Namespace) -> None:
     results = located(found, len(examples), args.iou, quiet=False, **choice) if _boxes(examples) else {}
     if not results and not args.calibrate:
         raise DataError(f"the split {args.split!r} of {args.data} has no boxes of phrases")
-    calibration = (
-        calibrate(model, examples, store, captions=_captions_of(args.captions, examples)) if args.calibrate else None
-    )
+    calibration = None
+    if args.calibrate:
+        of_captions = _captions_of(args.captions, examples)
+        again = learn(load(args.data, args.learn_from).examples, store, quiet=False) if args.learn_from else None
+        calibration = calibrate(model, examples, store, captions=of_captions, again=again)
     captions = None
     if calibration:
         model.calibration = calibration.model

@@ -37,9 +37,9 @@ from groundling.metrics.calibration import (
     SAME,
     Bin,
     EvidenceModel,
+    ImageNouns,
     WordEvidence,
     expected_calibration_error,
-    image_word_probabilities,
     isotonic,
     logistic,
     reliability,
@@ -87,7 +87,7 @@ class Answers:
     similarity: Array  # (P,) of the best region
     truth: Array  # (P,) 1 or 0
     image: NDArray[np.int64]  # (P,)
-    likely: Array | None  # (B, W) probabilities of words in the images
+    seen: Array | None  # (B, 1 or 2, W), what the image vectors tell of words: `WordEvidence.seen`
     first: NDArray[np.bool_]  # (B,) is the image in the first half?
 
     def half(self, first: bool) -> Answers:
@@ -99,8 +99,8 @@ class Answers:
 
     def evidence(self, model: EvidenceModel, *, in_caption: bool = False) -> Array:
         """(P,)"""
-        likely = None if self.likely is None else self.likely[self.image]
-        return np.array(model(self.nouns, self.similarity, likely, in_caption=in_caption))
+        seen = None if self.seen is None else self.seen[self.image]
+        return np.array(model(self.nouns, self.similarity, seen, in_caption=in_caption))
 
     def separated(self, model: EvidenceModel, *, in_caption: bool = False) -> float:
         """How often a present phrase has more evidence than an absent one."""
@@ -137,20 +137,24 @@ def calibrate(
     store: Store,
     seed: int = 0,
     captions: Sequence[tuple[str, str]] = (),
+    again: ImageNouns | None = None,
 ) -> Calibration:
-    """Fit on one half of the images, judge on the other. `captions`: of captioners, with the ids of images."""
+    """Fit on one half of the images, judge on the other. `captions`: of captioners, with the ids of images. `again`:
+    nouns of image vectors, learned from other images; None: those that the grounder's calibration has, if it does."""
     require(store.fingerprint, grounder.model.fingerprint)
     store.require(example.id for example in examples)
-    answers = ask(grounder, examples, store, seed)
+    if again is None and grounder.calibration and grounder.calibration.words:
+        again = grounder.calibration.words.again
+    answers = ask(grounder, examples, store, seed, again)
     fit, judge = answers.half(True), answers.half(False)
     if not (len(fit.nouns) and len(judge.nouns)):
         raise DataError(f"{len(examples)} images are too few to fit on one half and judge on the other")
-    if captions and answers.likely is None:
+    if captions and answers.seen is None:
         log.warning("the captions were not used: these regions know no words")
     of_captions = (
-        ask_captions(grounder, examples, store, captions, answers) if captions and answers.likely is not None else None
+        ask_captions(grounder, examples, store, captions, answers) if captions and answers.seen is not None else None
     )
-    model = fitted(fit, words_of(store.fingerprint), of_captions.half(True) if of_captions else None)
+    model = fitted(fit, words_of(store.fingerprint), of_captions.half(True) if of_captions else None, again)
     evidence, truth = judge.evidence(model), judge.truth
     curve = reliability(evidence, truth)
     right = float(((evidence >= THRESHOLD) == (truth > 0)).mean())
@@ -165,12 +169,14 @@ def calibrate(
     return replace(found, caption_auc=others.separated(model, in_caption=True), caption_nouns=len(others.nouns))
 
 
-def fitted(answers: Answers, words: tuple[str, ...], of_captions: Answers | None = None) -> EvidenceModel:
+def fitted(
+    answers: Answers, words: tuple[str, ...], of_captions: Answers | None = None, again: ImageNouns | None = None
+) -> EvidenceModel:
     """The evidence model of these answers; `words` are those of the region source, if it has some; `of_captions`:
-    answers for nouns of captioners."""
+    answers for nouns of captioners; `again`: what made the second part of their `seen`."""
     model = EvidenceModel(isotonic(answers.similarity, answers.truth))
-    if answers.likely is not None:
-        known = _fitted_words(answers, words)
+    if answers.seen is not None:
+        known = _fitted_words(answers, words, again)
         unknown = np.array([known.concept(noun) is None for noun in answers.nouns])
         if unknown.sum() >= FEWEST_UNKNOWN:  # similarity alone is asked of these, and they are not as others are
             model = EvidenceModel(isotonic(answers.similarity[unknown], answers.truth[unknown]))
@@ -185,11 +191,10 @@ def fitted(answers: Answers, words: tuple[str, ...], of_captions: Answers | None
     return replace(model, caption_not_there=float(np.quantile(answers.evidence(model, in_caption=True)[there], MISSED)))
 
 
-def _fitted_words(answers: Answers, words: tuple[str, ...]) -> WordEvidence:
-    likely = answers.likely
-    assert likely is not None
-    prior = likely[answers.first].mean(0).round(6).clip(LOWEST, 1 - LOWEST)
-    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {})
+def _fitted_words(answers: Answers, words: tuple[str, ...], again: ImageNouns | None) -> WordEvidence:
+    assert answers.seen is not None
+    prior = answers.seen[answers.first, 0].mean(0).round(6).clip(LOWEST, 1 - LOWEST)
+    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {}, again=again)
     rows = _rows(answers, start)
     if not len(rows[SAME][0]):
         raise DataError("the captions have none of the words that the region source knows")
@@ -210,18 +215,20 @@ def _fitted_on_captions(answers: Answers, of_captions: Answers, words: WordEvide
 
 def _rows(answers: Answers, words: WordEvidence) -> dict[str, tuple[Array, Array]]:
     """Inputs and truth of the nouns that the source knows, by how it does."""
-    assert answers.likely is not None
+    assert answers.seen is not None
     rows: dict[str, list[tuple[tuple[float, ...], float]]] = {SAME: [], BROADER: []}
     for noun, s, true, image in zip(answers.nouns, answers.similarity, answers.truth, answers.image, strict=True):
         if concept := words.concept(noun):
-            rows[concept.how].append((words.inputs(concept, float(s), answers.likely[image]), float(true)))
+            rows[concept.how].append((words.inputs(concept, float(s), answers.seen[image]), float(true)))
     return {how: (np.array([x for x, _ in some]), np.array([true for _, true in some])) for how, some in rows.items()}
 
 
 # ---------------------------------------------------------------- what is asked
 
 
-def ask(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int) -> Answers:
+def ask(
+    grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int, again: ImageNouns | None = None
+) -> Answers:
     """Present and absent phrases of every image, and what the grounder makes of them."""
     draw = Random(seed)
     phrases = [list(_phrases(example)) for example in examples]
@@ -233,12 +240,12 @@ def ask(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int) ->
     similarity: list[float] = []
     truth: list[float] = []
     image: list[int] = []
-    likely: list[Array] = []
-    count = len(words_of(store.fingerprint))
+    seen: list[Array] = []
+    words = WordEvidence(dict.fromkeys(words_of(store.fingerprint), 0.5), {}, again=again)
     for at, (example, present) in enumerate(zip(examples, phrases, strict=True)):
         regions, pairs = store[example.id], list(_pairs(example, present, pool, every, draw))
-        if count and regions.whole is not None:
-            likely.append(image_word_probabilities(regions.whole[0].cpu().numpy(), count))
+        if words.prior and regions.whole is not None:
+            seen.append(words.seen(regions.whole[0].cpu().numpy()))
         if pairs:
             asked = [one for pair in pairs for one in pair]
             similarity += best_similarity(grounder.rank(regions, [one.words for one in asked]).similarity).tolist()
@@ -250,7 +257,7 @@ def ask(grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int) ->
         np.array(similarity, float),
         np.array(truth),
         np.array(image, np.int64),
-        np.stack(likely) if likely else None,
+        np.stack(seen) if seen else None,
         np.array([in_first_half(example.id) for example in examples], bool),
     )
 

@@ -250,8 +250,7 @@ class GroundedCaptioner:
             decoded = decoding.decode(self.network, encoded, self.length, constraints)
             decoded = reranker.rerank(decoded, seen, features)
             captions = link(decoded, seen, model.vocab, ids, groundable, media=media)
-            captions = _renamed(reranker.add_evidence(captions, features, in_caption=False), regions)
-            return reranker.add_evidence(captions, features)
+            return _renamed(reranker.add_evidence(captions, features), regions)
 
 
 class OnnxCaptioner(GroundedCaptioner):

@@ -118,11 +118,8 @@ class Engine:
             for i in range(len(seen))
         ]
         if self.grounder is not None:
-            captions = [_evident(caption, known) for caption, known in zip(captions, asked.of_phrases, strict=True)]
-        captions = [renamed(one, x.boxes, x.frame, x.classes) for one, x in zip(captions, seen, strict=True)]
-        if self.grounder is None:
-            return captions
-        return [_evident(caption, known) for caption, known in zip(captions, asked.in_captions, strict=True)]
+            captions = [_evident(caption, known) for caption, known in zip(captions, asked.evidence, strict=True)]
+        return [renamed(one, x.boxes, x.frame, x.classes) for one, x in zip(captions, seen, strict=True)]
 
     def _log_evidence(self, seen: Sequence[Seen]) -> Array | None:
         """(B, V), as `links.Reranker.log_evidence`."""
@@ -174,8 +171,7 @@ class Asked:
     """What a grounder says of the captions of B images."""
 
     alpha: list[Array]  # (T, R): where each word is; 0 for words of which it says nothing
-    of_phrases: list[dict[str, float]]  # noun -> evidence as of any phrase, by which nouns are replaced
-    in_captions: list[dict[str, float]]  # noun -> evidence as of a noun of a caption, which users get
+    evidence: list[dict[str, float]]  # noun -> evidence as of a noun of a caption
 
 
 class GrounderOnnx(BaseGrounder):
@@ -252,11 +248,9 @@ class GrounderOnnx(BaseGrounder):
             for one in words
         ]
         read = self._vectors({x for one in phrases for x, _ in one} | {x for one in alone for x in one.values()})
-        evidence = [self._evidence(v, one, read, x.whole) for v, one, x in zip(vectors, alone, few, strict=True)]
         return Asked(
             [self._alpha(v, one, read, *size) for v, one, size in zip(vectors, phrases, sizes, strict=True)],
-            [one for one, _ in evidence],
-            [one for _, one in evidence],
+            [self._evidence(v, one, read, x.whole) for v, one, x in zip(vectors, alone, few, strict=True)],
         )
 
     def _alpha(
@@ -272,13 +266,12 @@ class GrounderOnnx(BaseGrounder):
 
     def _evidence(
         self, vectors: Array, nouns: Mapping[str, Phrase], read: Mapping[Phrase, Array], whole: Array
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """As `PhraseGrounder.add_evidence`: how likely each noun, alone, is there, as any phrase and in a caption."""
+    ) -> dict[str, float]:
+        """As `PhraseGrounder.add_evidence`: how likely each noun, alone, is there."""
         if self.calibration is None or not nouns:
-            return {}, {}
+            return {}
         best = _best(np.stack([vectors @ read[phrase] for phrase in nouns.values()]))
-        alone, in_caption = (self.calibration.of_image([*nouns], best, whole, in_caption=one) for one in (False, True))
-        return dict(zip(nouns, alone, strict=True)), dict(zip(nouns, in_caption, strict=True))
+        return dict(zip(nouns, self.calibration.of_image([*nouns], best, whole, in_caption=True), strict=True))
 
     def _vectors(self, phrases: set[Phrase]) -> dict[Phrase, Array]:
         """g(y) of each."""
@@ -449,8 +442,6 @@ def _phrases(ids: Sequence[int], nouns: Sequence[bool]) -> list[Placed]:
 
 
 def _evident(caption: GroundedCaption, evidence: Mapping[str, float]) -> GroundedCaption:
-    """With the evidence of its nouns; those of image classes have their own."""
-    links = (
-        link if link.source else replace(link, evidence=evidence.get(caption.word(link))) for link in caption.links
-    )
+    """With the evidence of its nouns."""
+    links = (replace(link, evidence=evidence.get(caption.word(link))) for link in caption.links)
     return replace(caption, links=tuple(links))

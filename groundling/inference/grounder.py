@@ -249,13 +249,8 @@ class PhraseGrounder(BaseGrounder):
             None if regions.whole is None else regions.whole[0].cpu().numpy(),
         )
 
-    def add_evidence(
-        self, captions: Sequence[GroundedCaption], features: RegionFeatures, *, in_caption: bool = True
-    ) -> list[GroundedCaption]:
-        """The same captions of B images, each link with its evidence: how likely its noun, alone, is there.
-
-        Links that have a source, and so evidence of their own, keep it.
-        """
+    def add_evidence(self, captions: Sequence[GroundedCaption], features: RegionFeatures) -> list[GroundedCaption]:
+        """The same captions of B images, each link with its evidence: how likely its noun, alone, is there."""
         nouns = [(i, word) for i, caption in enumerate(captions) for word in dict.fromkeys(map(caption.word, caption))]
         known = [(i, word) for i, word in nouns if word in self.model.vocab]
         if self.calibration is None or not known:
@@ -263,15 +258,12 @@ class PhraseGrounder(BaseGrounder):
         image = torch.tensor([i for i, _ in known], device=self.device)
         scores = self.similarity(features, image, [[word] for _, word in known])
         whole = None if features.whole is None else features.whole[image]
-        likely = self.evidence([word for _, word in known], scores, whole, in_caption=in_caption)
+        likely = self.evidence([word for _, word in known], scores, whole, in_caption=True)
         evidence = dict(zip(known, likely, strict=True))
         return [
             replace(
                 caption,
-                links=tuple(
-                    link if link.source else replace(link, evidence=evidence.get((i, caption.word(link))))
-                    for link in caption.links
-                ),
+                links=tuple(replace(link, evidence=evidence.get((i, caption.word(link)))) for link in caption.links),
             )
             for i, caption in enumerate(captions)
         ]

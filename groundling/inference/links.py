@@ -148,12 +148,12 @@ class Reranker:
         return rerank(decoded, regions, partial(self.matcher.point, features=vectors), self.weight)
 
     def add_evidence(
-        self, captions: Sequence[GroundedCaption], features: RegionFeatures | None, *, in_caption: bool = True
+        self, captions: Sequence[GroundedCaption], features: RegionFeatures | None
     ) -> list[GroundedCaption]:
         """The same captions, each link with its evidence where the grounder is calibrated."""
         if self.grounder is None or features is None:
             return list(captions)
-        return self.grounder.add_evidence(captions, features, in_caption=in_caption)
+        return self.grounder.add_evidence(captions, features)
 
 
 def load_reranker(folder: Path, weight: float, model: Model, device: torch.device) -> Reranker:

@@ -4,8 +4,11 @@ Evidence is the probability that a noun phrase is in an image at all. A region s
 p_w, how likely each of its words w is a word of the image. With s, the similarity of the grounder's best region to the
 phrase, and π_w, the mean of p_w over the photos of the fit,
 
-    logit P = a + b logit p_w + c log π_w + d s        w: the noun, a synonym, or its likeliest narrower kind ("same"),
-                                                        else its nearest broader kind ("broader"): coefficients of both
+    logit P = a + b logit p_w + c log π_w + d s [+ e u_w + f v_w]
+
+w is the noun, a synonym, or its likeliest narrower kind ("same"), else its nearest broader kind ("broader"), with
+coefficients of both. The last two are there where nouns of images were learned again (`ImageNouns`): v_w are the
+log-odds of the noun w in captions of photos, u_w is how much the image vector raises them.
 
 Where the source knows no such word, or no words at all, P is a rising function of s alone. So P is asked of any phrase,
 which is as likely there as not whatever its noun. What a captioner says is not: its frequent nouns are right more often
@@ -14,8 +17,9 @@ than its rare ones. For the nouns of captions there is a second set of coefficie
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +34,8 @@ from groundling.types import WORD_DEVIATION, WORD_MEAN
 BINS = 10
 SAME, BROADER = "same", "broader"
 KINDS = 4  # broader kinds that are tried, nearest first
-INPUTS = 4  # 1, logit p, log π, s
+INPUTS = 4  # 1, logit p, log π, s; two more where there are ImageNouns: u, v
+FARTHEST = 6.0  # deviations from its mean that a number of an image vector is taken to be away at most
 CAPTION_INPUTS = ("phrases", "words", "mentioned")  # of a caption in an image
 REFERENCE_INPUTS = ("grounding", "meteor", "shared")
 LOWEST = 1e-6  # probability that a word has at least, and lacks to 1
@@ -153,24 +158,93 @@ class Concept:
     how: str  # SAME or BROADER
 
 
+@dataclass(frozen=True, eq=False)
+class ImageNouns:
+    """How much an image raises the log-odds of each of W words, as nouns, by D numbers of its vector:
+
+        u = offset + words · project · z        z = (x − mean) / deviation, from −FARTHEST to FARTHEST
+
+    The two matrices are kept in 8 bits, each row with a scale. `inference.image_nouns` learns it from captions.
+    """
+
+    mean: NDArray[np.float32]  # (D,)
+    deviation: NDArray[np.float32]  # (D,)
+    project: NDArray[np.int8]  # (r, D)
+    project_scale: NDArray[np.float32]  # (r,)
+    words: NDArray[np.int8]  # (W, r)
+    words_scale: NDArray[np.float32]  # (W,)
+    offset: NDArray[np.float32]  # (W,)
+    usual: NDArray[np.float32]  # (W,) v, the log-odds of the noun in captions of any photo
+
+    def __call__(self, whole: NDArray[Any]) -> Array:
+        """(…, G) -> (…, W): u, of image vectors whose first numbers are x."""
+        z = np.clip((whole[..., : len(self.mean)] - self.mean) / self.deviation, -FARTHEST, FARTHEST)
+        project, words = self._matrices
+        return np.asarray(z @ project @ words + self.offset, np.float64)
+
+    @cached_property
+    def _matrices(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        return (self.project * self.project_scale[:, None]).T, (self.words * self.words_scale[:, None]).T
+
+    @staticmethod
+    def packed(
+        mean: NDArray[Any],
+        deviation: NDArray[Any],
+        project: NDArray[Any],
+        words: NDArray[Any],
+        offset: NDArray[Any],
+        usual: NDArray[Any],
+    ) -> ImageNouns:
+        """Of matrices of any numbers: each row is scaled so that its largest number is 127."""
+        scales = [np.maximum(np.abs(one).max(1), 1e-12).astype(np.float32) / 127 for one in (project, words)]
+        project, words = (
+            np.rint(one / scale[:, None]).astype(np.int8) for one, scale in zip((project, words), scales, strict=True)
+        )
+        mean, deviation, offset, usual = (np.asarray(one, np.float32) for one in (mean, deviation, offset, usual))
+        return ImageNouns(mean, deviation, project, scales[0], words, scales[1], offset, usual)
+
+    def to_json(self) -> dict[str, str]:
+        return {one.name: b64encode(getattr(self, one.name).tobytes()).decode() for one in fields(self)}
+
+    @staticmethod
+    def from_json(row: Mapping[str, Any], count: int) -> ImageNouns:
+        """The inverse of `to_json`, of `count` words; DataError for anything else."""
+        try:
+            kept = {
+                one.name: np.frombuffer(
+                    b64decode(row[one.name], validate=True), np.int8 if one.name in ("project", "words") else "<f4"
+                )
+                for one in fields(ImageNouns)
+            }
+            kept["project"] = kept["project"].reshape(len(kept["project_scale"]), len(kept["mean"]))
+            kept["words"] = kept["words"].reshape(count, len(kept["project_scale"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"not nouns of images: {type(error).__name__}: {error}") from error
+        of_words = len(kept["words_scale"]) == len(kept["offset"]) == len(kept["usual"]) == count
+        sound = all(np.isfinite(one).all() for one in kept.values()) and (kept["deviation"] > 0).all()
+        if not (of_words and sound and kept["deviation"].shape == kept["mean"].shape):
+            raise DataError("not nouns of images: finite numbers of equal shapes are expected, each deviation above 0")
+        return ImageNouns(**kept)
+
+
 @dataclass(frozen=True)
 class WordEvidence:
     """Coefficients of the equation above, and π of every word of the source."""
 
     prior: Mapping[str, float]  # word -> π
-    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d
+    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d, and e, f with `again`
     caption_weights: Mapping[str, tuple[float, ...]] = field(
         default_factory=dict
     )  # the same for nouns of captions, if fitted
+    again: ImageNouns | None = field(default=None, compare=False)  # of the same words; None: nobody learned them
     _concepts: dict[str, Concept | None] = field(default_factory=dict, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        row = {"prior": dict(self.prior), "weights": {how: list(row) for how, row in self.weights.items()}}
-        return row | (
-            {"caption_weights": {how: list(row) for how, row in self.caption_weights.items()}}
-            if self.caption_weights
-            else {}
-        )
+        row: dict[str, Any] = {"prior": dict(self.prior)}
+        row["weights"] = {how: list(row) for how, row in self.weights.items()}
+        if self.caption_weights:
+            row["caption_weights"] = {how: list(row) for how, row in self.caption_weights.items()}
+        return row | ({"again": self.again.to_json()} if self.again else {})
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> WordEvidence:
@@ -185,11 +259,13 @@ class WordEvidence:
             raise DataError(f"not word evidence: {type(error).__name__}: {error}") from error
         if not (prior and all(0 < p < 1 for p in prior.values())):
             raise DataError("not word evidence: each prior is between 0 and 1, and there is at least one")
+        again = ImageNouns.from_json(row["again"], len(prior)) if row.get("again") is not None else None
+        count = INPUTS + 2 * (again is not None)
         if any(
-            len(one) != INPUTS or not np.isfinite(one).all() for one in (*weights.values(), *caption_weights.values())
+            len(one) != count or not np.isfinite(one).all() for one in (*weights.values(), *caption_weights.values())
         ):
-            raise DataError(f"not word evidence: weights are {INPUTS} finite numbers for each of {SAME}, {BROADER}")
-        return WordEvidence(prior, weights, caption_weights)
+            raise DataError(f"not word evidence: weights are {count} finite numbers for each of {SAME}, {BROADER}")
+        return WordEvidence(prior, weights, caption_weights, again)
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -236,15 +312,21 @@ class WordEvidence:
         net = wordnet()
         return tuple(self._index[w] for w in net.lemmas(synset) if w in self._index and net.synset(w) == synset)
 
-    def inputs(self, concept: Concept, similarity: float, p: Array) -> tuple[float, ...]:
-        """1, logit p, log π and s of a noun in an image whose words have the probabilities p."""
-        best = max(concept.words, key=lambda word: p[word])
-        return 1.0, float(logit(p[best])), float(self._log_prior[best]), similarity
+    def seen(self, whole: NDArray[Any]) -> Array:
+        """(…, G) -> (…, 1 or 2, W): what image vectors tell of words: p, and u where `again` was learned."""
+        told = [image_word_probabilities(whole, len(self.prior))]
+        return np.stack(told + ([self.again(whole)] if self.again else []), -2)
 
-    def __call__(self, concept: Concept, similarity: float, p: Array, in_caption: bool = False) -> float:
+    def inputs(self, concept: Concept, similarity: float, seen: Array) -> tuple[float, ...]:
+        """1, logit p, log π, s, and where they are known u and v, of a noun in an image of which `seen` tells."""
+        best = max(concept.words, key=lambda word: seen[0, word])
+        alone = 1.0, float(logit(seen[0, best])), float(self._log_prior[best]), similarity
+        return alone if self.again is None else (*alone, float(seen[1, best]), float(self.again.usual[best]))
+
+    def __call__(self, concept: Concept, similarity: float, seen: Array, in_caption: bool = False) -> float:
         """`in_caption`: of a noun of a caption, if that was fitted."""
         weights = self.caption_weights if in_caption and self.caption_weights else self.weights
-        return float(sigmoid(np.dot(self.inputs(concept, similarity, p), weights[concept.how])))
+        return float(sigmoid(np.dot(self.inputs(concept, similarity, seen), weights[concept.how])))
 
 
 @dataclass(frozen=True)
@@ -319,16 +401,17 @@ class EvidenceModel:
     captions: CaptionForm | None = None  # None: nobody fitted it
 
     def __call__(
-        self, nouns: Sequence[str], similarity: Array, likely: Array | None = None, *, in_caption: bool = False
+        self, nouns: Sequence[str], similarity: Array, seen: Array | None = None, *, in_caption: bool = False
     ) -> list[float]:
-        """The evidence of P phrases, whose heads are `nouns`; `likely` (P, W) are probabilities of words in their
-        images, None where the region source knows none. `in_caption`: of phrases of captions, not of any."""
+        """The evidence of P phrases, whose heads are `nouns`; `seen` (P, 1 or 2, W) is what `WordEvidence.seen` tells
+        of their images, None where the region source knows no words. `in_caption`: of phrases of captions, not of
+        any."""
         found = [float(p) for p in self.similarity(similarity)]
-        if self.words is None or likely is None:
+        if self.words is None or seen is None:
             return found
         for i, noun in enumerate(nouns):
             if concept := self.words.concept(noun):
-                found[i] = self.words(concept, float(similarity[i]), likely[i], in_caption)
+                found[i] = self.words(concept, float(similarity[i]), seen[i], in_caption)
         return found
 
     def of_image(
@@ -340,10 +423,11 @@ class EvidenceModel:
         (P, G), see `image_word_probabilities`; None: by similarity alone. in_caption: nouns of captions, not of any
         phrases.
         """
-        count, likely = self.word_count, None
-        if whole is not None and 0 < count <= whole.shape[-1]:
-            likely = np.broadcast_to(image_word_probabilities(whole, count), (len(nouns), count))
-        return self([noun.split()[-1] for noun in nouns], best, likely, in_caption=in_caption)
+        seen = None
+        if self.words is not None and whole is not None and self.word_count <= whole.shape[-1]:
+            told = self.words.seen(whole)
+            seen = np.broadcast_to(told, (len(nouns), *told.shape[-2:]))
+        return self([noun.split()[-1] for noun in nouns], best, seen, in_caption=in_caption)
 
     @property
     def word_count(self) -> int:

@@ -56,7 +56,7 @@ OPERATIONS: dict[str, tuple[str, str, Json, str]] = {  # name -> summary, descri
     "caption": (
         "Caption an image or a clip",
         "A sentence; each of its nouns with a box, how sure the model is of the box (score), and how likely the thing "
-        "is in the image at all (evidence; weak below 0.5).",
+        "is in the image at all (evidence; weak below 0.65).",
         _decoding(),
         "Caption",
     ),

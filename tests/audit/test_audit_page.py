@@ -73,9 +73,10 @@ def test_the_worst_caption_is_first_and_a_phrase_shows_where_it_was_looked_for(c
         return list(chromium.find_elements("css selector", css))
 
     assert [card.get_attribute("data-row") for card in find("article")] == ["2", "1", "3"]
+    first = find("article")[0]
+    assert len(first.find_elements("css selector", "rect.given")) == 1  # the wrong place is drawn from the start
     body = chromium.find_element("css selector", "body")
     body.send_keys("j")
-    first = find("article")[0]
     assert len(first.find_elements("css selector", "rect.likely")) == 2
     assert len(first.find_elements("css selector", "rect.given")) == 1
     assert len(first.find_elements("css selector", "circle.given")) == 1

@@ -23,6 +23,8 @@ CASES = [  # caption, phrase that is not there, caption without it
     ("There is a cat on the sofa.", "a cat", "There is something on the sofa."),
     ("The girl is in a harness.", "a harness", "The girl is in something."),
     ("A man in a blue shirt and jeans.", "a blue shirt", "A man in jeans."),
+    ("plates of donuts sitting on top of a car", "a car", "plates of donuts sitting"),
+    ("A man stands on the side of a road.", "a road", "A man stands."),
     ("a hat", "a hat", "something"),
 ]
 

@@ -136,6 +136,18 @@ def test_ci_fails_over_the_share_that_was_named_and_two_systems_are_compared(
     assert found["compared"]["captions"] == 12
 
 
+def test_the_evidence_below_which_nothing_is_there_can_be_named(words: list[object], tmp_path: Path) -> None:
+    """Below 0 is nothing, so nothing is "not there"; with 1 nothing that the grounder knows is there."""
+    shares = []
+    for below in (0, 1):
+        assert run(*words, "--overwrite", "--not-there-below", below) == 0
+        verdicts = [one["verdict"] for line in lines(tmp_path / "out.jsonl") for one in line.get("phrases", [])]
+        shares.append(verdicts.count("not there") / len(verdicts))
+        assert not below or "grounded" not in verdicts
+    assert shares[0] == 0 < shares[1]
+    assert run(*words, "--not-there-below", 2) == 2
+
+
 def test_a_given_box_in_the_wrong_place_is_told(words: list[object], grounded: Path, tmp_path: Path) -> None:
     """The grounder's own box is right, one in a corner where nothing was found is not."""
     assert run(*words) == 0

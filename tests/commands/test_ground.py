@@ -57,6 +57,10 @@ def test_a_data_set_is_scored_by_both_conventions_and_its_calibration_is_kept(
     assert evidence.read_calibration(place / "model") is not None
     assert run("ground", *data) == 0
     assert "upper_bound" in capsys.readouterr().out
+    assert run("ground", *data, "--calibrate", "--learn-from", "val") == 2
+    assert "--learn-from and --split are the same" in capsys.readouterr().err
+    assert run("ground", *data, "--calibrate", "--learn-from", "train") == 2
+    assert "needs regions of the source `photos`" in capsys.readouterr().err
 
 
 def test_phrases_of_a_sentence_are_found_and_drawn(
@@ -149,6 +153,7 @@ def test_the_cost_of_an_image_is_told(place: Path, picture: Path, capsys: pytest
         (["PICTURE", "--phrase", "..."], "has no word"),
         (["--data", "SCENES"], "--regions"),
         (["PICTURE", "a dog", "--calibrate"], "--data DATA and --model RUN"),
+        (["PICTURE", "a dog", "--learn-from", "train"], "add --calibrate"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(

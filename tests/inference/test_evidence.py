@@ -6,21 +6,26 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from groundling.commands.ground_data import _captions_of
 from groundling.errors import DataError
+from groundling.evaluation.evidence import parse
 from groundling.inference.calibration import HEDGE, Answers, fitted
 from groundling.inference.evidence import CALIBRATION, read_calibration
+from groundling.inference.image_nouns import learn, learned
 from groundling.metrics.calibration import (
     BROADER,
     SAME,
     CaptionForm,
     Concept,
     EvidenceModel,
+    ImageNouns,
     Isotonic,
     Linear,
     WordEvidence,
@@ -36,8 +41,8 @@ LINE = Isotonic((0.0, 1.0), (0.0, 1.0))
 
 
 def likely(*p: float) -> np.ndarray[Any, Any]:
-    """Probabilities of words in one image."""
-    return np.array([p])
+    """Probabilities of words in one image, as `WordEvidence.seen` gives them."""
+    return np.array([[p]])
 
 
 def test_an_image_vector_ends_with_the_probabilities_of_words() -> None:
@@ -73,11 +78,87 @@ def test_a_noun_of_a_caption_has_coefficients_of_its_own_where_they_were_fitted(
     assert EvidenceModel(LINE, WORDS)(*asked, in_caption=True) == EvidenceModel(LINE, WORDS)(*asked)
 
 
+def nouns_of(u: float, v: float) -> ImageNouns:
+    """Of one number x of an image vector, with mean 1 and deviation 2: dog u · (x − 1) / 2, the other words 0."""
+    words = np.array([[u], [0.0], [0.0], [0.0]])
+    return ImageNouns.packed(np.ones(1), np.full(1, 2.0), np.ones((1, 1)), words, np.zeros(4), np.full(4, v))
+
+
+def test_nouns_learned_again_count_where_there_are_any() -> None:
+    """x = 5: z = 2, so u = 3 of the dog, with v = −4; p = 1/2, s = 0: σ(2 · 0 + 0.5 · 3 + 0.25 · (−4)) = σ(0.5)."""
+    weights = {SAME: (0.0, 2.0, 0.0, 0.0, 0.5, 0.25), BROADER: (0.0,) * 6}
+    words = replace(WORDS, weights=weights, again=nouns_of(1.5, -4.0))
+    p = np.full(4, 0.5)
+    whole = np.array([5.0, *(np.log(-np.log1p(-p)) - WORD_MEAN) / WORD_DEVIATION])
+    assert words.seen(whole) == pytest.approx(np.array([p, [3.0, 0, 0, 0]]))
+    found = EvidenceModel(LINE, words).of_image(["dog", "couch"], np.zeros(2), whole)
+    assert found == pytest.approx([1 / (1 + math.exp(-0.5)), 1 / (1 + math.exp(1))])
+    far = EvidenceModel(LINE, words).of_image(["dog"], np.zeros(1), np.array([1e6, *whole[1:]]))
+    assert far == pytest.approx([1 / (1 + math.exp(-(0.5 * 1.5 * 6 - 1)))])  # x counts six deviations away at most
+
+
+def test_nouns_of_images_are_kept_in_8_bits() -> None:
+    """Each row by its largest number: 127 / 127 and 64 / 127 of 2, the nearest to 2 and 1."""
+    kept = ImageNouns.packed(
+        np.zeros(2), np.ones(2), np.array([[2.0, 1.0]]), np.array([[3.0], [0.0]]), np.zeros(2), np.zeros(2)
+    )
+    read = ImageNouns.from_json(json.loads(json.dumps(kept.to_json())), 2)
+    assert read(np.array([0.0, 1.0])) == pytest.approx([3 * 64 / 127 * 2, 0])
+    for wrong in (
+        kept.to_json() | {"offset": "AAAA"},
+        kept.to_json() | {"words": "!"},
+        kept.to_json() | {"deviation": "AAAAAAAAAAA="},
+        {"mean": "AAAA"},
+    ):
+        with pytest.raises(DataError, match="not nouns of images"):
+            ImageNouns.from_json(wrong, 2)
+    with pytest.raises(DataError, match="not nouns of images"):
+        ImageNouns.from_json(kept.to_json(), 3)
+    words = replace(WORDS, again=nouns_of(1.0, 0.0))  # its weights are those without
+    with pytest.raises(DataError, match="weights are 6 finite numbers"):
+        WordEvidence.from_json(words.to_json())
+
+
+def test_nouns_are_learned_from_image_vectors() -> None:
+    """Of 120 images half have x = 1 and a dog, the others x = −1 and none; the cat is as often with one as with the
+    other; the sheep is in too few to be learned. So x raises the dog's log-odds and leaves those of the cat."""
+    x = np.tile(np.array([[1.0], [-1.0]], np.float32), (60, 1))
+    has = np.zeros((120, 3), bool)
+    has[:, 0], has[::3, 1], has[0, 2] = x[:, 0] > 0, True, True
+    found = learned(x, has, rank=2, epochs=200)
+    dog, cat, sheep = found(np.array([[1.0], [-1.0]])).T
+    assert dog[0] > 0.5 and dog[1] < -0.5 and np.abs(cat).max() < 0.1 and not sheep.any()
+    assert found.usual[1] == pytest.approx(math.log(40.5 / 80.5), abs=1e-5)
+    assert found.usual[2] == pytest.approx((found.usual[0] * 60 + found.usual[1] * 40) / 100)
+    with pytest.raises(DataError, match="no noun is in the captions of 15"):
+        learned(x[:10], has[:10])
+
+
+def test_nouns_are_learned_and_other_words_are_not() -> None:
+    """Twenty captions have the noun "dog", all have "run": only as a verb. So only the dog is learned."""
+    both = parse(["a dog is running", "the cat is running"])
+    examples = [Example(f"{i}", "", (1, 1), captions=(both[i % 2],)) for i in range(40)]
+    vectors = {one.id: torch.tensor([[float(i % 2), 0.0, 0.0]]) for i, one in enumerate(examples)}
+    store: Any = SimpleNamespace(
+        fingerprint=Fingerprint("photos", "2", 5, labels=("word:dog", "word:run")),
+        layout=SimpleNamespace(whole=3),
+        path="regions",
+        require=lambda ids: None,
+        batch=lambda ids, limit: SimpleNamespace(whole=vectors[ids[0]]),
+    )
+    found = learn(examples, store)
+    assert found.words.any(1).tolist() == [True, False] and len(found.mean) == 1
+    assert found.usual == pytest.approx([math.log(20.5 / 20.5)] * 2, abs=1e-6)
+    store.fingerprint = Fingerprint("scenes", "1", 5, labels=("dog",))
+    with pytest.raises(DataError, match="has no words of images"):
+        learn(examples, store)
+
+
 def test_captioners_that_err_with_rare_nouns_teach_that_of_captions_alone() -> None:
     """Any phrase: dogs and sheep are there as often as not, whatever p. Of captioners every dog is right, and no sheep:
     so a dog of a caption is likelier than any dog, a sheep less likely; broader kinds stay as they are."""
     draw = np.random.default_rng(0)
-    n, seen = 400, np.tile([[0.5, 0.1, 0.5, 0.5]], (2, 1))
+    n, seen = 400, np.tile([[[0.5, 0.1, 0.5, 0.5]]], (2, 1, 1))
     names = tuple(draw.choice(["dog", "sheep"], n).tolist())
     image, first = np.zeros(n, np.int64), np.ones(2, bool)
     any_phrase = Answers(names, np.zeros(n), draw.integers(0, 2, n).astype(float), image, seen, first)

@@ -202,7 +202,7 @@ export function bar(name, evidence, note, kind) {
   const known = evidence !== null && evidence !== undefined;
   const fill = make("span");
   fill.style.width = `${100 * (evidence ?? 0)}%`;
-  const colour = !kind ? "plain" : kind === "bad" && evidence < 0.5 ? "low" : kind === "unsure" ? "middle" : "";
+  const colour = !kind ? "plain" : kind === "bad" && evidence < 0.65 ? "low" : kind === "unsure" ? "middle" : "";
   const meter = make("span", { class: `bar ${colour}` }, fill);
   const values = { role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * (evidence ?? 0)), "aria-valuetext": percent(evidence) };
   for (const [attribute, value] of Object.entries(values)) meter.setAttribute(attribute, value);
