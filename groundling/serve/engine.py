@@ -14,7 +14,6 @@ All of it is kept in the event loop; other threads only calculate.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import threading
 import time
@@ -318,7 +317,6 @@ class Engine:
             models.warm()
         except Exception:  # requests that need it tell what is wrong
             log.exception("the tagger could not be loaded")
-        gc.freeze()  # what is loaded stays: to look through it for garbage took 70 ms, in which nothing else ran
         self.ready = True
 
     def _infer(self, jobs: Sequence[Job]) -> list[tuple[Job, Json | Exception]]:

@@ -1,9 +1,9 @@
 """The source of photos on onnxruntime and OpenCV alone: arrays of the same numbers as `photos` makes, to rounding.
 
-One thread runs the detector while another, where there are two cores, runs the network and selective search. While
-several images are looked at, each by a thread of its own, these threads do all of it themselves: they keep the cores
-busy, and none waits for another. Large products of matrices are in graphs, since numpy's would bring threads of their
-own. Captions need no labels: they are made where asked for. No feature map is made.
+Where there are two cores or more, the detector, the network and selective search of an image run at the same time, each
+in a thread. While several images are looked at, each by a thread of its own, these threads do all of it themselves:
+they keep the cores busy, and none waits for another. Large products of matrices are in graphs, since numpy's bring
+threads of their own. Captions need no labels: they are made where asked for. No feature map is made.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class PhotosOnnx:
     def __init__(self, regions: int, image_classes: bool = False) -> None:
         self._regions = regions
         self._looking, self._lock = 0, threading.Lock()  # images at the same time
-        self._other: Executor = ThreadPoolExecutor(1, "groundling-network") if cores() > 1 else AtOnce()
-        network = self._other.submit(_sessions)
+        self._others: Executor = ThreadPoolExecutor(2, "groundling-look") if cores() > 1 else AtOnce()
+        network = self._others.submit(_sessions)
         self._detector = Detector()
         self._network, self._project = network.result()
         self._classes = ClassesOnnx() if image_classes else None
@@ -83,9 +83,9 @@ class PhotosOnnx:
         """At these boxes (0 to 1), or at those that are proposed."""
         picture = fit(image.convert("RGB"))
         rgb = np.asarray(picture)
-        with self._helper() as other:
-            mapped = other.submit(self._mapped, picture)
-            searched = other.submit(search, rgb, SEARCH_SIDE) if boxes is None else None
+        with self._helpers() as others:
+            mapped = others.submit(self._mapped, picture)
+            searched = others.submit(search, rgb, SEARCH_SIDE) if boxes is None else None
             detections = self._detector(rgb)
             grid, words, cells, logits = mapped.result()
             if searched is not None:
@@ -97,13 +97,13 @@ class PhotosOnnx:
         return _Look(self._project, detections, boxes, grid, words, cells, image.size, classes)
 
     @contextmanager
-    def _helper(self) -> Iterator[Executor]:
-        """The other thread, for an image that is looked at alone."""
+    def _helpers(self) -> Iterator[Executor]:
+        """The other threads, for an image that is looked at alone."""
         with self._lock:
             self._looking += 1
             alone = self._looking == 1
         try:
-            yield self._other if alone else AtOnce()
+            yield self._others if alone else AtOnce()
         finally:
             with self._lock:
                 self._looking -= 1
