@@ -1,6 +1,6 @@
 """What `groundling serve` must hold, measured against a server on this machine.
 
-    python bench/serve.py                             # everything; saturated for 10 minutes, about 35 in all
+    python bench/serve.py                             # everything; saturated for 10 minutes, about 18 in all
     python bench/serve.py --minutes 1 --hostile 300   # a short run
     python bench/serve.py --only idle,hostile
 
@@ -41,6 +41,7 @@ import groundling  # noqa: E402
 
 PHOTOS = sorted((Path(groundling.__file__).parent / "serve" / "photos").glob("*.jpg"))
 BATCH, CLIENTS, MANY = 16, 16, 100
+TURNS = 4  # into which the time of saturation is divided
 PATIENCE = 300.0  # seconds for anything that should take a few
 NUMBERS = count()
 
@@ -208,8 +209,8 @@ def batching(args: argparse.Namespace) -> Iterator[Measure]:
     with started() as server:
         load(server, CLIENTS, 3)  # warm-up
         for _ in range(4):  # in turn: what else the machine does changes with time
-            measured(server, 1, args.minutes * 3, one)
-            measured(server, CLIENTS, args.minutes * 3, many)
+            measured(server, 1, args.minutes * 1.5, one)
+            measured(server, CLIENTS, args.minutes * 1.5, many)
     yield least(f"captions a second, {CLIENTS} clients over 1", many.each_second / one.each_second, 1.5)
     yield one.line("one client")
     yield many.line(f"{CLIENTS} clients")
@@ -219,14 +220,14 @@ def saturation(args: argparse.Namespace) -> Iterator[Measure]:
     saturated, overload, own = Rate(), Rate(), list[tuple[float, float]]()
     statuses: Counter[int] = Counter()
     with started() as server:
-        load(server, CLIENTS, max(10, args.minutes * 6))  # warm-up
+        load(server, CLIENTS, max(10, args.minutes * 3))  # warm-up
         before = resident(server)
-        for _ in range(2):  # the library in turn with the server, whose memory and caches stay as they are
-            own.append(own_loop(max(6, args.minutes * 4)))
-            statuses += measured(server, CLIENTS, args.minutes * 60 / 2, saturated)
-        own.append(own_loop(max(6, args.minutes * 4)))
+        for _ in range(TURNS):  # the library in turn with the server, whose memory and caches stay as they are
+            own.append(own_loop(max(6, args.minutes * 1.2)))
+            statuses += measured(server, CLIENTS, args.minutes * 60 / TURNS, saturated)
+        own.append(own_loop(max(6, args.minutes * 1.2)))
         yield most("resident memory, growth after warm-up", resident(server) - before, 50, "MB")
-        statuses += measured(server, MANY, args.minutes * 3, overload)
+        statuses += measured(server, MANY, args.minutes * 2, overload)
         yield mistakes(server)
     rate, cost = (statistics.mean(values) for values in zip(*own, strict=True))
     yield least("captions a second, over the library's batch loop", saturated.each_second / rate, 0.9)
@@ -407,7 +408,7 @@ def _mine() -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10, help="saturated (10); other loads in proportion")
-    parser.add_argument("--idle", type=int, default=200, help="photos of one client (200)")
+    parser.add_argument("--idle", type=int, default=300, help="photos of one client (300)")
     parser.add_argument("--hostile", type=int, default=5000, help="hostile requests (5000)")
     parser.add_argument("--kills", type=int, default=10, help="times that the server is killed (10)")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, by commas (all)")
@@ -433,6 +434,9 @@ def main() -> int:
         rows = [asdict(one) | {"held": one.held} for one in measures]  # written part by part: a run may be interrupted
         Path(args.out).write_text(json.dumps({"machine": machine, "arguments": vars(args), "measures": rows}, indent=1))
     promised = [one for one in measures if one.bound is not None]
+    for one in promised:
+        if not one.held:
+            print(one.line())
     print(f"{sum(one.held for one in promised)} of {len(promised)} held", end=" · ")
     print(" · ".join(f"{name} {value}" for name, value in machine.items()), f"· {' '.join(sys.argv[1:])}")
     return 0 if all(one.held for one in promised) else 1

@@ -77,7 +77,7 @@ class Region:
 
     box: Box
     frame: int
-    words: tuple[tuple[str, float], ...]
+    words: tuple[tuple[str, float], ...]  # word, cosine
     labels: tuple[tuple[str, float], ...]  # of the detector
 
 
@@ -224,6 +224,6 @@ def _box(values: Sequence[float]) -> Box:
 
 
 def _region(row: Mapping[str, Any]) -> Region:
-    words = tuple((word["word"], word["evidence"]) for word in row["words"])
+    words = tuple((word["word"], word["similarity"]) for word in row["words"])
     labels = tuple((label["label"], label["score"]) for label in row["labels"])
     return Region(_box(row["box"]), row["frame"], words, labels)

@@ -20,7 +20,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -96,7 +96,8 @@ class Engine:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # the event loop itself would forget them
         self._inferring = False
-        self._photos = ThreadPoolExecutor(self.cores + 1, "photos")  # as one of them may wait for a decoder
+        self._photos = ThreadPoolExecutor(self.cores + 1, "photos")  # one waits for a decoder while the others extract
+        self._extraction = threading.Semaphore(self.cores)  # photos; clips have fewer threads than there are cores
         self._clips = ThreadPoolExecutor(max(1, min(self.cores, self.decoders.count) - 1), "clips")
         self._inference = ThreadPoolExecutor(1, "inference")
 
@@ -279,7 +280,7 @@ class Engine:
         job.decoding = False
         models = self._when_loaded(job.deadline)
         _check_wanted(job)
-        with self._timed("regions"):
+        with nullcontext() if media.frames else self._extraction, self._timed("regions"):
             if isinstance(request, RegionsRequest) and request.box is not None:
                 return ImageRegions(job.key, models.regions_at(pictures, request.box, request.frame), media.frames)
             return ImageRegions(job.key, models.regions(pictures, bool(media.frames)), media.frames)

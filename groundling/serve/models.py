@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Word:
-    """A word that fits a region; `evidence` as if this region were the best one for it."""
+    """A word that fits a region. `similarity` is the cosine by which words are ranked; it is no probability."""
 
     word: str
-    evidence: float
+    similarity: float
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,10 @@ class Onnx:
     """onnxruntime and OpenCV, without torch."""
 
     def __init__(self, captioner: OnnxCaptioner) -> None:
+        from groundling.regions.sources._proposals import opencv
+
         self._captioner, self._source = captioner, captioner.engine.source
+        opencv().setNumThreads(1)  # a detector of two waits for the second while others use the cores
 
     def regions(self, picture: Image.Image) -> Extracted:
         from groundling.inference.colours import small
@@ -225,12 +228,10 @@ class Models:
             return [[] for _ in image.boxes]
         fit = self.grounder.word_fit(image.regions, names)  # (R, W)
         best = np.argsort(-fit, axis=1, kind="stable")[:, :count]
-        calibration, similarity = self.grounder.calibration, np.take_along_axis(fit, best, 1)
-        # of the region, not of the image: by similarity alone
-        evidence = np.zeros(best.shape) if calibration is None else calibration.similarity(similarity.astype(float))
+        similarity = np.take_along_axis(fit, best, 1)
         return [
-            [Word(names[i], round(float(p), 4)) for i, p in zip(*row, strict=True)]
-            for row in zip(best, evidence, strict=True)
+            [Word(names[i], round(float(s), 4)) for i, s in zip(*row, strict=True)]
+            for row in zip(best, similarity, strict=True)
         ]
 
     @cached_property

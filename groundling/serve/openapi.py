@@ -251,7 +251,8 @@ def _schemas() -> Json:
         "type": ["number", "null"],
         "description": "evidence below which a phrase is not there; null: the grounder has none",
     }
-    word, label = _object(word=TEXT, evidence=NUMBER), _object(label=TEXT, score=NUMBER)
+    similarity = {"type": "number", "description": "cosine of word and region, at most 1; no probability"}
+    word, label = _object(word=TEXT, similarity=similarity), _object(label=TEXT, score=NUMBER)
     region = _object(box=BOX, frame=INTEGER, words=_list(word), labels=_list(label))
     limits = _object(bytes=INTEGER, pixels=INTEGER, sentence=INTEGER)
     counts = {"type": "object", "additionalProperties": INTEGER}

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,27 @@ def test_labels_and_features_are_those_of_torch(
         assert other.whole is not None
         np.testing.assert_allclose(one.whole, other.whole[0], atol=1e-4)
     assert ours(pictures[0]).labels.size == 0  # captions need none
+
+
+def test_images_that_are_looked_at_together_have_the_numbers_of_each_alone(
+    both: tuple[groundling.GroundedCaptioner, groundling.GroundedCaptioner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone, an image has the help of other threads; beside another it has none, and waits for nobody."""
+    from groundling.images import open_image
+    from groundling.inference.captioner import OnnxCaptioner
+
+    assert isinstance(both[0], OnnxCaptioner)
+    source, picture = both[0].engine.source, open_image(PHOTOS / "cat.jpg")
+    with ThreadPoolExecutor(2) as others:
+        monkeypatch.setattr(source, "_others", others)
+        alone = source.labelled(picture)
+    with source._helpers() as helpers:
+        assert helpers is others  # which has ended: whoever asked it for anything would fail
+        beside = source.labelled(picture)
+    for name in ("feats", "boxes", "whole", "labels", "scores", "classes"):
+        np.testing.assert_array_equal(getattr(alone, name), getattr(beside, name))
+    with pytest.raises(RuntimeError):
+        source.labelled(picture)
 
 
 def test_photos_are_captioned_where_there_is_no_torch(tmp_path: Path) -> None:

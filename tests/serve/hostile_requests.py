@@ -6,9 +6,9 @@ import http.client
 import io
 import json
 import random
+import select
 import socket
 import struct
-import time
 import zlib
 from collections.abc import Callable
 from contextlib import closing
@@ -153,8 +153,8 @@ def exchange(port: int, parts: list[bytes], pause: float = 0.0) -> Response:
         try:
             for part in parts:
                 connection.sendall(part)
-                if pause:
-                    time.sleep(pause)
+                if pause and select.select([connection], [], [], pause)[0]:
+                    break  # it has answered
         except OSError:
             pass  # the server has answered and closed
         response = http.client.HTTPResponse(connection)

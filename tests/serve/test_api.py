@@ -126,8 +126,10 @@ def test_regions_have_words_and_a_drawn_box_has_its_own(server: Running) -> None
     regions = image(server, "/v1/regions?words=3").json()["regions"]
     assert len(regions) > 30 and all(len(region["words"]) == 3 for region in regions)
     assert Client(server.url).regions(CAT, words=3)[0].words == tuple(
-        (w["word"], w["evidence"]) for w in regions[0]["words"]
+        (w["word"], w["similarity"]) for w in regions[0]["words"]
     )
+    fits = [[word["similarity"] for word in region["words"]] for region in regions]
+    assert all(1 >= first >= second >= third >= -1 for first, second, third in fits)
     [same] = Client(server.url).regions(CAT, 3, tuple(regions[7]["box"]))
     assert [word for word, _ in same.words] == [word["word"] for word in regions[7]["words"]]
     [mine] = image(server, "/v1/regions?words=3&box=31,17,222,143").json()["regions"]

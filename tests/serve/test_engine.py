@@ -113,6 +113,24 @@ def test_a_lone_request_does_not_wait_for_others(decoders: DecoderPool) -> None:
     assert models.together == [1] and time.monotonic() - began < 20
 
 
+def test_no_more_photos_are_extracted_at_once_than_there_are_cores(decoders: DecoderPool) -> None:
+    """A third thread decodes meanwhile."""
+    at_once: list[int] = []
+
+    class Counting(StandIn):
+        busy = 0
+
+        def regions(self, pictures: Sequence[Image.Image], clip: bool) -> Extracted:
+            self.busy += 1
+            at_once.append(self.busy)
+            time.sleep(0.1)
+            self.busy -= 1
+            return super().regions(pictures, clip)
+
+    respond(engine(decoders, Counting(), cores=2, window=0.2), [photo(i) for i in range(1, 7)])
+    assert len(at_once) == 6 and max(at_once) == 2
+
+
 class SlowDecoders:
     """Decodes like `decoders`, but takes three seconds for the image of a shade."""
 

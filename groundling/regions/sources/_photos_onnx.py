@@ -1,14 +1,17 @@
 """The source of photos on onnxruntime and OpenCV alone: arrays of the same numbers as `photos` makes, to rounding.
 
-One thread runs the detector while another, where there are two cores, runs the network and selective search. Large
-products of matrices are in graphs, since numpy's would bring threads of their own. Captions need no labels: they are
-made where asked for. No feature map is made.
+Where there are two cores or more, the detector, the network and selective search of an image run at the same time, each
+in a thread. While several images are looked at, each by a thread of its own, these threads do all of it themselves:
+they keep the cores busy, and none waits for another. Large products of matrices are in graphs, since numpy's bring
+threads of their own. Captions need no labels: they are made where asked for. No feature map is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +60,9 @@ class PhotosOnnx:
 
     def __init__(self, regions: int, image_classes: bool = False) -> None:
         self._regions = regions
-        self._other: Executor = ThreadPoolExecutor(1, "groundling-network") if cores() > 1 else AtOnce()
-        network = self._other.submit(_sessions)
+        self._looking, self._lock = 0, threading.Lock()  # images at the same time
+        self._others: Executor = ThreadPoolExecutor(2, "groundling-look") if cores() > 1 else AtOnce()
+        network = self._others.submit(_sessions)
         self._detector = Detector()
         self._network, self._project = network.result()
         self._classes = ClassesOnnx() if image_classes else None
@@ -79,17 +83,30 @@ class PhotosOnnx:
         """At these boxes (0 to 1), or at those that are proposed."""
         picture = fit(image.convert("RGB"))
         rgb = np.asarray(picture)
-        mapped = self._other.submit(self._mapped, picture)
-        searched = self._other.submit(search, rgb, SEARCH_SIDE) if boxes is None else None
-        detections = self._detector(rgb)
-        if searched is not None:
-            boxes = propose(detections, searched.result(), self._regions)
+        with self._helpers() as others:
+            mapped = others.submit(self._mapped, picture)
+            searched = others.submit(search, rgb, SEARCH_SIDE) if boxes is None else None
+            detections = self._detector(rgb)
+            grid, words, cells, logits = mapped.result()
+            if searched is not None:
+                boxes = propose(detections, searched.result(), self._regions)
         assert boxes is not None
-        grid, words, cells, logits = mapped.result()
         classes = None
         if self._classes is not None and logits is not None:
             classes = self._classes.regions(logits, box_weights(boxes, *grid.shape[2:]))
         return _Look(self._project, detections, boxes, grid, words, cells, image.size, classes)
+
+    @contextmanager
+    def _helpers(self) -> Iterator[Executor]:
+        """The other threads, for an image that is looked at alone."""
+        with self._lock:
+            self._looking += 1
+            alone = self._looking == 1
+        try:
+            yield self._others if alone else AtOnce()
+        finally:
+            with self._lock:
+                self._looking -= 1
 
     def _mapped(self, picture: Any) -> tuple[Floats, Floats, Floats, Floats | None]:
         """The map, the numbers of words, of image and cells; where they are asked for, the logits of image classes."""

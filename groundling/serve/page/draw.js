@@ -197,15 +197,16 @@ export function sentence(text, parts, light) {
   return nodes;
 }
 
-/** A line of a list of probabilities; `kind` is the class of the note: good, bad, unsure, or none. */
-export function bar(name, evidence, note, kind) {
+/** A line of a list of probabilities, or of other numbers from 0 to 1 that `say` writes; `kind` is the class of the note:
+ * good, bad, unsure, or none. */
+export function bar(name, evidence, note, kind, say = percent) {
   const known = evidence !== null && evidence !== undefined;
   const fill = make("span");
   fill.style.width = `${100 * (evidence ?? 0)}%`;
   const colour = !kind ? "plain" : kind === "bad" && evidence < 0.65 ? "low" : kind === "unsure" ? "middle" : "";
   const meter = make("span", { class: `bar ${colour}` }, fill);
-  const values = { role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * (evidence ?? 0)), "aria-valuetext": percent(evidence) };
+  const values = { role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * (evidence ?? 0)), "aria-valuetext": say(evidence) };
   for (const [attribute, value] of Object.entries(values)) meter.setAttribute(attribute, value);
-  const text = known ? `${note} ${percent(evidence)}`.trim() : note;
+  const text = known ? `${note} ${say(evidence)}`.trim() : note;
   return make("li", {}, make("span", { class: "name" }, name), meter, make("span", { class: `note ${kind}` }, text));
 }

@@ -253,13 +253,13 @@ export class PhotoView {
   }
 
   words(title, region) {
-    const words = region.words.map((w) => bar(w.word, w.evidence, "", ""));
+    const words = region.words.map((w) => bar(w.word, Math.max(0, w.similarity), "", "", (value) => value.toFixed(2)));
     const named = region.labels.filter((l) => l.score >= 0.05 && !l.label.startsWith("word:")); // words are no classes
     const labels = named.slice(0, 3).map((l) => `${l.label} ${percent(l.score)}`).join(", ");
     $("region").hidden = false;
     $("region").replaceChildren(
       make("h2", {}, title),
-      make("p", { class: "help" }, "The words that fit this box best:"),
+      make("p", { class: "help" }, "The words that fit this box best, by their similarity to it (1 is the most; it is no probability):"),
       make("ul", { class: "bars", "aria-label": "Words that fit" }, ...words),
       make("p", { class: "help" }, labels ? `Object detector: ${labels}` : "The object detector knows nothing like it."),
     );
