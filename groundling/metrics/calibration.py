@@ -82,8 +82,9 @@ class Isotonic:
 def isotonic(scores: Array, truth: Array) -> Isotonic:
     """The rising step function with the least squared error to `truth` (0 or 1): pool adjacent violators.
 
-    Each level becomes a knot at the mean score of its members; no knot is certain: with n members, a
-    level is at least 1 / (n + 2) and at most (n + 1) / (n + 2).
+    Each level becomes a knot at the mean score of its members. The lowest level, if nothing in it is true, is 1 / (n + 2)
+    with n members, and the highest likewise below 1, as few members make nothing certain; but neither passes the level
+    beside it.
     """
     if len(scores) == 0:
         raise ValueError("there is nothing to calibrate with")
@@ -95,8 +96,11 @@ def isotonic(scores: Array, truth: Array) -> Isotonic:
             last = levels.pop()
             levels[-1] = [a + b for a, b in zip(levels[-1], last, strict=True)]
     n, true, total = np.array(levels).T
-    p = np.clip(true / n, 1 / (n + 2), (n + 1) / (n + 2))
-    return Isotonic(tuple((total / n).tolist()), tuple(np.maximum.accumulate(p).tolist()))
+    p = true / n
+    least, most = 1 / (n[0] + 2), (n[-1] + 1) / (n[-1] + 2)
+    p[0] = max(p[0], min([least, *p[1:2]]))
+    p[-1] = min(p[-1], max([most, *p[-2:-1]]))
+    return Isotonic(tuple((total / n).tolist()), tuple(p.tolist()))
 
 
 def sigmoid(x: Array) -> Array:

@@ -27,6 +27,12 @@ def test_isotonic_pools_what_falls() -> None:
     np.testing.assert_allclose(found(np.array([-9.0, 1.75, 9])), [1 / 3, 5 / 12, 2 / 3])
 
 
+def test_a_single_wrong_answer_at_the_bottom_does_not_raise_the_levels_above_it() -> None:
+    """A wrong one, twenty of which one is right, twenty of which nineteen are, a right one: 1/3 is more than 1/20."""
+    truth = [0.0, 1.0, *[0.0] * 19, *[1.0] * 19, 0.0, 1.0]
+    np.testing.assert_allclose(isotonic(np.arange(42.0), np.array(truth)).p, [0.05, 0.05, 0.95, 0.95])
+
+
 def test_isotonic_makes_scores_honest() -> None:
     draw = np.random.default_rng(0)
     scores = draw.uniform(-1, 1, 8000)
