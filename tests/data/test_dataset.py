@@ -104,7 +104,7 @@ def test_nothing_but_bad_items_is_an_error_even_when_they_may_be_skipped(tmp_pat
     little.flickr(tmp_path)
     for file in (tmp_path / "Annotations").iterdir():
         file.write_text("<annotation>")
-    with pytest.raises(DataError, match="no usable example"):
+    with pytest.raises(DataError, match="all 3 items are bad"):
         load(tmp_path, annotated=False, skip_bad=True)
 
 
