@@ -89,6 +89,7 @@ class Example:
     things: tuple[Thing, ...] = ()
     split: str = ""
     segment: tuple[float, float] | None = None  # seconds, for a part of a video
+    doubted: float = DOUBTED  # a word whose evidence is below this is marked
 
 
 class Vocab(Protocol):
@@ -166,6 +167,7 @@ class GroundedCaption:
     media: str = ""
     frames: int = 0  # of the clip, in which links count theirs; 0 for an image
     segment: tuple[float, float] | None = None  # seconds, for a part of a video
+    doubted: float = DOUBTED  # a word whose evidence is below this is marked
 
     def __iter__(self) -> Iterator[Link]:
         return iter(self.links)
@@ -176,7 +178,7 @@ class GroundedCaption:
     def weak(self, link: Link) -> bool:
         """May the word be made up? True if its evidence is low or, where none is known, the attention on its box."""
         if link.evidence is not None:
-            return link.evidence < DOUBTED
+            return link.evidence < self.doubted
         return link.score * max(1, self.frames) < FAINT  # the frames of a clip share it
 
     def _repr_html_(self) -> str:
@@ -198,6 +200,7 @@ class GroundedCaption:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: what one line of a captions file holds. Weights are rounded to four digits."""
         row = asdict(self)
+        del row["doubted"]
         row["caption"] = row.pop("text")
         row["logp"] = round(self.logp, 4)
         if not self.frames:

@@ -9,6 +9,7 @@ import torch
 
 from groundling import boxes
 from groundling.errors import DataError
+from groundling.inference.phrases import GroundedPhrase, as_caption, in_sentence
 from groundling.tensors import Glimpse, Regions
 from groundling.types import GroundedCaption, Link, WordAttention
 
@@ -95,6 +96,13 @@ def test_a_grounded_caption_survives_json() -> None:
 def test_a_word_may_be_made_up_by_its_evidence_or_else_by_its_attention(link: Link, frames: int, weak: bool) -> None:
     caption = GroundedCaption("7", "a", ("a",), ((0, 1),), (link,), frames=frames)
     assert caption.weak(link) is weak is caption.to_dict()["links"][0]["weak"]
+
+
+def test_a_phrase_that_was_found_is_not_marked() -> None:
+    """Phrases are found from an evidence of a half on; nouns of captions are marked below more."""
+    found = GroundedPhrase("a dog", (0, 5), (0, 0, 5, 5), 0.9, 0.55)
+    for caption in (in_sentence("a dog runs", [found]), as_caption([found])):
+        assert found.found and [caption.weak(link) for link in caption.links] == [False]
 
 
 @pytest.mark.parametrize(

@@ -120,8 +120,8 @@ class Auditor:
         return tuple(self._with_colour(*each, regions) for each in zip(judged, found, strict=True))
 
     def _with_colour(self, judged: Judged, one: PhraseEvidence, regions: Regions) -> Judged:
-        """With a verdict on the one word for a colour of a thing that is there."""
-        named = [word for word in one.tokens if word in WORDS and word != one.noun]
+        """With a verdict on the one word for a colour of a thing that is there. The last word is the thing: oranges."""
+        named = [word for word in one.tokens[:-1] if word in WORDS and word != one.noun]
         if judged.box is None or len(named) != 1:
             return judged
         p = self.grounder.colour(regions, one.tokens, named[0])

@@ -26,7 +26,7 @@ from groundling.tensors import Regions
 from groundling.text.dependencies import trees
 from groundling.types import Caption
 
-FORMAT = 2  # of what is judged: raised when the same grounder would judge otherwise
+FORMAT = 3  # of what is judged: raised when the same grounder would judge otherwise
 WINDOW = 50_000  # rows that are put in order of their images
 IMAGES = KEPT // 2  # that are judged at a time
 
@@ -153,8 +153,9 @@ def input_hash(row: Row | BadRow) -> str:
 
 
 def signature(auditor: Auditor, reading: Reading) -> str:
-    """Which grounder and thresholds judged, and how captions were read: the beginning of a hash."""
-    told = json.dumps([FORMAT, auditor.grounder.model.digest, auditor.thresholds.to_json(), asdict(reading)])
+    """Which grounder, evidence and thresholds judged, and how captions were read: the beginning of a hash."""
+    evidence = auditor.grounder.calibration.to_json() if auditor.grounder.calibration else None
+    told = json.dumps([FORMAT, auditor.grounder.model.digest, evidence, auditor.thresholds.to_json(), asdict(reading)])
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 

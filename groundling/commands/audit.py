@@ -273,7 +273,7 @@ def _print_captions(out: Path, count: int) -> None:
     from groundling.errors import printable
 
     if count > SHOWN:
-        print(f"{out}: the verdicts on each caption; --html FILE shows them with their images", file=sys.stderr)
+        print(f"{out}: the verdicts on each caption; an --html page shows them with their images", file=sys.stderr)
         return
     for row in _lines(out):
         if "phrases" in row:

@@ -35,8 +35,8 @@ IMAGES are picture files, video files, folders of them, or one data set that `gr
 --model, the captioner and the grounder that come with the package are used.
 
 In a terminal each caption is shown with its nouns numbered. `score` says how sure the model is of the box. `evidence`
-is the probability that the thing is in the image at all, by the grounder. Below 0.5 (without a grounder: if less than a
-fifth of the captioner's attention was on the box) the evidence is weak: the word may be made up, and is shown with a
+is the probability that the thing is in the image at all, by the grounder. Below 0.65 (without a grounder: if less than
+a fifth of the captioner's attention was on the box) the evidence is weak: the word may be made up, and is shown with a
 question mark or a dashed box.
 
 A classifier of a thousand classes knows animals, dishes, buildings and vehicles that captioners call by another name.

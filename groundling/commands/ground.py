@@ -34,8 +34,8 @@ boxes, `any` accepts each of them, `union` only the box around them all. The typ
 noun fits several things in the image. --calibrate also fits `evidence` on the captions of one half of the images, tests
 it on the other half and stores it with the model; it needs no boxes. With --captions it also fits the evidence that
 `audit` and `caption` give to nouns of captions: captioners are right with frequent nouns more often than with rare
-ones. With --learn-from train, captions of the training images teach once more which nouns an image vector speaks of;
-evidence weighs that, too. --cost prints floating point operations and milliseconds per image."""
+ones. With --learn-from train, it also learns from the captions of the training images to predict nouns from the
+image vector, and evidence weighs that, too. --cost prints floating point operations and milliseconds per image."""
 
 EPILOG = """\
 examples:
@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--learn-from",
         default="",
         metavar="SPLIT",
-        help="with --calibrate: also learn from the captions of this split which nouns image vectors speak of",
+        help="with --calibrate: also learn to predict nouns from the image vector, from the captions of this split",
     )
     add_iou(group, "overlap from which a box is right (default 0.5)")  # type: ignore[arg-type]
     add_bootstrap(group)  # type: ignore[arg-type]

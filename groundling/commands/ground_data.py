@@ -43,6 +43,7 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("--learn-from and --split are the same: evidence is fitted on images not learned from")
     model = inference.load_grounder(args.model, args.device)
     examples, store = load(args.data, args.split), Store.open(args.regions)
+    image_nouns = learn(load(args.data, args.learn_from).examples, store, quiet=False) if args.learn_from else None
     engine = engine_of(args)
     some = [examples.examples[start : start + TOGETHER] for start in range(0, len(examples), TOGETHER)]
     found = (
@@ -56,8 +57,7 @@ def run(args: argparse.Namespace) -> None:
     calibration = None
     if args.calibrate:
         of_captions = _captions_of(args.captions, examples)
-        again = learn(load(args.data, args.learn_from).examples, store, quiet=False) if args.learn_from else None
-        calibration = calibrate(model, examples, store, captions=of_captions, again=again)
+        calibration = calibrate(model, examples, store, captions=of_captions, image_nouns=image_nouns)
     captions = None
     if calibration:
         model.calibration = calibration.model

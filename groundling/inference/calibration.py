@@ -137,15 +137,18 @@ def calibrate(
     store: Store,
     seed: int = 0,
     captions: Sequence[tuple[str, str]] = (),
-    again: ImageNouns | None = None,
+    image_nouns: ImageNouns | None = None,
 ) -> Calibration:
-    """Fit on one half of the images, judge on the other. `captions`: of captioners, with the ids of images. `again`:
-    nouns of image vectors, learned from other images; None: those that the grounder's calibration has, if it does."""
+    """Fit on one half of the images, judge on the other.
+
+    captions: of captioners, with the ids of images. image_nouns: learned from other images; None: those that the
+    grounder's calibration has, if it does.
+    """
     require(store.fingerprint, grounder.model.fingerprint)
     store.require(example.id for example in examples)
-    if again is None and grounder.calibration and grounder.calibration.words:
-        again = grounder.calibration.words.again
-    answers = ask(grounder, examples, store, seed, again)
+    if image_nouns is None and grounder.calibration and grounder.calibration.words:
+        image_nouns = grounder.calibration.words.image_nouns
+    answers = ask(grounder, examples, store, seed, image_nouns)
     fit, judge = answers.half(True), answers.half(False)
     if not (len(fit.nouns) and len(judge.nouns)):
         raise DataError(f"{len(examples)} images are too few to fit on one half and judge on the other")
@@ -154,7 +157,7 @@ def calibrate(
     of_captions = (
         ask_captions(grounder, examples, store, captions, answers) if captions and answers.seen is not None else None
     )
-    model = fitted(fit, words_of(store.fingerprint), of_captions.half(True) if of_captions else None, again)
+    model = fitted(fit, words_of(store.fingerprint), of_captions.half(True) if of_captions else None, image_nouns)
     evidence, truth = judge.evidence(model), judge.truth
     curve = reliability(evidence, truth)
     right = float(((evidence >= THRESHOLD) == (truth > 0)).mean())
@@ -170,13 +173,13 @@ def calibrate(
 
 
 def fitted(
-    answers: Answers, words: tuple[str, ...], of_captions: Answers | None = None, again: ImageNouns | None = None
+    answers: Answers, words: tuple[str, ...], of_captions: Answers | None = None, image_nouns: ImageNouns | None = None
 ) -> EvidenceModel:
     """The evidence model of these answers; `words` are those of the region source, if it has some; `of_captions`:
-    answers for nouns of captioners; `again`: what made the second part of their `seen`."""
+    answers for nouns of captioners; `image_nouns`: what made the second part of their `seen`."""
     model = EvidenceModel(isotonic(answers.similarity, answers.truth))
     if answers.seen is not None:
-        known = _fitted_words(answers, words, again)
+        known = _fitted_words(answers, words, image_nouns)
         unknown = np.array([known.concept(noun) is None for noun in answers.nouns])
         if unknown.sum() >= FEWEST_UNKNOWN:  # similarity alone is asked of these, and they are not as others are
             model = EvidenceModel(isotonic(answers.similarity[unknown], answers.truth[unknown]))
@@ -191,10 +194,10 @@ def fitted(
     return replace(model, caption_not_there=float(np.quantile(answers.evidence(model, in_caption=True)[there], MISSED)))
 
 
-def _fitted_words(answers: Answers, words: tuple[str, ...], again: ImageNouns | None) -> WordEvidence:
+def _fitted_words(answers: Answers, words: tuple[str, ...], image_nouns: ImageNouns | None) -> WordEvidence:
     assert answers.seen is not None
     prior = answers.seen[answers.first, 0].mean(0).round(6).clip(LOWEST, 1 - LOWEST)
-    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {}, again=again)
+    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {}, image_nouns=image_nouns)
     rows = _rows(answers, start)
     if not len(rows[SAME][0]):
         raise DataError("the captions have none of the words that the region source knows")
@@ -227,7 +230,7 @@ def _rows(answers: Answers, words: WordEvidence) -> dict[str, tuple[Array, Array
 
 
 def ask(
-    grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int, again: ImageNouns | None = None
+    grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int, image_nouns: ImageNouns | None = None
 ) -> Answers:
     """Present and absent phrases of every image, and what the grounder makes of them."""
     draw = Random(seed)
@@ -241,7 +244,7 @@ def ask(
     truth: list[float] = []
     image: list[int] = []
     seen: list[Array] = []
-    words = WordEvidence(dict.fromkeys(words_of(store.fingerprint), 0.5), {}, again=again)
+    words = WordEvidence(dict.fromkeys(words_of(store.fingerprint), 0.5), {}, image_nouns=image_nouns)
     for at, (example, present) in enumerate(zip(examples, phrases, strict=True)):
         regions, pairs = store[example.id], list(_pairs(example, present, pool, every, draw))
         if words.prior and regions.whole is not None:

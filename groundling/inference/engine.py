@@ -205,12 +205,12 @@ class GrounderOnnx(BaseGrounder):
         read = self._vectors({*ids})
         [vectors] = self._see({"feats": seen.feats})
         similarity = np.stack([read[phrase] for phrase in ids]) @ vectors.T
-        fit, last = similarity, [phrase[-1] for phrase in phrases]
+        fit = similarity
         if seen.picture is not None and any(colours):
             fit = fit + colour_fit(colour_shares(seen.picture, _relative(seen)), colours)
-        if any_garment(last) and PERSON in self.vocab:
+        if any_garment(nouns) and PERSON in self.vocab:
             [person] = self._vectors({tuple(self.word_ids([PERSON]))}).values()
-            fit = fit + garment_fit(seen.boxes, last, vectors @ person, TEMPERATURE)
+            fit = fit + garment_fit(seen.boxes, seen.frame, nouns, vectors @ person, TEMPERATURE)
         overlap = _softmax(fit / np.float32(TEMPERATURE)) @ _soft_iou_match(seen.boxes)
         evidence: Sequence[float | None] = [None] * len(ids)
         if self.calibration is not None:

@@ -31,9 +31,12 @@ def any_garment(nouns: Sequence[str]) -> bool:
     return not GARMENTS.keys().isdisjoint(nouns)
 
 
-def garment_fit(boxes: Floats, nouns: Sequence[str], person: Floats, temperature: float) -> Floats:
-    """(P, R): how well the regions (R, 4) fit each noun that is a garment; `person` (R,): their similarity with one."""
-    likely = np.exp((person - person.max()) / np.float32(temperature))
+def garment_fit(
+    boxes: Floats, frame: NDArray[np.int64], nouns: Sequence[str], person: Floats, temperature: float
+) -> Floats:
+    """(P, R): how well the regions fit each noun that is a garment. boxes: (R, 4). frame: (R,), of a clip: a garment is
+    in the frame of its person. person: (R,), similarity with "person"."""
+    likely = np.exp((person - person.max()) / np.float32(temperature)) * (frame[:, None] == frame)
     fit = np.zeros((len(nouns), len(boxes)), np.float32)
     for row, noun in zip(fit, nouns, strict=True):
         if noun in GARMENTS:
@@ -64,11 +67,10 @@ def _head(boxes: Floats) -> Floats:
 
 
 _UPPER = (
-    *("shirt", "t-shirt", "tshirt", "tee-shirt", "sweater", "sweatshirt", "hoodie", "vest", "top", "blouse", "jersey"),
+    *("shirt", "t-shirt", "tshirt", "tee-shirt", "sweater", "sweatshirt", "hoodie", "vest", "blouse", "jersey"),
     *("jacket", "coat"),
 )
-_LOWER = ("skirt", "shorts", "pants", "jeans", "trousers", "trunks")
 GARMENTS: dict[str, Callable[[Floats], Floats]] = {
     **{noun: upper_body for one in _UPPER for noun in (one, f"{one}s")},
-    **{noun: legs for one in _LOWER for noun in (one, f"{one}s")},
+    **{noun: legs for noun in ("skirt", "skirts", "shorts", "pants", "jeans", "trousers")},
 }

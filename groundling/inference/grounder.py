@@ -177,7 +177,7 @@ class PhraseGrounder(BaseGrounder):
         *,
         in_caption: bool = False,
     ) -> Located:
-        found = self.rank(regions, phrases, colours)
+        found = self.rank(regions, phrases, colours, nouns)
         boxes = regions.boxes[0, : found.overlap.shape[1]]
         evidence = self.evidence(nouns, found.similarity, regions.whole, in_caption=in_caption)
         return Located(boxes.cpu().numpy(), found.similarity.cpu().numpy(), found.overlap.cpu().numpy(), evidence)
@@ -209,19 +209,25 @@ class PhraseGrounder(BaseGrounder):
 
     @torch.inference_mode()
     def rank(
-        self, regions: Regions, phrases: Sequence[Sequence[str]], colours: Sequence[Sequence[str]] = ()
+        self,
+        regions: Regions,
+        phrases: Sequence[Sequence[str]],
+        colours: Sequence[Sequence[str]] = (),
+        nouns: Sequence[str] = (),
     ) -> Ranking:
         """Phrases as words, in one image (B = 1). `colours`: words for colours that each has; they help to choose
-        where the colours of the regions are known (`inference.colours`)."""
+        where the colours of the regions are known (`inference.colours`). `nouns`: their heads, the last words if they
+        are not given; where persons are helps to choose where garments are (`inference.garments`)."""
         regions = regions.of_each_frame(self.model.recipe.data.regions_per_image).to(self.device)
         valid, vectors = regions.valid[0], self.matcher.see(regions)[0]
         scores = (self.embed(phrases) @ vectors.T).masked_fill(~valid, -torch.inf)  # (P, R)
-        fit, nouns = scores, [phrase[-1] for phrase in phrases]
+        fit, heads = scores, nouns or [phrase[-1] for phrase in phrases]
         if regions.colours is not None and any(colours):
             fit = fit + torch.from_numpy(colour_fit(regions.colours[0].cpu().numpy(), colours)).to(scores)
-        if any_garment(nouns) and PERSON in self.vocab:
+        if any_garment(heads) and PERSON in self.vocab:
             person = (vectors @ self.embed([[PERSON]])[0]).masked_fill(~valid, -torch.inf).cpu().numpy()
-            worn = garment_fit(regions.boxes[0].cpu().numpy(), nouns, person, TEMPERATURE)
+            boxes, frame = regions.boxes[0].cpu().numpy(), regions.frame[0].cpu().numpy()
+            worn = garment_fit(boxes, frame, heads, person, TEMPERATURE)
             fit = fit + torch.from_numpy(worn).to(scores)
         p = (fit / TEMPERATURE).softmax(-1)
         return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~valid, -1.0))

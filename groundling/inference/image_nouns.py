@@ -1,7 +1,7 @@
-"""Learning nouns of images from captions, once more: which nouns does an image vector speak of?
+"""Learning to predict nouns from the image vector, from captions.
 
 A region source that was taught by captions keeps how likely each of its words is in the image vector; a word is
-there whatever its part of speech ("a park", "parked cars"). Here nouns alone are learned again from the numbers before
+there whatever its part of speech ("a park", "parked cars"). Here nouns alone are learned from the numbers before
 these, by a linear model of low rank (`metrics.calibration.ImageNouns`): a noun is in an image whose captions have it.
 `evidence` weighs both, by images that neither was learned from.
 """

@@ -19,7 +19,7 @@ from groundling.inference.colours import USUAL, has_colour
 from groundling.inference.evidence import THRESHOLD
 from groundling.metrics.calibration import EvidenceModel, image_word_probabilities
 from groundling.text.wordnet import wordnet
-from groundling.types import UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
+from groundling.types import LIKELY, UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
 
 if TYPE_CHECKING:
     from groundling.text.noun_phrases import NounPhrase
@@ -132,7 +132,10 @@ class BaseGrounder(ABC):
         colours, whole = self.appearance(regions)
         if colours is None or whole is None:
             return None
-        similarity = self.locate(regions, [[one for one in phrase if one != word]], [phrase[-1]]).similarity[0]
+        thing = [one for one in phrase if one != word]
+        if not thing:
+            return None
+        similarity = self.locate(regions, [thing], thing[-1:]).similarity[0]
         weights = np.exp((similarity - similarity.max()) / TEMPERATURE)
         p = image_word_probabilities(whole, len(known))[[*known].index(word)]
         return has_colour(colours, weights / weights.sum(), word, float(p), known[word])
@@ -220,7 +223,7 @@ def in_sentence(sentence: str, phrases: Sequence[GroundedPhrase]) -> GroundedCap
     tokens += sentence[end:].split()
     starts = accumulate((len(token) + 1 for token in tokens), initial=0)
     spans = tuple((start, start + len(token)) for start, token in zip(starts, tokens, strict=False))
-    return GroundedCaption("", " ".join(tokens), tuple(tokens), spans, tuple(links))
+    return GroundedCaption("", " ".join(tokens), tuple(tokens), spans, tuple(links), doubted=LIKELY)
 
 
 def as_caption(
@@ -235,4 +238,4 @@ def as_caption(
         for i, (span, one) in enumerate(zip(spans, phrases, strict=True))
         if one.found
     )
-    return GroundedCaption(id, " · ".join(tokens), tokens, spans, links, media=media, size=size)
+    return GroundedCaption(id, " · ".join(tokens), tokens, spans, links, media=media, size=size, doubted=LIKELY)

@@ -7,7 +7,7 @@ phrase, and π_w, the mean of p_w over the photos of the fit,
     logit P = a + b logit p_w + c log π_w + d s [+ e u_w + f v_w]
 
 w is the noun, a synonym, or its likeliest narrower kind ("same"), else its nearest broader kind ("broader"), with
-coefficients of both. The last two are there where nouns of images were learned again (`ImageNouns`): v_w are the
+coefficients of both. The last two are there where nouns of images were learned (`ImageNouns`): v_w are the
 log-odds of the noun w in captions of photos, u_w is how much the image vector raises them.
 
 Where the source knows no such word, or no words at all, P is a rising function of s alone. So P is asked of any phrase,
@@ -36,6 +36,7 @@ SAME, BROADER = "same", "broader"
 KINDS = 4  # broader kinds that are tried, nearest first
 INPUTS = 4  # 1, logit p, log π, s; two more where there are ImageNouns: u, v
 FARTHEST = 6.0  # deviations from its mean that a number of an image vector is taken to be away at most
+LARGE = 1e4  # no number of `ImageNouns` is as large, so that none of its sums is infinite
 CAPTION_INPUTS = ("phrases", "words", "mentioned")  # of a caption in an image
 REFERENCE_INPUTS = ("grounding", "meteor", "shared")
 LOWEST = 1e-6  # probability that a word has at least, and lacks to 1
@@ -82,9 +83,9 @@ class Isotonic:
 def isotonic(scores: Array, truth: Array) -> Isotonic:
     """The rising step function with the least squared error to `truth` (0 or 1): pool adjacent violators.
 
-    Each level becomes a knot at the mean score of its members. The lowest level, if nothing in it is true, is 1 / (n + 2)
-    with n members, and the highest likewise below 1, as few members make nothing certain; but neither passes the level
-    beside it.
+    Each level becomes a knot at the mean score of its members. The lowest level, if nothing in it is true, is
+    1 / (n + 2) with n members, and the highest likewise below 1, as few members make nothing certain; but neither
+    passes the level beside it.
     """
     if len(scores) == 0:
         raise ValueError("there is nothing to calibrate with")
@@ -182,6 +183,8 @@ class ImageNouns:
 
     def __call__(self, whole: NDArray[Any]) -> Array:
         """(…, G) -> (…, W): u, of image vectors whose first numbers are x."""
+        if whole.shape[-1] < len(self.mean):
+            raise DataError(f"nouns of images were learned from {len(self.mean)} numbers, these have {whole.shape[-1]}")
         z = np.clip((whole[..., : len(self.mean)] - self.mean) / self.deviation, -FARTHEST, FARTHEST)
         project, words = self._matrices
         return np.asarray(z @ project @ words + self.offset, np.float64)
@@ -225,9 +228,12 @@ class ImageNouns:
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"not nouns of images: {type(error).__name__}: {error}") from error
         of_words = len(kept["words_scale"]) == len(kept["offset"]) == len(kept["usual"]) == count
-        sound = all(np.isfinite(one).all() for one in kept.values()) and (kept["deviation"] > 0).all()
+        sound = all((np.abs(one.astype(np.float32)) < LARGE).all() for one in kept.values())
+        sound = sound and (kept["deviation"] > 1 / LARGE).all()
         if not (of_words and sound and kept["deviation"].shape == kept["mean"].shape):
-            raise DataError("not nouns of images: finite numbers of equal shapes are expected, each deviation above 0")
+            raise DataError(
+                f"not nouns of images: numbers below {LARGE:g} of equal shapes are expected, each deviation above 0"
+            )
         return ImageNouns(**kept)
 
 
@@ -236,11 +242,11 @@ class WordEvidence:
     """Coefficients of the equation above, and π of every word of the source."""
 
     prior: Mapping[str, float]  # word -> π
-    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d, and e, f with `again`
+    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d, and e, f with `image_nouns`
     caption_weights: Mapping[str, tuple[float, ...]] = field(
         default_factory=dict
     )  # the same for nouns of captions, if fitted
-    again: ImageNouns | None = field(default=None, compare=False)  # of the same words; None: nobody learned them
+    image_nouns: ImageNouns | None = field(default=None, compare=False)  # of the same words; None: nobody learned them
     _concepts: dict[str, Concept | None] = field(default_factory=dict, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -248,7 +254,7 @@ class WordEvidence:
         row["weights"] = {how: list(row) for how, row in self.weights.items()}
         if self.caption_weights:
             row["caption_weights"] = {how: list(row) for how, row in self.caption_weights.items()}
-        return row | ({"again": self.again.to_json()} if self.again else {})
+        return row | ({"image_nouns": self.image_nouns.to_json()} if self.image_nouns else {})
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> WordEvidence:
@@ -263,13 +269,14 @@ class WordEvidence:
             raise DataError(f"not word evidence: {type(error).__name__}: {error}") from error
         if not (prior and all(0 < p < 1 for p in prior.values())):
             raise DataError("not word evidence: each prior is between 0 and 1, and there is at least one")
-        again = ImageNouns.from_json(row["again"], len(prior)) if row.get("again") is not None else None
-        count = INPUTS + 2 * (again is not None)
+        learned = row.get("image_nouns")
+        image_nouns = None if learned is None else ImageNouns.from_json(learned, len(prior))
+        count = INPUTS + 2 * (image_nouns is not None)
         if any(
             len(one) != count or not np.isfinite(one).all() for one in (*weights.values(), *caption_weights.values())
         ):
             raise DataError(f"not word evidence: weights are {count} finite numbers for each of {SAME}, {BROADER}")
-        return WordEvidence(prior, weights, caption_weights, again)
+        return WordEvidence(prior, weights, caption_weights, image_nouns)
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -317,15 +324,17 @@ class WordEvidence:
         return tuple(self._index[w] for w in net.lemmas(synset) if w in self._index and net.synset(w) == synset)
 
     def seen(self, whole: NDArray[Any]) -> Array:
-        """(…, G) -> (…, 1 or 2, W): what image vectors tell of words: p, and u where `again` was learned."""
+        """(…, G) -> (…, 1 or 2, W): what image vectors tell of words: p, and u where `image_nouns` was learned."""
         told = [image_word_probabilities(whole, len(self.prior))]
-        return np.stack(told + ([self.again(whole)] if self.again else []), -2)
+        return np.stack(told + ([self.image_nouns(whole)] if self.image_nouns else []), -2)
 
     def inputs(self, concept: Concept, similarity: float, seen: Array) -> tuple[float, ...]:
         """1, logit p, log π, s, and where they are known u and v, of a noun in an image of which `seen` tells."""
         best = max(concept.words, key=lambda word: seen[0, word])
         alone = 1.0, float(logit(seen[0, best])), float(self._log_prior[best]), similarity
-        return alone if self.again is None else (*alone, float(seen[1, best]), float(self.again.usual[best]))
+        if self.image_nouns is None:
+            return alone
+        return *alone, float(seen[1, best]), float(self.image_nouns.usual[best])
 
     def __call__(self, concept: Concept, similarity: float, seen: Array, in_caption: bool = False) -> float:
         """`in_caption`: of a noun of a caption, if that was fitted."""

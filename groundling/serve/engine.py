@@ -279,8 +279,8 @@ class Engine:
             pictures = self.decoders.decode(media.content, media.frames)
         job.decoding = False
         models = self._when_loaded(job.deadline)
-        _check_wanted(job)
         with nullcontext() if media.frames else self._extraction, self._timed("regions"):
+            _check_wanted(job)
             if isinstance(request, RegionsRequest) and request.box is not None:
                 return ImageRegions(job.key, models.regions_at(pictures, request.box, request.frame), media.frames)
             return ImageRegions(job.key, models.regions(pictures, bool(media.frames)), media.frames)

@@ -111,6 +111,8 @@ def test_classes_of_nouns(lemma: str, kind: str) -> None:
         (("a", "red", "dog"), NOT_THERE, 0.9, None),  # what is not there has no colour
         (("a", "red", "and", "white", "dog"), GROUNDED, 0.9, None),
         (("a", "dog"), GROUNDED, 0.9, None),
+        (("two", "red"), GROUNDED, 0.9, None),  # "two oranges" are looked for as "orange": a thing, no colour
+        (("red",), GROUNDED, 0.9, None),
     ],
 )
 def test_one_colour_of_a_thing_that_is_there_has_a_verdict(

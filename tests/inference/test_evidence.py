@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,10 +85,10 @@ def nouns_of(u: float, v: float) -> ImageNouns:
     return ImageNouns.packed(np.ones(1), np.full(1, 2.0), np.ones((1, 1)), words, np.zeros(4), np.full(4, v))
 
 
-def test_nouns_learned_again_count_where_there_are_any() -> None:
+def test_nouns_predicted_from_image_vectors_count_where_there_are_any() -> None:
     """x = 5: z = 2, so u = 3 of the dog, with v = −4; p = 1/2, s = 0: σ(2 · 0 + 0.5 · 3 + 0.25 · (−4)) = σ(0.5)."""
     weights = {SAME: (0.0, 2.0, 0.0, 0.0, 0.5, 0.25), BROADER: (0.0,) * 6}
-    words = replace(WORDS, weights=weights, again=nouns_of(1.5, -4.0))
+    words = replace(WORDS, weights=weights, image_nouns=nouns_of(1.5, -4.0))
     p = np.full(4, 0.5)
     whole = np.array([5.0, *(np.log(-np.log1p(-p)) - WORD_MEAN) / WORD_DEVIATION])
     assert words.seen(whole) == pytest.approx(np.array([p, [3.0, 0, 0, 0]]))
@@ -107,6 +108,8 @@ def test_nouns_of_images_are_kept_in_8_bits() -> None:
     for wrong in (
         kept.to_json() | {"offset": "AAAA"},
         kept.to_json() | {"words": "!"},
+        kept.to_json() | {"words_scale": b64encode(np.full(2, 3e38, "<f4").tobytes()).decode()},
+        kept.to_json() | {"usual": b64encode(np.full(2, np.nan, "<f4").tobytes()).decode()},
         kept.to_json() | {"deviation": "AAAAAAAAAAA="},
         {"mean": "AAAA"},
     ):
@@ -114,7 +117,9 @@ def test_nouns_of_images_are_kept_in_8_bits() -> None:
             ImageNouns.from_json(wrong, 2)
     with pytest.raises(DataError, match="not nouns of images"):
         ImageNouns.from_json(kept.to_json(), 3)
-    words = replace(WORDS, again=nouns_of(1.0, 0.0))  # its weights are those without
+    with pytest.raises(DataError, match="learned from 2 numbers, these have 1"):
+        read(np.zeros(1))
+    words = replace(WORDS, image_nouns=nouns_of(1.0, 0.0))  # its weights are those without
     with pytest.raises(DataError, match="weights are 6 finite numbers"):
         WordEvidence.from_json(words.to_json())
 

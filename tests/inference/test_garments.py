@@ -1,4 +1,4 @@
-"""Where clothes are on a person: by hand, then that they move the choice of a grounder's box."""
+"""Where clothes are on a person: by hand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_head_has_a_plausible_share_of_the_height(box: tuple[int, ...], head: 
 def test_a_region_fits_as_it_covers_the_part_of_the_likeliest_person() -> None:
     boxes = np.concatenate([FULL, upper_body(FULL), legs(FULL), [[80, 14.4, 116, 46.4]]]).astype(np.float32)
     person = np.array([0.5, 0, 0, 0], np.float32)
-    fit = garment_fit(boxes, ["shirt", "dog", "jeans"], person, temperature=0.05)
+    fit = garment_fit(boxes, np.zeros(4, int), ["shirt", "dog", "jeans"], person, temperature=0.05)
     both = 32 * 3.2  # of the upper body, 36 · 32, and the legs, 32 · 56.8
     assert fit[:, 1] == pytest.approx([WEIGHT, 0, WEIGHT * both / (36 * 32 + 32 * 56.8 - both)], rel=1e-3)
     assert fit[0].argmax() == 1 and fit[2].argmax() == 2 and not fit[1].any()
@@ -40,10 +40,17 @@ def test_a_region_fits_as_it_covers_the_part_of_the_likeliest_person() -> None:
 
 def test_as_many_persons_as_likely_count_alike() -> None:
     two = np.concatenate([FULL, FULL + [60, 0, 60, 0], upper_body(FULL), upper_body(FULL + [60, 0, 60, 0])])
-    fit = garment_fit(two.astype(np.float32), ["coat"], np.array([1, 1, 0, 0], np.float32), 0.01)
+    person = np.array([1, 1, 0, 0], np.float32)
+    fit = garment_fit(two.astype(np.float32), np.zeros(4, int), ["coat"], person, 0.01)
     assert fit[0, 2] == pytest.approx(WEIGHT) and fit[0, 3] == pytest.approx(WEIGHT)
+
+
+def test_a_person_of_another_frame_wears_nothing_here() -> None:
+    boxes = np.concatenate([FULL, upper_body(FULL), upper_body(FULL)]).astype(np.float32)
+    fit = garment_fit(boxes, np.array([0, 0, 1]), ["shirt"], np.array([1, 0, 0], np.float32), 0.01)
+    assert fit[0].tolist() == pytest.approx([fit[0, 0], WEIGHT, 0], abs=1e-6)
 
 
 def test_one_and_several_of_a_garment_are_alike() -> None:
     assert GARMENTS["shirt"] is GARMENTS["shirts"] and GARMENTS["jeans"] is GARMENTS["skirts"]
-    assert any_garment(["dog", "shirt"]) and not any_garment(["dog", "hat"])
+    assert any_garment(["dog", "shirt"]) and not any_garment(["dog", "hat", "top", "trunks"])

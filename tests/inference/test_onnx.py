@@ -246,6 +246,10 @@ def test_phrases_are_found_where_torch_finds_them(
         asked = "a brown cat and a woman in an orange suit, a blue shirt and trousers before a gadgetry and two flags"
         for a, b in zip(ours.ground_regions(one, asked), theirs.ground_regions(other, asked), strict=True):
             assert_close(a.to_dict(), b.to_dict())
+        for grounder, regions in ((ours, one), (theirs, other)):
+            shirt, thing = (grounder.locate(regions, [["shirt"]], [noun]).overlap for noun in ("shirt", "flag"))
+            assert not np.allclose(shirt, thing)  # the head is a garment, or not
+            assert grounder.colour(regions, ("orange",), "orange") is None  # of which thing?
         words = ("cat", "woman", "flag")
         np.testing.assert_allclose(ours.word_fit(one, words), theirs.word_fit(other, words), atol=1e-5)
 

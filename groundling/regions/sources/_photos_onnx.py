@@ -2,8 +2,8 @@
 
 Where there are two cores or more, the detector, the network and selective search of an image run at the same time, each
 in a thread. While several images are looked at, each by a thread of its own, these threads do all of it themselves:
-they keep the cores busy, and none waits for another. Large products of matrices are in graphs, since numpy's bring
-threads of their own. Captions need no labels: they are made where asked for. No feature map is made.
+they keep the cores busy, and wait for each other only at the detector. Large products of matrices are in graphs, since
+numpy's bring threads of their own. Captions need no labels: they are made where asked for. No feature map is made.
 """
 
 from __future__ import annotations
