@@ -229,7 +229,7 @@ class ImageNouns:
             raise DataError(f"not nouns of images: {type(error).__name__}: {error}") from error
         of_words = len(kept["words_scale"]) == len(kept["offset"]) == len(kept["usual"]) == count
         sound = all((np.abs(one.astype(np.float32)) < LARGE).all() for one in kept.values())
-        sound = sound and (kept["deviation"] > 1 / LARGE).all()
+        sound = sound and bool((kept["deviation"] > 1 / LARGE).all())
         if not (of_words and sound and kept["deviation"].shape == kept["mean"].shape):
             raise DataError(
                 f"not nouns of images: numbers below {LARGE:g} of equal shapes are expected, each deviation above 0"
