@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from labelled_photos import labelled
@@ -184,6 +185,20 @@ def test_label_studio_accepts_configuration_and_predictions(images: list[Labelle
         assert config.validate_task({"data": task["data"]})
         for prediction in task["predictions"]:
             assert config.validate_prediction(prediction, return_errors=True) == []
+
+
+def test_cvat_names_images_within_their_folder_and_splits_as_subsets(
+    images: list[LabelledImage], tmp_path: Path
+) -> None:
+    """A file with splits is that of a project, which has subsets; one without is that of a task."""
+    placed = [replace(image, media=str(tmp_path / "photos" / f"{image.id}.jpg")) for image in images]
+    xml = ElementTree.parse(written("cvat", placed, tmp_path) / "annotations.xml")
+    assert [one.get("name") for one in xml.iter("image")] == [f"{image.id}.jpg" for image in images]
+    assert [one.text for one in xml.findall("meta/project/subsets/subset")] == sorted({one.split for one in images})
+    alone = [replace(image, split="") for image in images]
+    (tmp_path / "other").mkdir()
+    xml = ElementTree.parse(written("cvat", alone, tmp_path / "other") / "annotations.xml")
+    assert xml.find("meta/task/labels/label") is not None and xml.find("meta/project") is None
 
 
 def test_yolo_names_its_classes_and_splits(images: list[LabelledImage], tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """CVAT for images 1.1: one XML file. Labels are head nouns; each box has the attributes phrase and confidence.
 
-Boxes of one thing share the attribute `thing`. Not held: captions and where they name a thing.
+Boxes of one thing share the attribute `thing`. Images are named within the folder that holds them all, as CVAT names
+them. Not held: captions and where they name a thing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.sax.saxutils import XMLGenerator
@@ -21,14 +24,19 @@ ATTRIBUTES = ("phrase", "confidence", "thing")
 
 
 def write(images: Iterable[LabelledImage], folder: Path) -> None:
+    splits, folders = set[str](), set[str]()
+    for image in with_labels(images):
+        splits |= {image.split} - {""}
+        folders.add(os.path.dirname(image.media))
+    common = os.path.commonpath(folders) if folders and all(map(os.path.isabs, folders)) else ""
     with (folder / FILE).open("w", encoding="utf-8") as file:
         xml = XMLGenerator(file, "utf-8", short_empty_elements=True)
         xml.startDocument()
         _start(xml, "annotations", {})
         _text(xml, "version", "1.1")
-        _meta(xml, heads(images))
+        _meta(xml, heads(images), sorted(splits))
         for number, image in enumerate(with_labels(images)):
-            _image(xml, number, image)
+            _image(xml, number, replace(image, media=os.path.relpath(image.media, common) if common else image.media))
         xml.endElement("annotations")
         xml.endDocument()
 
@@ -47,9 +55,16 @@ def read(folder: Path) -> Iterator[LabelledImage]:
         yield image
 
 
-def _meta(xml: XMLGenerator, names: Iterable[str]) -> None:
+def _meta(xml: XMLGenerator, names: Iterable[str], splits: Sequence[str]) -> None:
+    """Of a task, or where images have splits of a project, which alone has subsets."""
+    whole = "project" if splits else "task"
     _start(xml, "meta", {})
-    _start(xml, "job", {})
+    _start(xml, whole, {})
+    if splits:
+        _start(xml, "subsets", {})
+        for split in splits:
+            _text(xml, "subset", split)
+        xml.endElement("subsets")
     _start(xml, "labels", {})
     for name in names:
         _start(xml, "label", {})
@@ -65,7 +80,7 @@ def _meta(xml: XMLGenerator, names: Iterable[str]) -> None:
             xml.endElement("attribute")
         xml.endElement("attributes")
         xml.endElement("label")
-    for tag in ("labels", "job", "meta"):
+    for tag in ("labels", whole, "meta"):
         xml.endElement(tag)
 
 
