@@ -46,7 +46,7 @@ PAGE = (
     "page.js",
     "icon.svg",
 )
-EXAMPLES = ("astronaut.jpg", "cat.jpg", "coffee.jpg", "rocket.jpg")
+EXAMPLES = ("coffee.jpg", "cat.jpg", "rocket.jpg", "astronaut.jpg")
 
 
 @dataclass

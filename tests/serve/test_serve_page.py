@@ -13,6 +13,7 @@ from PIL import Image
 from server_process import PHOTOS, Running
 
 from groundling.serve.app import PAGE
+from groundling.types import DOUBTED
 
 pytestmark_browser = [
     pytest.mark.browser,
@@ -27,6 +28,10 @@ def test_the_page_asks_nobody_else(server: Running) -> None:
         assert response.status == 200
         assert b"http" not in response.body.replace(b"http://www.w3.org/2000/svg", b"").replace(b"http-equiv", b"")
         assert "default-src 'none'" in response.headers["content-security-policy"]
+
+
+def test_the_page_names_the_evidence_below_which_a_noun_is_marked(server: Running) -> None:
+    assert f"Below {100 * DOUBTED:.0f} % it is marked".encode() in server.call("GET", "/").body
 
 
 @pytest.fixture(scope="module")
