@@ -8,7 +8,7 @@ with random weights, on which speed does not depend. Each sees the photo at the 
 384, and 800 pixels on the short side. BLIP says as many tokens as a caption has. Ours is one `caption`, from the
 decoded photo to the boxes of its nouns, beside both; and, beside GroundingDINO, a sentence grounded as the server
 grounds it, which is the same task. Decoding the file is not part of any. Ours is timed three times a round, and the
-middle counts: it takes so little time that the caches which the others leave behind would be most of it.
+middle counts, as its first run after theirs finds cold caches.
 """
 
 from __future__ import annotations
