@@ -11,12 +11,12 @@ import argparse
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from groundling import __version__
+from groundling.errors import did_you_mean, unknown
 
 if TYPE_CHECKING:
     from groundling.parallel import Engine
@@ -177,12 +177,6 @@ def teach(parser: argparse.ArgumentParser) -> None:
         setattr(one, "error", partial(_refuse, parser, one))  # noqa: B010
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Such as "; did you mean caption?", or nothing where no known word is like it."""
-    near = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near else ""
-
-
 def _refuse(root: argparse.ArgumentParser, parser: argparse.ArgumentParser, message: str) -> NoReturn:
     answer = _with_cure(root, message)
     stop = "" if answer.endswith("?") else "."
@@ -193,9 +187,7 @@ def _refuse(root: argparse.ArgumentParser, parser: argparse.ArgumentParser, mess
 def _with_cure(root: argparse.ArgumentParser, message: str) -> str:
     if match := CHOICE.fullmatch(message):
         what, word, choices = match.groups()
-        known = re.findall(r"[\w-]+", choices)
-        near = did_you_mean(word, known) or f"; there are {', '.join(known)}"
-        return f"unknown {what.lower()} {word!r}{near}"
+        return unknown(what.lower(), word, re.findall(r"[\w-]+", choices))
     if message.startswith(UNKNOWN):
         words = message.removeprefix(UNKNOWN).split()
         flag = next((word.partition("=")[0] for word in words if word.startswith("-")), words[0])

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.parallel import AVAILABLE_CORES
+from groundling.commands import whole_number
+from groundling.parallel import AVAILABLE_CORES, torch_threads
 
 if TYPE_CHECKING:
     from groundling.data.dataset import Dataset
@@ -34,14 +35,14 @@ examples:
   groundling adapt --data my/data
   groundling adapt --data my/data --out runs/mine
   groundling adapt --data my/data --regions my.regions --out runs/mine --epochs 12
-  groundling caption photo.jpg --model runs/mine/captioner --grounder runs/mine/grounder
-  groundling ground photo.jpg "a dog on the grass" --model runs/mine/grounder
+  groundling caption photo.jpg --model runs/mine
+  groundling ground photo.jpg "a dog on the grass" --model runs/mine
 
 what my/data may be: a folder with captions.csv (columns image, caption) and the pictures; `groundling doctor my/data`
 checks it.
 
 what is written:
-  OUT/captioner, OUT/grounder   the adapted models, for --model and --grounder
+  OUT/captioner, OUT/grounder   the adapted models; --model OUT finds both
   OUT/regions                   the regions of your photos"""
 FEW = 20  # validation photos below which the numbers say little
 
@@ -63,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers", type=int, default=AVAILABLE_CORES, metavar="N", help="processes that compute regions"
     )
+    parser.add_argument(
+        "--threads", type=whole_number(1), metavar="N", help="threads that train (default 1: the steps are small)"
+    )
     parser.add_argument("--skip-bad", action="store_true", help="leave out photos and captions that cannot be read")
 
 
@@ -70,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from groundling.errors import GroundlingError
     from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, model_folder
     from groundling.recipes import load
-    from groundling.training.adapt import Photos, adapt_captioner, adapt_grounder
+    from groundling.training.adapt import THREADS, Photos, adapt_captioner, adapt_grounder
     from groundling.training.interrupt import Stopped
 
     if args.epochs is not None and args.epochs < 1:
@@ -83,9 +87,10 @@ def run(args: argparse.Namespace) -> int:
     photos = Photos(of_store(examples, store), of_store(held_out, store), store, args.seed, device_of(args.device))
     epochs = {} if args.epochs is None else {"epochs": args.epochs}
     try:
-        changes = [adapt_grounder(grounder, photos, args.out / GROUNDER)]
-        guide = args.out / GROUNDER
-        changes.append(adapt_captioner(captioner, guide, photos, args.out / CAPTIONER, **epochs))
+        with torch_threads(args.threads or THREADS):
+            changes = [adapt_grounder(grounder, photos, args.out / GROUNDER)]
+            guide = args.out / GROUNDER
+            changes.append(adapt_captioner(captioner, guide, photos, args.out / CAPTIONER, **epochs))
     except Stopped as stopped:
         print(f"groundling: {stopped}", file=sys.stderr)
         return 128 + stopped.signum
@@ -142,4 +147,4 @@ def _print_changes(changes: Sequence[Change], n: int, out: Path) -> None:
         print(f"{what}, {change.new_words} new words{left}" if change.helped else f"{what}{left}")
     if n < FEW:
         print(f"{n} validation photos are few: differences of this size may be chance")
-    print(f"groundling caption photo.jpg --model {out / 'captioner'} --grounder {out / 'grounder'}")
+    print(f"groundling caption photo.jpg --model {out}")

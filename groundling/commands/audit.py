@@ -99,10 +99,13 @@ def run(args: argparse.Namespace) -> int:
     from groundling.commands.outputs import new_file
     from groundling.errors import GroundlingError
     from groundling.formats import format_of
+    from groundling.images import SUFFIXES
     from groundling.inference import load_grounder
 
     if not (args.captions or args.data):
         raise GroundlingError("name a file of CAPTIONS, or a data set with --data")
+    if args.captions and Path(args.captions).suffix.lower() in SUFFIXES:
+        raise GroundlingError(f"{args.captions} is a picture: name the file of its CAPTIONS, and --images FOLDER")
     if args.fail_over is not None and not 0 <= args.fail_over <= 1:
         raise GroundlingError(f"--fail-over takes a share from 0 to 1, got {args.fail_over:g}")
     if args.not_there_below is not None and not 0 <= args.not_there_below <= 1:

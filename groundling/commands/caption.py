@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         default="",
         metavar="RUN",
-        help="folder that `groundling train --out` wrote (default: the package's)",
+        help="folder that `groundling train` or `adapt` wrote (default: the package's)",
     )
     parser.add_argument(
         "--grounder",
@@ -149,19 +149,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--coco", metavar="FILE", help="also write COCO results JSON (image_id, caption)")
     group.add_argument("--coco-boxes", metavar="FILE", help="also write the boxes as COCO detection JSON, with scores")
     group.add_argument("--submission", metavar="FILE", help="also write JSON for the official grounding evaluators")
-    group.add_argument("--png", metavar="FOLDER", help="also write ID.png, with boxes, for each image or clip")
+    group.add_argument(
+        "--png",
+        metavar="FOLDER",
+        help="also write ID.png, with boxes, for each image or clip; of one image: a file .png",
+    )
     add_engine(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from groundling.commands.outputs import new_file, new_folder
+    from groundling.commands.outputs import file_name, new_file, new_folder
     from groundling.errors import GroundlingError
     from groundling.files import saved
 
     decoding, engine = _decoding(args), engine_of(args)
     out, html = (new_file(name) if name else None for name in (args.out, args.html))
     files = {kind: new_file(name) for kind in ("coco", "coco_boxes", "submission") if (name := getattr(args, kind))}
-    pngs = new_folder(args.png) if args.png else None
+    one_png = args.png and Path(args.png).suffix.lower() == ".png" and not Path(args.png).is_dir()
+    pngs = (new_file if one_png else new_folder)(args.png) if args.png else None
     captioner = _captioner(args)
     captioner.check(decoding)
     examples = _unique(_examples(args.images, args.split, args.skip_bad))
@@ -169,12 +174,14 @@ def run(args: argparse.Namespace) -> int:
         examples = [shot for example in examples for shot in _shots(example)]
     if not examples:
         raise GroundlingError(f"none of {', '.join(args.images)} can be read: nothing to caption")
+    if one_png:
+        _check_png(args.png, examples)
     unread: list[str] = []  # ids of what has no caption
     unseen: set[str] = set()  # ids of what has one, but no picture
     make = _maker(captioner, examples, decoding, engine, args, unread)
     kept: list[GroundedCaption] = []
     for caption in _all_captions(make, examples, out, args, lambda: _call(captioner, examples, decoding, args)):
-        if pngs and not _png(pngs, caption):
+        if pngs and not _png(pngs if one_png else pngs / file_name(caption.id, ".png"), caption):
             unseen.add(caption.id)
         if files or html:
             kept.append(caption)
@@ -508,18 +515,25 @@ def _page(path: Path, captions: Sequence[GroundedCaption]) -> set[str]:
         return page(path, ["captions"], systems, none, title=path.stem)
 
 
-def _png(folder: Path, caption: GroundedCaption) -> bool:
-    """Write the picture with its boxes; False, and the reason printed, if it cannot be read or its name is too long.
+def _check_png(name: str, examples: Sequence[Example]) -> None:
+    """That --png may be this file."""
+    from groundling.commands.outputs import refuse_input
+    from groundling.errors import GroundlingError
 
-    No two ids give one name: a/b is a%2Fb, as in an address, and % is %25.
-    """
-    from groundling.commands.outputs import file_name
+    if len(examples) > 1:
+        folder = Path(name).with_suffix("")
+        raise GroundlingError(f"--png {name} is one picture, and {len(examples)} are drawn: name a folder, {folder}/")
+    refuse_input(name, examples[0].media)
+
+
+def _png(path: Path, caption: GroundedCaption) -> bool:
+    """Write the picture with its boxes; False, and the reason printed, if it cannot be read or its name is too long."""
     from groundling.errors import DataError
     from groundling.files import atomic
     from groundling.report.picture import draw
 
     try:
-        with atomic(folder / file_name(caption.id, ".png")) as file:
+        with atomic(path) as file:
             draw(caption.media, caption).save(file, "PNG")
     except (DataError, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:

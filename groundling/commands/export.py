@@ -26,7 +26,7 @@ same graphs in memory."""
 EPILOG = """\
 examples:
   groundling export onnx --out graphs
-  groundling export onnx --model my/adapted/captioner --grounder my/adapted/grounder --out graphs"""
+  groundling export onnx --model my/adapted --out graphs"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         default="",
         metavar="RUN",
-        help="folder that `groundling train two_branch --out` wrote (default: the package's)",
+        help="folder that `groundling train two_branch` or `adapt` wrote (default: the package's)",
     )
     parser.add_argument(
         "--phrase", action="append", default=[], metavar="TEXT", help="a phrase to find; may be repeated"
@@ -137,11 +137,13 @@ def _image_or_clip(args: argparse.Namespace) -> None:
 
 def _image(args: argparse.Namespace) -> None:
     from groundling import inference
-    from groundling.commands.outputs import add_stored_boxes, new_file, new_folder
+    from groundling.commands.outputs import add_stored_boxes, new_file, new_folder, refuse_input
     from groundling.inference.phrases import as_caption, in_sentence
     from groundling.report.picture import draw
 
     png, coco = (new_file(name) if name else None for name in (args.png, args.coco_boxes))
+    if png:
+        refuse_input(png, args.image)
     folder = new_folder(args.heatmap) if args.heatmap else None
     model = inference.load_grounder(args.model, args.device)
     regions = model.regions(args.image)

@@ -35,6 +35,12 @@ def new_file(name: str) -> Path:
     return _allowed(path, existing)
 
 
+def refuse_input(name: str | Path, read: str | Path) -> None:
+    """GroundlingError where the file that will be written is the picture that is read."""
+    if Path(name).exists() and Path(read).exists() and Path(name).samefile(read):
+        raise GroundlingError(f"{name} is the picture itself, and would be lost: choose another place")
+
+
 def new_folder(name: str) -> Path:
     """The folder that files will be written to, made where it is not there."""
     path = Path(name)

@@ -148,7 +148,9 @@ def run(args: argparse.Namespace) -> int:
 def _extract(args: argparse.Namespace) -> int:
     from groundling.progress import track
     from groundling.regions.extract import extract
+    from groundling.regions.sources import check_name
 
+    check_name(args.source)
     jobs = _jobs(args.images, args.split, args.frames, args.skip_bad)
     parameters = dict(_parameter(text) for text in args.set)
     added, problems = 0, []

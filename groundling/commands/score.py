@@ -11,9 +11,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.commands import did_you_mean, teach
+from groundling.commands import teach
 from groundling.commands.score_table import add_bootstrap, add_iou, metric_names, print_scores, show
-from groundling.errors import GroundlingError
+from groundling.errors import GroundlingError, did_you_mean
 
 if TYPE_CHECKING:
     from groundling.evaluation.evaluator import CaptionEvaluator

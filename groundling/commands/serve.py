@@ -40,7 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="port to listen on; 0: any free one (8000)")
-    parser.add_argument("--model", default="", metavar="RUN", help="folder of a captioner (default: the package's)")
+    parser.add_argument(
+        "--model",
+        default="",
+        metavar="RUN",
+        help="folder of a captioner, or that `adapt` wrote (default: the package's)",
+    )
     parser.add_argument("--grounder", default="", metavar="RUN", help="folder of a grounder, calibrated")
     group = parser.add_argument_group("access")
     group.add_argument("--token", metavar="TEXT", help="demand this token; other users of the machine may see it here")
@@ -84,10 +89,22 @@ def run(args: argparse.Namespace) -> None:
         from groundling.errors import MissingExtra
 
         raise MissingExtra(f"the server needs {error.name}; run: pip install 'groundling[serve,photos]'") from error
+    if args.model or args.grounder:
+        _check_models(args.model, args.grounder)
     server.log_to_stderr(args.quiet)
     listener = server.listen(settings)
     print(f"groundling: open {server.address(settings, listener)}  (Ctrl-C ends)", flush=True)
     server.serve(settings, listener)
+
+
+def _check_models(model: str, grounder: str) -> None:
+    """Before the server listens: a name that is mistyped is told at once."""
+    from groundling.inference.captioner import folders
+    from groundling.recipes import require_model
+
+    for folder in folders(model, grounder):
+        if folder is not None:
+            require_model(folder)
 
 
 def _settings(args: argparse.Namespace) -> Settings:

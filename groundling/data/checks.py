@@ -37,7 +37,7 @@ class Problems:
     def report(self, message: str) -> None:
         """`message` names the file, line or id, what is wrong there, and what would be right."""
         if not self.skip:
-            raise BadItem(f"{message}; correct it, or leave such items out with --skip-bad (skip_bad=True)")
+            raise BadItem(f"{message}; correct this, or leave such items out with --skip-bad (skip_bad=True)")
         self.found.append(message)
 
     def item(self) -> Problems:

@@ -20,6 +20,7 @@ from types import ModuleType
 from groundling.data.checks import Problems
 from groundling.data.splits import held_out
 from groundling.errors import DataError, printable
+from groundling.images import SUFFIXES
 from groundling.progress import collector_paused
 from groundling.text.annotate import annotate
 from groundling.types import Example
@@ -126,7 +127,14 @@ def find_reader(path: Path) -> ModuleType:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     sought = "\n".join(f"  {module.FORMAT}: {module.LOOKS_FOR}" for module in modules)
-    raise DataError(f"{path}: no known data set is here; looked for\n{sought}")
+    raise DataError(f"{path}: no known data set is here{_captions_wanted(path)}; looked for\n{sought}")
+
+
+def _captions_wanted(path: Path) -> str:
+    """What a folder of pictures alone needs to be a data set."""
+    pictures = sum(file.suffix.lower() in SUFFIXES for file in path.iterdir()) if path.is_dir() else 0
+    files = "a picture" if pictures == 1 else f"{pictures} pictures"
+    return f", {files} without captions: add captions.csv with the columns image and caption" if pictures else ""
 
 
 def cache_folder(root: Path) -> Path:

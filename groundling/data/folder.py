@@ -55,6 +55,7 @@ class Row:
 
     name: str
     split: str
+    where: str  # file and line of its first caption
     captions: list[Caption] = field(default_factory=list)
 
 
@@ -73,9 +74,16 @@ def read(path: Path, problems: Problems) -> list[Example]:
     examples = []
     for id, rest in rows.items():
         with problems.item():
-            media, size = pictures.media(rest.name)
+            media, size = _media(pictures, rest)
             examples.append(Example(id, media, size, tuple(rest.captions), split=rest.split))
     return examples
+
+
+def _media(pictures: Pictures, row: Row) -> tuple[str, tuple[int, int]]:
+    try:
+        return pictures.media(row.name)
+    except DataError as error:
+        raise DataError(f"{row.where}: {error}") from error
 
 
 def _tables(path: Path) -> list[Path]:
@@ -100,7 +108,7 @@ def _collect(row: dict[str, Any], split: str, where: str, rows: dict[str, Row]) 
     caption = row.get("caption")
     texts = caption if isinstance(caption, list) else [caption]
     captions = [checked_caption(expect(text, str, f"{where}: caption"), where) for text in texts]
-    rows.setdefault(id, Row(name or id, split)).captions.extend(captions)
+    rows.setdefault(id, Row(name or id, split, where)).captions.extend(captions)
 
 
 def _rows(table: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -73,7 +73,7 @@ class Pictures:
             return paths[0]
         if paths:
             raise DataError(f"image {name}: {len(paths)} files have this name, {paths[0]} and {paths[1]}; keep one")
-        raise DataError(f"image {name}: no such file in {self.root} or its image folders; add it")
+        raise DataError(f"image {name}: no such file in {self.root} or its image folders; add the file")
 
     def _index(self, folder: Path, depth: int) -> None:
         try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
 from groundling.inference.inputs import Item
-from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, load_model, model_folder, source_of
+from groundling.inference.loading import CAPTIONER, GROUNDER, WEIGHTS, device_of, load_model, model_folder, source_of
 from groundling.inference.settings import DEFAULT, DecodingSettings
 from groundling.recipes import Model
 from groundling.regions.fingerprints import require
@@ -382,8 +382,8 @@ def load(
 ) -> GroundedCaptioner:
     """Load a captioner.
 
-    path: the folder that `groundling train --out` wrote, or the name of weights in the package, a captioner with its
-        grounder: everyday (the default), flickr8k.
+    path: the folder that `groundling train --out` wrote, or a captioner with its grounder: the folder that `groundling
+        adapt --out` wrote, or the name of weights in the package, everyday (the default), flickr8k.
     device: cpu, cuda or mps.
     grounder: the folder of a grounder or matcher that helps to choose the box of each noun and, where it is calibrated,
         gives its evidence.
@@ -421,9 +421,9 @@ def _has_onnxruntime() -> bool:
 def folders(path: str | Path, grounder: str | Path) -> tuple[Path, Path | None]:
     """Of a captioner and of the grounder beside it, as `load` names them."""
     folder = model_folder(path, CAPTIONER)
-    if folder != Path(path):  # weights of the package, which are a captioner and a grounder
-        grounder = grounder or model_folder(path, GROUNDER)
-    return folder, Path(grounder) if grounder else None
+    if folder != Path(path):  # of a captioner and a grounder that belong together, such as the package's
+        grounder = grounder or path or WEIGHTS[0]
+    return folder, model_folder(grounder, GROUNDER) if grounder else None
 
 
 def _with_torch(

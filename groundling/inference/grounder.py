@@ -288,7 +288,8 @@ def best_similarity(similarity: Tensor) -> Tensor:
 def load_grounder(path: str | Path = "", device: str = "cpu") -> PhraseGrounder:
     """Load a grounder of phrases, with its calibration, if it has one.
 
-    path: the folder that `groundling train two_branch --out` wrote. Without it, the grounder of the package.
+    path: the folder that `groundling train two_branch --out` or `groundling adapt --out` wrote. Without it, the
+        grounder of the package.
     device: cpu, cuda or mps.
     """
     where = device_of(device)

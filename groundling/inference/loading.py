@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.errors import DataError, GroundlingError
+from groundling.errors import DataError, GroundlingError, did_you_mean
 from groundling.recipes import ABOUT, Model, load
 from groundling.regions.fingerprints import DETECTOR, IMPORTED, NONE, require
 from groundling.regions.sources import names, source
@@ -22,10 +22,16 @@ CAPTIONER, GROUNDER = "captioner", "grounder"  # folders in each of these
 
 
 def model_folder(path: str | Path, part: str) -> Path:
-    """The folder of a captioner or grounder: a path, the name of weights in the package, or "" for the default."""
-    if str(path) in WEIGHTS and not Path(path).exists():
-        return shipped(str(path), part)
-    return Path(path) if str(path) else shipped(WEIGHTS[0], part)
+    """The folder of a captioner or grounder: that of a model, or one that holds both as `groundling adapt` leaves them;
+    the name of weights in the package, or "" for the default."""
+    folder = Path(path)
+    if not str(path) or (str(path) in WEIGHTS and not folder.exists()):
+        return shipped(str(path) or WEIGHTS[0], part)
+    if not folder.exists():
+        near = did_you_mean(str(path), WEIGHTS) or "; `groundling adapt` and `groundling train` make one"
+        raise DataError(f"no model in {path}: no such folder, and the package has {' and '.join(WEIGHTS)} alone{near}")
+    both = not (folder / ABOUT).exists() and (folder / part / ABOUT).exists()
+    return folder / part if both else folder
 
 
 def shipped(weights: str, part: str) -> Path:

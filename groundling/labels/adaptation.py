@@ -15,9 +15,10 @@ import torch
 from groundling.data.dataset import Dataset
 from groundling.data.splits import held_out
 from groundling.errors import DataError
+from groundling.parallel import torch_threads
 from groundling.recipes import WEIGHTS
 from groundling.regions.store import Store
-from groundling.training.adapt import Photos, adapt_grounder
+from groundling.training.adapt import THREADS, Photos, adapt_grounder
 
 HELD_OUT = 10  # one image in so many
 FEWEST = 50  # images
@@ -30,7 +31,8 @@ def adapt(start: Path, examples: Dataset, store: Store, out: Path, device: torch
     if len(examples) < FEWEST:
         raise DataError(f"{len(examples)} images are too few to learn from: {FEWEST} are needed; label without --adapt")
     learned, judged = _parted(examples)
-    change = adapt_grounder(start, Photos(learned, judged, store, device=device), out)
+    with torch_threads(THREADS):
+        change = adapt_grounder(start, Photos(learned, judged, store, device=device), out)
     name, before, after = change.before.name, change.before.value, change.after.value
     message = f"{out}: {name} {before:.4f} -> {after:.4f} on {len(judged)} held-out images"
     return message if change.helped else f"{message}; training gave {change.tried:.4f}, so it was left as it was"

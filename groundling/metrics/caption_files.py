@@ -37,7 +37,9 @@ def read_references(source: Source) -> dict[str, list[str]]:
     file, name = read_json(source, "references")
     location = Location(name)
     captions: dict[str, list[str]] = {}
-    listed = "images" in location.expect(file, dict)
+    if not isinstance(file, dict):
+        raise location.error('references are COCO captions JSON, {"images": […], "annotations": […]}; this is a list')
+    listed = "images" in file
     for i, row in enumerate(location.get(file, "images", list) if listed else ()):
         image = location.at("images", i).id(row, "id")
         if image in captions:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from groundling.errors import DataError
+from groundling.errors import DataError, unknown
 from groundling.metrics import bleu, cider, rouge
 from groundling.metrics.caption_files import read_predictions, read_references
 from groundling.metrics.cider import DocumentFrequency
@@ -89,7 +89,7 @@ def score_captions(
     """
     for name in metrics:
         if name not in METRICS:
-            raise DataError(f"unknown metric {name!r}; there are {', '.join(METRICS)}")
+            raise DataError(unknown("metric", name, METRICS))
     known = DocumentFrequency.load(df) if isinstance(df, str | Path) else df
     hypotheses = read_predictions(pred) if isinstance(pred, str | Path) else pred
     references = read_references(refs) if isinstance(refs, str | Path) else refs

@@ -55,16 +55,27 @@ ALONE = Engine()  # this process does all of it
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Sums depend on how they are shared out among threads: one thread, one result."""
+def torch_threads(number: int) -> Iterator[None]:
+    """With so many threads of PyTorch."""
     import torch
 
-    before, variables = torch.get_num_threads(), {name: os.environ.get(name) for name in (OPENCV, OPENMP)}
-    set_one_thread()
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Sums depend on how they are shared out among threads: one thread, one result."""
+    variables = {name: os.environ.get(name) for name in (OPENCV, OPENMP)}
+    try:
+        with torch_threads(1):
+            set_one_thread()
+            yield
+    finally:
         for name, value in variables.items():
             os.environ.pop(name, None)
             if value is not None:

@@ -19,7 +19,7 @@ from groundling.recipes._base import (
     TrainingContext,
     UpDownRecipe,
 )
-from groundling.recipes._model import ABOUT, FORMAT, WEIGHTS, Model, builds_model, kept, load, save
+from groundling.recipes._model import ABOUT, FORMAT, WEIGHTS, Model, builds_model, kept, load, require_model, save
 from groundling.recipes._registry import OLD_FIELDS, OLD_RECIPES, RECIPES, recipe_class, recipe_name, renamed
 from groundling.recipes._settings import (
     AwareSize,
@@ -103,6 +103,7 @@ __all__ = [
     "recipe_name",
     "renamed",
     "sampled",
+    "require_model",
     "save",
 ]
 _HOME = {  # what needs torch is found on first use, so that help stays quick

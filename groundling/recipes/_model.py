@@ -98,6 +98,13 @@ def kept(model: Model) -> Parts:
     return Parts(**{name: part for name, part in model.parts.named_children() if name in model.recipe.saved_modules})
 
 
+def require_model(folder: Path) -> None:
+    """DataError where there is none in the folder."""
+    if not (folder / ABOUT).exists():
+        wrote = "name the folder that `groundling train` or `groundling adapt` wrote"
+        raise DataError(f"no model in {folder}: {ABOUT} is missing; {wrote}")
+
+
 def load(folder: Path | str) -> Model:
     """The model that `groundling train --out` left in a folder, on the CPU; DataError if it is not whole.
 
@@ -109,8 +116,7 @@ def load(folder: Path | str) -> Model:
     from groundling.training.meta_init import fill
 
     folder = Path(folder)
-    if not (folder / ABOUT).exists():
-        raise DataError(f"no model in {folder}: {ABOUT} is missing; train one with `groundling train`")
+    require_model(folder)
     if not check_manifest(folder, OWN in folder.resolve().parents, (ABOUT, WEIGHTS)):
         logger.info("%s has no manifest.json of its model: whether its files are as written is not known", folder)
     model = _described(folder / ABOUT)

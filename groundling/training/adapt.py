@@ -32,6 +32,7 @@ from groundling.types import Score
 
 GROUNDER = {"lr": 2e-4, "epochs": 3}
 CAPTIONER = {"lr": 1e-4, "epochs": 8, "patience": 2, "warmup_epochs": 0, "contrast": 0, "scst_epochs": 0}
+THREADS = 1  # the steps are small: two threads take longer to wait for each other than they save
 TRAINING = "training"  # folder of the run in that of the model
 
 

@@ -48,6 +48,6 @@ def _sentence(seconds: float, why: str) -> str:
     """A line about the seconds that are left; none where they are few."""
     if seconds < SHORT:
         return ""
-    minutes = seconds / 60
-    duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+    minutes = round(seconds / 60)
+    duration = f"{seconds / 3600:.1f} hours" if minutes >= 120 else f"{minutes} minute{'s' * (minutes > 1)}"
     return f"about {duration} to the end ({why})"

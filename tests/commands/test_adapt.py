@@ -12,9 +12,11 @@ import torch
 
 from groundling import recipes
 from groundling.cli import main
+from groundling.errors import GroundlingError
 from groundling.files import check_manifest
 from groundling.inference.calibration import SEPARATION
 from groundling.inference.evidence import read_calibration
+from groundling.parallel import torch_threads
 from groundling.text import words
 from groundling.training.adapt import _standard_error
 from groundling.training.extend import extended
@@ -59,8 +61,7 @@ def test_neither_model_ends_below_its_start_and_both_numbers_are_told(
         assert recipes.load(tmp_path / "mine" / what).parts is not None
     assert read_calibration(tmp_path / "mine" / "grounder") is not None
     picture = next(iter(sorted((place / "scenes").rglob("*.png"))))
-    adapted = ["--model", tmp_path / "mine/captioner", "--grounder", tmp_path / "mine/grounder"]
-    assert run("caption", picture, *adapted) == 0
+    assert run("caption", picture, "--model", tmp_path / "mine") == 0
     assert json.loads(capsys.readouterr().out)["caption"]
 
 
@@ -110,3 +111,23 @@ def test_what_captions_tell_of_a_grounder_must_rise_by_more_than_a_standard_erro
     """p = 0.75 of n = 300: √(0.75 · 0.25 / 300) = 0.025; accuracy by boxes may rise by anything."""
     assert _standard_error(Score(SEPARATION, 0.75, 300, "")) == pytest.approx(0.025)
     assert _standard_error(Score("recall@1", 0.75, 300, "")) == 0
+
+
+@pytest.mark.parametrize(("asked", "threads"), [([], 1), (["--threads", 2], 2)])
+def test_one_thread_trains_unless_more_are_asked_for(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[object], threads: int
+) -> None:
+    """The steps are small: threads that wait for each other cost more than they save. Afterwards all is as before."""
+    seen = []
+
+    def stop(*_: object) -> None:
+        seen.append(torch.get_num_threads())
+        raise GroundlingError("enough")
+
+    monkeypatch.setattr("groundling.training.adapt.adapt_grounder", stop)
+    data = ["--data", place / "scenes", "--regions", place / "regions"]
+    start = ["--model", place / "captioner", "--grounder", place / "grounder"]
+    with torch_threads(3):
+        assert run("adapt", *data, *start, "--out", tmp_path, *asked) == 2
+        assert torch.get_num_threads() == 3
+    assert seen == [threads]

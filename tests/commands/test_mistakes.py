@@ -22,8 +22,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("notes.txt").write_text("a dog")
     Path("photo.heic").write_bytes(b"not a photo")
     Path("nothing").mkdir()
-    for folder in ("pictures", "table"):
+    for folder in ("pictures", "table", "album"):
         Path(folder).mkdir()
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (64, 48), "white").save(f"album/{name}")
+    Path("table/other.png").write_bytes(Path("photo.png").read_bytes())
+    Path("list.json").write_text('[{"image_id": 1, "caption": "a dog"}]')
     Image.new("RGB", (64, 48), "white").save("pictures/a.png")
     Path("table/absent.csv").write_text("image,caption\na.jpg,A dog runs.\nb.jpg,A cat sleeps.\n")
     Path("pictures/few.csv").write_text("image,caption\na.png,A dog runs.\n")
@@ -46,7 +50,9 @@ MISTAKES = [
     ("caption https://example.org/a.jpg", "https://example.org/a.jpg is an address, and nothing is fetched: download"),
     ("caption photo.png --device gpu", "say cuda (NVIDIA), mps (Apple) or cpu"),
     ("caption photo.png --model nowhere", "no model in nowhere"),
-    ("caption photo.png --model nothing", "train one with `groundling train`"),
+    ("caption photo.png --model nothing", "name the folder that `groundling train` or `groundling adapt` wrote"),
+    ("caption photo.png --model flickr30k", "the package has everyday and flickr8k alone; did you mean flickr8k?"),
+    ("serve --model nowhere", "no model in nowhere"),
     ("caption nothing", "no image files"),
     ("caption notes.txt", "no known data set is here"),
     ("caption photo.png --out nothing", "is a folder: give the name of a file"),
@@ -59,14 +65,22 @@ MISTAKES = [
     ("adapt --data columns.csv", "columns.csv"),
     ("adapt --data pictures/few.csv", "adapting needs 2 there, better 20; add photos"),
     ("caption photo.png --frames 0", "--frames"),
-    ("caption photo.png --png photo.png", "choose another place"),
+    ("caption photo.png --png photo.png", "photo.png is the picture itself, and would be lost: choose another place"),
+    ("caption photo.png pictures/a.png --png x.png", "--png x.png is one picture, and 2 are drawn: name a folder, x/"),
+    ("ground photo.png dog --png photo.png", "photo.png is the picture itself, and would be lost"),
     ("caption empty.jpg", "the file is empty; fetch it again"),
     ("ground missing.png dog", "missing.png does not exist: check the path"),
     ("ground https://example.org/a.jpg dog", "nothing is fetched: download the picture"),
     ("ground photo.png ?!", "name what to look for (--phrase)"),
     ("audit", "name a file of CAPTIONS"),
     ("audit table/absent.csv", "give --images FOLDER"),
-    ("regions extract pictures --source photo --out s", "there are"),
+    ("audit photo.png", "photo.png is a picture: name the file of its CAPTIONS"),
+    ("adapt --data table/absent.csv", "table/absent.csv, line 2: image a.jpg: no such file"),
+    ("adapt --data album", "2 pictures without captions: add captions.csv with the columns image and caption"),
+    ("regions extract pictures --source photo --out s", "unknown region source 'photo'; did you mean photos?"),
+    ("reproduce pos-scan-table-22", "unknown table 'pos-scan-table-22'; did you mean pos-scan-table-2?"),
+    ("score captions --pred p.json --refs list.json --metrics blue", "unknown metric 'blue'; did you mean bleu?"),
+    ("score captions --pred list.json --refs list.json", "list.json: references are COCO captions JSON"),
     ("score captions.jsonl --data missing", "captions.jsonl: not JSON"),
     ("doctor --regions s", "--regions needs DATA"),
     ("scenes", "required: "),

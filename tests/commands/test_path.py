@@ -106,6 +106,13 @@ def test_each_id_has_a_png_of_its_own(place: Path, tmp_path: Path) -> None:
     assert {file.name for file in (tmp_path / "out").iterdir()} == names
 
 
+def test_the_picture_of_one_image_is_the_file_that_is_named(place: Path, tmp_path: Path) -> None:
+    picture = next((place / "scenes").rglob("*.png"))
+    assert run("caption", picture, "--model", place / "model", "--png", tmp_path / "pointed.png") == 0
+    with Image.open(tmp_path / "pointed.png") as drawn, Image.open(picture) as image:
+        assert drawn.format == "PNG" and drawn.height > drawn.width * image.height / image.width  # the caption is below
+
+
 def test_an_id_that_is_too_long_for_a_file_name_costs_only_its_own_png(place: Path, tmp_path: Path) -> None:
     picture = next((place / "scenes" / "images").iterdir())
     for folder in ("a", "b" * 130 + "/" + "c" * 130):

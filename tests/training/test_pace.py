@@ -54,3 +54,10 @@ def test_hours_are_told_as_hours_and_short_runs_not_at_all() -> None:
     assert "about 27.8 hours" in "".join(steps(Pace(10_006, 1, clock), clock, 6, 10.0))
     pace = Pace(30, 1, clock)
     assert not any(steps(pace, clock, 30, 1.0)) and not pace.epoch()
+
+
+def test_one_minute_is_no_minutes() -> None:
+    """36 steps of 2 s, one before and 5 timed: 30 are left, 60 s."""
+    clock = Clock()
+    pace = Pace(36, 1, clock)
+    assert steps(pace, clock, TIMED + 1, 2.0)[-1].startswith("about 1 minute to the end")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from groundling.errors import GroundlingError
+from groundling.errors import GroundlingError, unknown
 
 TABLES = {  # name -> module of this package that has it
     "pos-scan-table-1": "pos_scan",
@@ -133,13 +133,13 @@ def matching(patterns: Sequence[str]) -> list[str]:
     """The tables whose names fit any of the patterns ("pos-scan-*"); GroundlingError if a pattern fits none."""
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in TABLES):
-            raise GroundlingError(f"unknown table {pattern!r}; there are {', '.join(TABLES)}")
+            raise GroundlingError(unknown("table", pattern, TABLES))
     return [name for name in TABLES if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def table(name: str) -> Table:
     if name not in TABLES:
-        raise GroundlingError(f"unknown table {name!r}; there are {', '.join(TABLES)}")
+        raise GroundlingError(unknown("table", name, TABLES))
     module = importlib.import_module(f"{__name__}.{TABLES[name]}")
     found: Mapping[str, Table] = module.TABLES
     return found[name]

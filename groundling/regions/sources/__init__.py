@@ -10,7 +10,7 @@ import inspect
 import pkgutil
 from typing import TYPE_CHECKING, Any
 
-from groundling.errors import GroundlingError
+from groundling.errors import GroundlingError, unknown
 
 if TYPE_CHECKING:
     from groundling.tensors import RegionSource
@@ -24,10 +24,15 @@ def names() -> list[str]:
     return sorted([*here, *ELSEWHERE])
 
 
+def check_name(name: str) -> None:
+    """GroundlingError where no source is called so."""
+    if name not in names():
+        raise GroundlingError(unknown("region source", name, names()))
+
+
 def source(name: str, **parameters: Any) -> RegionSource:
     """The source called `name`, made with these parameters; only its own module is imported."""
-    if name not in names():
-        raise GroundlingError(f"unknown region source {name!r}; there are {', '.join(names())}")
+    check_name(name)
     make = importlib.import_module(ELSEWHERE.get(name, f"{__name__}.{name}")).make
     try:
         inspect.signature(make).bind(**parameters)
