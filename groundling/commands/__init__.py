@@ -180,7 +180,8 @@ def teach(parser: argparse.ArgumentParser) -> None:
 def _refuse(root: argparse.ArgumentParser, parser: argparse.ArgumentParser, message: str) -> NoReturn:
     answer = _with_cure(root, message)
     stop = "" if answer.endswith("?") else "."
-    print(f"groundling: {answer}{stop} `{parser.prog} --help` shows examples", file=sys.stderr)
+    shows = "lists all commands" if parser.prog == root.prog else "shows examples"
+    print(f"groundling: {answer}{stop} `{parser.prog} --help` {shows}", file=sys.stderr)
     raise SystemExit(2)
 
 

@@ -44,6 +44,7 @@ checks it.
 what is written:
   OUT/captioner, OUT/grounder   the adapted models; --model OUT finds both
   OUT/regions                   the regions of your photos"""
+FEWEST = 2  # validation photos
 FEW = 20  # validation photos below which the numbers say little
 
 
@@ -104,10 +105,10 @@ def _data(args: argparse.Namespace) -> tuple[Dataset, Dataset]:
 
     dataset = load(args.data, skip_bad=args.skip_bad)
     n = sum(example.split == args.val_split for example in dataset)
-    if n < 2:
+    if n < FEWEST:
         raise DataError(
             f"{args.data} has {n} of its {len(dataset)} photos in the split {args.val_split}, on which both models are "
-            f"judged: adapting needs 2 there, better {FEW}; add photos, or a column split with train and val"
+            f"judged: adapting needs {FEWEST} there, better {FEW}; add photos, or a column split with train and val"
         )
     return dataset.split(args.train_split), dataset.split(args.val_split)
 

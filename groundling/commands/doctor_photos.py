@@ -7,6 +7,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundling.commands.adapt import FEW, FEWEST
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -44,9 +46,17 @@ def advice(dataset: Dataset) -> dict[str, int | str]:
         facts["look alike in two splits"] = f"{count} of pictures ({first}): keep one, or scores are too good"
     train = sum(example.split == "train" for example in dataset)
     if 0 < train < FEW_PHOTOS:
-        facts["training"] = f"{train} photos are few: `groundling adapt` goes on with trained weights"
-        facts["adapting"] = _needs(len(dataset))
+        facts["training"] = (
+            f"{train} photo{'s are' if train > 1 else ' is'} few: `groundling adapt` goes on with trained weights"
+        )
+        judged = sum(example.split == "val" for example in dataset)
+        facts["adapting"] = _needs(len(dataset)) if judged >= FEWEST else _too_few(judged)
     return facts
+
+
+def _too_few(judged: int) -> str:
+    photos = f"{judged} photo{'s' * (judged != 1)}"
+    return f"needs {FEWEST} photos in the split val, better {FEW}, and has {photos}: add photos"
 
 
 def _needs(photos: int) -> str:

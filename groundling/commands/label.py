@@ -114,7 +114,7 @@ def _label(args: argparse.Namespace) -> None:
         done = list(track(engine.run(job, rest, workers), f"labelling {args.data}", len(rest)))
     images, problems = sum(one.images for one in done), sum(one.problems for one in done)
     kept = f", {len(found) - len(rest)} shards were there before" if len(rest) < len(found) else ""
-    print(printable(f"{args.out}: {images} images labelled, {problems} of them could not be read{kept}"))
+    print(printable(f"{args.out}: {images} image{'s' * (images != 1)} labelled, {problems} could not be read{kept}"))
 
 
 def _adapted(args: argparse.Namespace) -> Job:

@@ -26,18 +26,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path(folder).mkdir()
     for name in ("a.png", "b.png"):
         Image.new("RGB", (64, 48), "white").save(f"album/{name}")
-    Path("table/other.png").write_bytes(Path("photo.png").read_bytes())
     Path("list.json").write_text('[{"image_id": 1, "caption": "a dog"}]')
     Image.new("RGB", (64, 48), "white").save("pictures/a.png")
     Path("table/absent.csv").write_text("image,caption\na.jpg,A dog runs.\nb.jpg,A cat sleeps.\n")
     Path("pictures/few.csv").write_text("image,caption\na.png,A dog runs.\n")
+    Path("pictures/absent.csv").write_text("image,caption\nx.jpg,A dog runs.\ny.jpg,A cat sleeps.\n")
     Path("columns.csv").write_text("picture_of,words\na.jpg,A dog.\n")
     Path("captions.jsonl").write_text('{"id": "a"\n')
     return tmp_path
 
 
 MISTAKES = [
-    ("captoin photo.png", "did you mean caption?"),
+    ("captoin photo.png", "did you mean caption? `groundling --help` lists all commands"),
     ("caption photo.png --jsn", "did you mean --json?"),
     ("score val.jsonl --dat d", "did you mean --data?"),
     ("score foils d --regions r --imges 3", "did you mean --images?"),
@@ -75,7 +75,7 @@ MISTAKES = [
     ("audit", "name a file of CAPTIONS"),
     ("audit table/absent.csv", "give --images FOLDER"),
     ("audit photo.png", "photo.png is a picture: name the file of its CAPTIONS"),
-    ("adapt --data table/absent.csv", "table/absent.csv, line 2: image a.jpg: no such file"),
+    ("adapt --data pictures/absent.csv", "pictures/absent.csv, line 2: image x.jpg: no such file"),
     ("adapt --data album", "2 pictures without captions: add captions.csv with the columns image and caption"),
     ("regions extract pictures --source photo --out s", "unknown region source 'photo'; did you mean photos?"),
     ("reproduce pos-scan-table-22", "unknown table 'pos-scan-table-22'; did you mean pos-scan-table-2?"),
@@ -111,7 +111,6 @@ def test_a_table_whose_pictures_are_all_missing_is_a_problem(here: Path, capsys:
 def test_a_table_of_missing_pictures_beside_others_names_the_first(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("pictures/absent.csv").write_text("image,caption\nx.jpg,A dog runs.\ny.jpg,A cat sleeps.\n")
     assert main(["doctor", "pictures/absent.csv", "--json"]) == 1
     [told] = json.loads(capsys.readouterr().out)["data"]["problems"]
     assert "all 2 items are bad; the first: " in told and "x.jpg" in told
@@ -128,7 +127,20 @@ def test_a_picture_in_two_splits_is_a_problem_and_few_photos_are_told_to_adapt(
     data = json.loads(capsys.readouterr().out)["data"]
     assert any("the same picture is in 2 splits" in one for one in data["problems"])
     assert "groundling adapt" in data["facts"]["training"]
-    assert data["facts"]["adapting"] == "about 1 minute of one core, and 1 MB for regions"
+    assert data["facts"]["adapting"] == "needs 2 photos in the split val, better 20, and has 1 photo: add photos"
+    assert data["facts"]["training"].startswith("1 photo is few")
+
+
+def test_what_adapting_takes_is_told_where_there_are_photos_to_judge_on(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{i}.png,A dog.,{'val' if i < 2 else 'train'}\n" for i in range(4)]
+    for i in range(4):
+        Image.new("RGB", (64, 48), (60 * i, 0, 0)).save(f"{i}.png")
+    Path("own.csv").write_text("image,caption,split\n" + "".join(rows))
+    assert main(["doctor", "own.csv", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)["data"]["facts"]
+    assert facts["adapting"] == "about 1 minute of one core, and 1 MB for regions"
 
 
 def test_what_is_like_nothing_is_not_guessed() -> None:
