@@ -33,6 +33,7 @@ from groundling.inference.grounder import PhraseGrounder
 from groundling.inference.loading import load_model
 from groundling.metrics.diversity import self_retrieval
 from groundling.metrics.evaluation import Evaluation
+from groundling.metrics.jars import jar_folder
 from groundling.metrics.significance import resample
 from groundling.metrics.statistics import Array, Statistics, signature
 from groundling.models.grounder import Grounder
@@ -139,6 +140,8 @@ def reproduce(
     data, evaluator, store = material.data, material.evaluator, material.store
     done: dict[str, list[Scored]] = {row.job: [] for row in rows}
     jobs = table.order(rows)
+    if not evaluator.links:
+        logger.info("%s has no boxes of phrases: the columns that need them stay empty (–)", bench.data)
     for seed in seeds:
         for number, job in enumerate(jobs, start=1):
             logger.info("seed %d, %d of %d: %s", seed, number, len(jobs), bench.command(job, seed))
@@ -156,6 +159,8 @@ def _train(job: Job, bench: Bench, seed: int, data: Dataset, store: Store) -> No
         if (before := path.read_text(encoding="utf-8").strip()) != command:
             raise GroundlingError(f"{folder} was made by another command: {before}. Choose another --out, or delete it")
         return
+    if "captioner" in recipe_class(job.recipe).saved_modules:
+        jar_folder("meteor")  # its captions are scored at the end: what that needs is told before
     examples = data.split("train")
     if bench.limit:
         examples = replace(examples, examples=examples.examples[: bench.limit])

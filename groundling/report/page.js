@@ -140,9 +140,13 @@ function paint(item, svgs, system, token) {
       put(attended.frames[i], box, { class: "attended", style: `stroke:${c};fill:${c};fill-opacity:${((0.6 * attended.weights[i]) / most).toFixed(3)}` });
     });
   }
+  const drawn = svgs.map(() => []);
   for (const link of caption.links) {
     const kind = `box${link.token === token ? " on" : ""}${link.weak ? " weak" : ""}`;
-    put(link.frame, link.box, { class: kind, style: `stroke:${colour.get(link.token)}` });
+    const before = drawn[link.frame ?? 0] ?? [];
+    const box = token >= 0 ? link.box : apart(link.box, before, Math.max(...item.size) / 80);
+    before.push(box);
+    put(link.frame, box, { class: kind, style: `stroke:${colour.get(link.token)}` });
   }
 }
 

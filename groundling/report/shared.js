@@ -20,3 +20,12 @@ function shape(tag, attributes) {
 }
 
 const rect = ([x0, y0, x1, y1], attributes) => shape("rect", { x: x0, y: y0, width: Math.max(0, x1 - x0), height: Math.max(0, y1 - y0), ...attributes });
+
+/** The box, drawn inside of those before it that it would cover. */
+function apart(box, drawn, step) {
+  const covers = (other) => other.every((side, i) => Math.abs(side - box[i]) < step);
+  while (drawn.some(covers) && Math.min(box[2] - box[0], box[3] - box[1]) >= 4 * step) {
+    box = [box[0] + step, box[1] + step, box[2] - step, box[3] - step];
+  }
+  return box;
+}

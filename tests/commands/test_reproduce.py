@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from groundling.cli import main
-from groundling.errors import GroundlingError
+from groundling.errors import GroundlingError, MissingExtra
 from groundling.papers import tables
 from groundling.papers.reproduce import COMMAND, Bench
 from groundling.papers.tables import SPICE, Job, Row, Table, Value
@@ -210,6 +210,20 @@ def test_a_table_that_was_stopped_says_so_and_goes_on(
     monkeypatch.setattr(module, "train", whole)
     assert reproduce("--rows", "1,2") == 0
     assert before.items() < stamps(tmp_path).items()
+
+
+def test_what_scoring_needs_is_told_before_a_training_of_hours(
+    reproduce: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from groundling.papers import reproduce as module
+
+    def lacking(metric: str) -> Path:
+        raise MissingExtra(f"{metric} needs a package")
+
+    monkeypatch.setattr(module, "jar_folder", lacking)
+    monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it was trained before"))
+    assert reproduce("--rows", "1") == 2
+    assert "meteor needs a package" in capsys.readouterr().err
 
 
 def test_a_run_of_other_knobs_is_not_taken_for_the_row(

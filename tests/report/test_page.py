@@ -123,6 +123,19 @@ class TestInABrowser:
         assert [lit.get_attribute(k) for k in ("x", "y", "width", "height")] == ["10", "20", "50", "70"]
         assert len(self.find(page, ".word.weak")) == 1  # the ball: evidence 0.1
 
+    def test_of_two_equal_boxes_both_are_seen_and_the_one_pointed_at_is_as_it_was(
+        self, chromium: Any, tmp_path: Path
+    ) -> None:
+        """160 pixels wide, so the second is 160 / 80 = 2 inside the first: from 12 on, 46 wide instead of 50."""
+        caption = replace(grounded("id0"), links=(Link(1, (2, 5), BOX, 0.9), Link(4, (12, 16), BOX, 0.1)))
+        page = self.open(chromium, tmp_path, [replace(items(1)[0], captions=(caption,))], ["one"])
+        first, second = self.find(page, "rect.box")
+        assert [first.get_attribute(name) for name in ("x", "width")] == ["10", "50"]
+        assert [second.get_attribute(name) for name in ("x", "width")] == ["12", "46"]
+        self.find(page, ".word.link")[1].send_keys("")  # focus lights it
+        (lit,) = self.find(page, "rect.on")
+        assert [lit.get_attribute(name) for name in ("x", "width")] == ["10", "50"]
+
     def test_a_word_that_may_be_made_up_is_marked_though_its_place_is_sure(self, chromium: Any, tmp_path: Path) -> None:
         dog, ball = grounded("x").links
         links = (replace(dog, evidence=0.3), replace(ball, evidence=0.8))
