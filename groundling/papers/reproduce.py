@@ -38,7 +38,7 @@ from groundling.metrics.significance import resample
 from groundling.metrics.statistics import Array, Statistics, signature
 from groundling.models.grounder import Grounder
 from groundling.papers.tables import Job, Row, Table, Value
-from groundling.recipes import Model, recipe_class
+from groundling.recipes import Model, ModelRecipe, recipe_class
 from groundling.recipes._matching import retrieve
 from groundling.regions.store import Store
 from groundling.training.run import train
@@ -159,13 +159,14 @@ def _train(job: Job, bench: Bench, seed: int, data: Dataset, store: Store) -> No
         if (before := path.read_text(encoding="utf-8").strip()) != command:
             raise GroundlingError(f"{folder} was made by another command: {before}. Choose another --out, or delete it")
         return
-    if "captioner" in recipe_class(job.recipe).saved_modules:
+    kind = recipe_class(job.recipe)
+    if not issubclass(kind, ModelRecipe) or "captioner" in kind.saved_modules:  # others go on with a captioner
         jar_folder("meteor")  # its captions are scored at the end: what that needs is told before
     examples = data.split("train")
     if bench.limit:
         examples = replace(examples, examples=examples.examples[: bench.limit])
     start = bench.folder(job.start, seed) if job.start else None
-    recipe = recipe_class(job.recipe).of(**bench.settings(job, seed))
+    recipe = kind.of(**bench.settings(job, seed))
     train(recipe, examples, data.split("val"), store, folder, start=start, seed=seed, device=_device(bench))
     with saved(path) as file:
         file.write(f"{command}\n".encode())

@@ -53,7 +53,10 @@ def require(actual: Fingerprint, expected: Fingerprint) -> None:
     Labels of a detector that is only a teacher are not what a model sees: with and without them regions are the same.
     """
     if difference := differences(actual, expected):
-        raise RegionMismatch(f"these regions are not the expected ones: {difference}. {_cure(expected)}")
+        source = f"{actual.name}, version {actual.version}, instead of {expected.name}, version {expected.version}"
+        raise RegionMismatch(
+            f"these regions are of another source ({source}). {_cure(expected)} What differs: {difference}"
+        )
 
 
 def differences(actual: Fingerprint, expected: Fingerprint) -> str:
@@ -82,7 +85,7 @@ def _cure(expected: Fingerprint) -> str:
     parameters = sorted(to_json(expected)["parameters"].items())
     sets = "".join(" --set " + shlex.quote(f"{k}={json.dumps(v, separators=(',', ':'))}") for k, v in parameters)
     made = f"groundling regions extract DATA --source {expected.name}{sets} --out STORE"
-    return f"Make the right ones with version {expected.version} of the source: `{made}`."
+    return f"Make the right ones: `{made}`."
 
 
 def _text(value: Any) -> str:
