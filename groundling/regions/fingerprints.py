@@ -53,10 +53,7 @@ def require(actual: Fingerprint, expected: Fingerprint) -> None:
     Labels of a detector that is only a teacher are not what a model sees: with and without them regions are the same.
     """
     if difference := differences(actual, expected):
-        source = f"{actual.name}, version {actual.version}, instead of {expected.name}, version {expected.version}"
-        raise RegionMismatch(
-            f"these regions are of another source ({source}). {_cure(expected)} What differs: {difference}"
-        )
+        raise RegionMismatch(f"these regions are not the expected ones. {_cure(expected)} What differs: {difference}")
 
 
 def differences(actual: Fingerprint, expected: Fingerprint) -> str:

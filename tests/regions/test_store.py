@@ -582,6 +582,7 @@ def test_a_mismatch_says_what_differs_and_how_to_make_the_right_ones() -> None:
         require(other, MADE_BY)
     assert "weights w.bin: cdcd" in str(error.value) and "other labels (1 instead of 2)" in str(error.value)
     assert "regions extract DATA --source test --set boxes=4 --set 'scales=[1,2]'" in str(error.value)
+    assert str(error.value).index("regions extract") < str(error.value).index("weights")  # the cure before the sums
 
 
 def test_a_mismatch_with_imported_regions_says_to_import_them() -> None:
