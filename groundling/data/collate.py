@@ -78,7 +78,7 @@ def overlap(
     """The truth, for recipes that declare `uses_boxes`: (N, size, R), the IoU of each region with the place of a word.
 
     The word carries the boxes of its phrase, in their frames: the head of the phrase, or each of its nouns if none is
-    named. Its place is the box around them all, as it is judged; without `merge` any one of them. 0 for other words.
+    named. Its place is the box around them all, as evaluators take it; without `merge` any of them. 0 for other words.
     `captions` are those of each example that take part, in the order of the batch; `size` is that of the longest line,
     whose last token is EOS: the word that was cut there is not in it.
     """

@@ -164,7 +164,7 @@ def with_references(
     form: CaptionForm | None = None,
     words: WordEvidence | None = None,
 ) -> Statistics:
-    """The same captions, judged by their references as well; a fitted form needs the words of the region source."""
+    """The same captions, compared with their references as well; a fitted form needs the words of the region source."""
     [meteor] = score_captions(captions, references, ["meteor"])
     by_id = dict(zip(meteor.ids, meteor.per_item().tolist(), strict=True))
     g, m = grounding.per_item(), np.array([by_id[id] for id in grounding.ids])
@@ -257,7 +257,7 @@ class Pair:
 
 
 def fitted(grounder: PhraseGrounder, examples: Sequence[Example], store: Store, seed: int = 0) -> CaptionFit | None:
-    """The form, fitted on the captions of one half of the photos and judged on the other (`in_first_half`).
+    """The form, fitted on the captions of one half of the photos and tested on the other (`in_first_half`).
 
     Against a caption of each photo stand two captions of photos whose captions are alike, two of photos that look
     alike, and one of any. None where the region source knows no words of images.
@@ -265,20 +265,20 @@ def fitted(grounder: PhraseGrounder, examples: Sequence[Example], store: Store, 
     model = grounder.calibration.words if grounder.calibration else None
     if model is None:
         return None
-    several = [one for one in examples if len(one.captions) > 1]  # one caption is judged by the others
+    several = [one for one in examples if len(one.captions) > 1]  # one caption is compared with the others
     halves = [[one for one in several if in_first_half(one.id) == first][:MOST] for first in (True, False)]
     if min(map(len, halves)) < NEAR + 2:
         raise DataError(
             f"{len(several)} photos with two captions or more are too few to fit a score of captions on one half"
         )
-    (fit, fit_own), (judge, judge_own) = (_asked(grounder, half, store, Random(seed)) for half in halves)
+    (fit, fit_own), (test, test_own) = (_asked(grounder, half, store, Random(seed)) for half in halves)
     alone = Linear.fitted(fit, _marks(fit_own, np.array([row["meteor"] for row in fit])), CAPTION_INPUTS)
     joined = Linear.fitted([row | {"grounding": alone(row)} for row in fit], fit_own, REFERENCE_INPUTS)
-    values = np.array([alone(row) for row in judge])
-    both = np.array([joined(row | {"grounding": alone(row)}) for row in judge])
-    own = judge_own > 0
+    values = np.array([alone(row) for row in test])
+    both = np.array([joined(row | {"grounding": alone(row)}) for row in test])
+    own = test_own > 0
     areas = [area_under_curve(some[own], some[~own]) for some in (values, both)]
-    return CaptionFit(CaptionForm(alone, joined), areas[0], areas[1], len(fit), len(judge))
+    return CaptionFit(CaptionForm(alone, joined), areas[0], areas[1], len(fit), len(test))
 
 
 MOST = 300  # photos of each half
@@ -317,7 +317,7 @@ def _marks(own: Array, meteor: Array) -> Array:
 
 
 def _references(example: Example, pair: Pair) -> list[Caption]:
-    """The captions of a photo but the one that is judged."""
+    """The captions of a photo but the one that is scored."""
     return [one for i, one in enumerate(example.captions) if not (pair.own and i == pair.caption)]
 
 

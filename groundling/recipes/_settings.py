@@ -98,4 +98,6 @@ class BoxSupervision:
     ce: float = 0.0  # weight of −log of the attention on each true region, as printed in eq. 16
     nll_any: float = 0.0  # ours: weight of −log of the attention on all true regions together
     kl_any: float = 0.0  # ours: weight of the divergence from equal attention on the true regions
-    merge_boxes: bool = True  # the box of a word with several is the one around them, as it is judged; 0: any of them
+    merge_boxes: bool = (
+        True  # the box of a word with several is the one around them, as evaluators take it; 0: any of them
+    )

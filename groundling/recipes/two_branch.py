@@ -30,7 +30,7 @@ tagger finds ("a group" and "people" with "of" between them being one), not thos
 detector's classes, `_pseudo_labels` derives from its boxes where surroundings, clothes and groups are; --surroundings 0
 --worn 0 leaves out the first two. Phrases for which the detector sees nothing (3) are left out of (4). Region features
 may hold the detector's scores; nothing else of the detector is used afterwards. No score without boxes tells which
-epoch grounds best, so none is taken while training: the last weights are kept, and `groundling ground --data` judges
+epoch grounds best, so none is taken while training: the last weights are kept, and `groundling ground --data` scores
 them.
 """
 
