@@ -33,7 +33,7 @@ from random import Random
 import numpy as np
 
 from groundling.errors import DataError
-from groundling.evaluation.evidence import PhraseEvidence, caption_evidence, parse, regions_of
+from groundling.evaluation.evidence import PhraseEvidence, evidence_with_words, parse, regions_of
 from groundling.formats.folder import ImageFolder
 from groundling.inference.calibration import in_first_half
 from groundling.inference.grounder import PhraseGrounder
@@ -75,16 +75,15 @@ def _geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(math.log(max(value, LEAST)) for value in values) / len(values))
 
 
-def word_evidence(grounder: PhraseGrounder, regions: Regions, caption: Caption) -> list[float]:
-    """Of each noun, verb and adjective of a parsed caption that the region source knows as a word of images."""
-    words = grounder.calibration.words if grounder.calibration else None
-    if words is None or regions.whole is None:
-        return []
-    seen = _seen_words(caption, words)
-    if not seen:
-        return []
-    similarity = grounder.rank(regions, [[word] for word in seen]).similarity
-    return [p for p in grounder.evidence(seen, similarity, regions.whole) if p is not None]
+def _evidence(
+    grounder: PhraseGrounder, regions: Regions, caption: Caption
+) -> tuple[tuple[PhraseEvidence, ...], list[float]]:
+    """Of the phrases of a parsed caption, and of each noun, verb and adjective that the region source knows as a word
+    of images."""
+    model = grounder.calibration.words if grounder.calibration else None
+    seen = [] if model is None or regions.whole is None else _seen_words(caption, model)
+    phrases, words = evidence_with_words(grounder, regions, caption, seen)
+    return phrases, [p for p in words if p is not None]
 
 
 def _seen_words(caption: Caption, words: WordEvidence) -> list[str]:
@@ -112,7 +111,7 @@ def _inputs_of(grounder: PhraseGrounder, regions: Regions, caption: Caption) -> 
     """The x of a parsed caption; None where it has nothing that could be seen."""
     model = grounder.calibration.words if grounder.calibration else None
     assert model is not None and regions.whole is not None
-    evidence, words = caption_evidence(grounder, regions, caption), word_evidence(grounder, regions, caption)
+    evidence, words = _evidence(grounder, regions, caption)
     if not (evidence or words):
         return None
     named = set(_seen_words(caption, model))
@@ -124,7 +123,7 @@ def _value(grounder: PhraseGrounder, regions: Regions, caption: Caption) -> floa
     """g of one caption."""
     fitted = _form(grounder)
     if fitted is None or regions.whole is None:
-        return score(caption_evidence(grounder, regions, caption), word_evidence(grounder, regions, caption))
+        return score(*_evidence(grounder, regions, caption))
     found = _inputs_of(grounder, regions, caption)
     return 0.0 if found is None else float(sigmoid(np.array(fitted.alone(found))))
 
