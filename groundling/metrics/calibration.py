@@ -147,7 +147,7 @@ def reliability(probability: Array, truth: Array, bins: int = BINS) -> list[Bin]
 
 
 def expected_calibration_error(curve: list[Bin]) -> float:
-    """Σ_b (n_b / n) |said_b − true_b|"""
+    """Σ_b (n_b / n) |predicted_b − true_b|"""
     total = sum(b.n for b in curve)
     return sum(b.n * abs(b.predicted - b.true) for b in curve) / max(1, total)
 
