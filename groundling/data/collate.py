@@ -114,9 +114,7 @@ def overlap_with(phrase: Phrase, example: Example, regions: Regions, b: int, mer
     if merge:
         kept = torch.tensor(sorted(set(frames.tolist())))
         boxes, frames = union(boxes.expand(len(kept), *boxes.shape), kept[:, None] == frames), kept
-    if all(example.size):
-        boxes = boxes * (regions.size[b] / torch.tensor(example.size)).repeat(2)
-    shared = iou(regions.boxes[b], boxes)  # (R, boxes)
+    shared = iou(regions.boxes[b], boxes * regions.scale(b, example.size).float())  # (R, boxes)
     if phrase.frames:
         shared = shared * (regions.frame[b][:, None] == frames)
     return shared.amax(1) * regions.valid[b]
