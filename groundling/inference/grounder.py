@@ -182,19 +182,21 @@ class PhraseGrounder(BaseGrounder):
     def word_fit(self, regions: Regions, words: tuple[str, ...]) -> NDArray[np.float32]:
         if self._read_words[0] != words:
             self._read_words = words, self.embed([[word] for word in words])
-        fit: NDArray[np.float32] = (self.matcher.see(regions.to(self.device))[0] @ self._read_words[1].T).cpu().numpy()
+        fit: NDArray[np.float32] = (
+            (self.matcher.encode_regions(regions.to(self.device))[0] @ self._read_words[1].T).cpu().numpy()
+        )
         return fit
 
     @torch.inference_mode()
     def features(self, regions: Regions) -> RegionFeatures:
         """What the model computes of the regions of B images."""
         regions = regions.of_each_frame(self.model.recipe.data.regions_per_image).to(self.device)
-        return RegionFeatures(self.matcher.see(regions), regions.valid, regions.whole)
+        return RegionFeatures(self.matcher.encode_regions(regions), regions.valid, regions.whole)
 
     @torch.inference_mode()
     def embed(self, phrases: Sequence[Sequence[str]]) -> Tensor:
         """(P, H), of unit length: phrases, given as words, in the space that they share with regions."""
-        return self.matcher.read(self._ids(phrases))
+        return self.matcher.encode_phrases(self._ids(phrases))
 
     @torch.inference_mode()
     def similarity(self, features: RegionFeatures, image: Tensor, phrases: Sequence[Sequence[str]]) -> Tensor:
@@ -215,7 +217,7 @@ class PhraseGrounder(BaseGrounder):
         where the colours of the regions are known (`inference.colours`). `nouns`: their heads, the last words if they
         are not given; where persons are helps to choose where garments are (`inference.garments`)."""
         regions = regions.of_each_frame(self.model.recipe.data.regions_per_image).to(self.device)
-        valid, vectors = regions.valid[0], self.matcher.see(regions)[0]
+        valid, vectors = regions.valid[0], self.matcher.encode_regions(regions)[0]
         scores = (self.embed(phrases) @ vectors.T).masked_fill(~valid, -torch.inf)  # (P, R)
         cues = Cues(
             regions.boxes[0].cpu().numpy(),

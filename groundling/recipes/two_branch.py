@@ -138,7 +138,7 @@ class TwoBranch(ModelRecipe):
 
         def terms(m: GrounderParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             phrases = m.matcher.phrases_of(batch)
-            v, y = m.matcher.see(batch.regions), m.matcher.read(phrases.words)
+            v, y = m.matcher.encode_regions(batch.regions), m.matcher.encode_phrases(phrases.words)
             out: dict[str, Tensor] = {}
             if self.nce or self.ranking:
                 scores, image_of = self.sentences(m.matcher, batch, phrases, v, y)
