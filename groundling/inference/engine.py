@@ -198,16 +198,16 @@ class GrounderOnnx(BaseGrounder):
         read = self._vectors({*ids})
         [vectors] = self._see({"feats": seen.feats})
         similarity = np.stack([read[phrase] for phrase in ids]) @ vectors.T
-        person = None if self._person is None else partial(np.matmul, vectors, self._person)
+        person = (lambda: vectors @ self._person) if PERSON in self.vocab else None
         fit = with_cues(similarity, Cues(seen.boxes, seen.frame, partial(_shares, seen), person), nouns, colours)
         overlap = _softmax(fit / np.float32(TEMPERATURE)) @ _soft_iou_match(seen.boxes)
         return Compared(seen.boxes, similarity, overlap, seen.whole)
 
     @cached_property
-    def _person(self) -> Array | None:
-        """g("person"); None where it is no word of the grounder."""
-        ids = tuple(self.word_ids([PERSON]))
-        return self._vectors({ids})[ids] if PERSON in self.vocab else None
+    def _person(self) -> Array:
+        """g(y) of the word "person"."""
+        [vector] = self._vectors({tuple(self.word_ids([PERSON]))}).values()
+        return vector
 
     def appearance(self, regions: Seen) -> tuple[Array | None, Array | None]:
         seen = _first(regions, self.limit)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -223,7 +223,7 @@ class PhraseGrounder(BaseGrounder):
             regions.boxes[0].cpu().numpy(),
             regions.frame[0].cpu().numpy(),
             lambda: None if regions.colours is None else regions.colours[0].cpu().numpy(),
-            partial(_similarity_of, vectors, valid, self._person) if PERSON in self.vocab else None,
+            (lambda: _similarity_of(vectors, valid, self._person)) if PERSON in self.vocab else None,
         )
         heads = nouns or [phrase[-1] for phrase in phrases]
         fit = torch.from_numpy(with_cues(scores.cpu().numpy(), cues, heads, colours)).to(scores)
