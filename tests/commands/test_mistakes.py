@@ -44,7 +44,7 @@ MISTAKES = [
     ("caption photo.png --temperature 0.5", "--temperature needs --sample"),
     ("caption missing.png", "missing.png does not exist: check the path"),
     ("caption https://example.org/a.jpg", "https://example.org/a.jpg is an address, and nothing is fetched: download"),
-    ("caption photo.png --device gpu", "say cuda (NVIDIA), mps (Apple) or cpu"),
+    ("caption photo.png --device gpu", "use cuda (NVIDIA), mps (Apple) or cpu"),
     ("caption photo.png --model nowhere", "no model in nowhere"),
     ("caption photo.png --model nothing", "train one with `groundling train`"),
     ("caption nothing", "no image files"),
