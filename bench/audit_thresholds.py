@@ -26,7 +26,7 @@ def main() -> None:
     args = parser(__doc__, images=200).parse_args()
     auditor = Auditor.of(load_grounder(args.model), args.model)
     store, examples = opened(args)
-    scores = foils.judge(auditor, foils.make_foils(examples), store)
+    scores = foils.evaluate(auditor, foils.make_foils(examples), store)
     chosen = auditor.thresholds.present
     print(f"present, on {len(scores.foils)} foils: called not there; the grounder's own is {chosen:.3f}")
     for threshold in sorted((0.1, 0.2, 0.3, 0.4, 0.5, chosen)):

@@ -6,11 +6,11 @@
 The detector names stored regions: one hidden layer on the features of a region, a probability for each of the most
 frequent nouns of the captions. A region shows a noun when its IoU with a box of it is at least 0.5; nouns that the
 captions of an image name and nobody gave a box to are left out of its loss. Both detectors learn on one half of the
-images (a hash of their ids decides), with the same schedule; only the boxes differ. Both are judged on the true boxes
+images (a hash of their ids decides), with the same schedule; only the boxes differ. Both are scored on the true boxes
 of the other half: average precision at IoU 0.5 after non-maximum suppression, mean over the nouns.
 
 How labels teach (`Teaching`) is chosen on the learning half alone, one setting after the other: a detector learns on
-one half of it and is judged on the other, and the reverse. Intervals: 95 %, a bootstrap over the images that judge,
+one half of it and is scored on the other, and the reverse. Intervals: 95 %, a bootstrap over the scored images,
 the same images for both. `--by score` uses nothing but what captions taught;
 `--by confidence` the calibrated confidence, which was fitted on boxes.
 """
@@ -85,7 +85,7 @@ class Image:
 
 
 def read(args: argparse.Namespace) -> tuple[list[Image], list[Image]]:
-    """The images to learn on, and those to be judged on."""
+    """The images to learn on, and those to score on."""
     store, examples = Store.open(args.regions), load(args.data, args.split, annotated=False).by_id
     images = list(engine.Labelled(args.labels))
     halves: tuple[list[Image], list[Image]] = ([], [])
@@ -174,18 +174,18 @@ class School:
                 schedule.step()
         return detector.eval()
 
-    def judged(self, learned: Sequence[Image], others: Sequence[Image], seeds: int) -> list[Found]:
+    def scored(self, learned: Sequence[Image], others: Sequence[Image], seeds: int) -> list[Found]:
         """What is found in other images, with each seed."""
         return [found(self.taught(learned, seed), others, self.nouns) for seed in range(seeds)]
 
 
 def chosen(images: Sequence[Image], school: School, seeds: int = 1) -> Teaching:
-    """How labels teach best, judged within these images."""
+    """How labels teach best, measured within these images."""
     parts = [[image for image in images if (blake2b(image.id.encode()).digest()[1] % 2) == part] for part in (0, 1)]
 
     def worth(teaching: Teaching) -> float:
         one = replace(school, teaching=teaching)
-        both = one.judged(parts[0], parts[1], seeds) + one.judged(parts[1], parts[0], seeds)
+        both = one.scored(parts[0], parts[1], seeds) + one.scored(parts[1], parts[0], seeds)
         value = float(np.mean([each.mean_ap() for each in both]))
         print(f"  {teaching}: {value:.4f}", flush=True)
         return value
@@ -214,7 +214,7 @@ class Detector(nn.Module):
         return found
 
 
-# ---------------------------------------------------------------- judging
+# ---------------------------------------------------------------- scoring
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     start = time.process_time()
-    learned, judged = read(args)
+    learned, others = read(args)
     counts = Counter(noun for image in learned for noun in image.named if noun)
     drawn = Counter(noun for image in learned for noun in image.drawn)
     nouns = [noun for noun, _ in counts.most_common() if drawn[noun] >= 5][: args.nouns]
@@ -315,11 +315,11 @@ def main() -> None:
     }
     detected, rows = dict[str, list[Found]](), dict[str, list[float]]()
     for name, one in schools.items():
-        detected[name] = one.judged(learned, judged, args.seeds)
+        detected[name] = one.scored(learned, others, args.seeds)
         rows[name] = [each.mean_ap() for each in detected[name]]
         print(f"{name}: mAP {np.mean(rows[name]):.4f} ± {np.std(rows[name], ddof=1):.4f}", flush=True)
     ratio = np.mean(rows["labels"]) / np.mean(rows["true boxes"])
-    told = {"learned": len(learned), "judged": len(judged), "by": args.by, "teaching": asdict(teaching)}
+    told = {"learned": len(learned), "scored": len(others), "by": args.by, "teaching": asdict(teaching)}
     between = intervals(detected["labels"], detected["true boxes"], args.draws)
     print(json.dumps(told | {"nouns": nouns, "map": rows, "ratio": ratio, "intervals": between}))
     low, high = between["ratio"]

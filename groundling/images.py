@@ -1,6 +1,6 @@
 """Open an image file of unknown origin: an RGB image, or a DataError that names the file.
 
-A file is hostile until decoded. Everything is judged by its header first: only FORMATS are tried (none of them starts
+A file is hostile until decoded. Its header is checked first: only FORMATS are tried (none of them starts
 another program), no more than MAX_PIXELS are decoded, and a JPEG may not make us pass over its pixels more than
 MAX_SCANS times. So time and memory are bounded, whatever the bytes say.
 """

@@ -102,6 +102,13 @@ class Regions:
         kept = torch.arange(few.valid.shape[1], device=wanted.device) < wanted[:, None]
         return replace(few, valid=few.valid & kept, feats=few.feats * kept[..., None].to(few.feats))
 
+    def scale(self, b: int, size: tuple[int, int]) -> Tensor:
+        """(4,) double: by what boxes of a data set, in which image `b` has this size, become boxes of these regions; 1
+        where the data set does not know the size."""
+        if not all(size):
+            return torch.ones(4, dtype=torch.float64)
+        return (self.size[b].double() / torch.tensor(size, device=self.size.device)).repeat(2)
+
     def to(self, device: torch.device | str) -> Regions:
         return _map(self, lambda x: x.to(device, non_blocking=True))
 

@@ -24,7 +24,6 @@ WORD_MEAN, WORD_DEVIATION = -5.0, 2.5  # of log(−log(1 − p)), about: image v
 PHRASE_BEFORE = 2  # words before a noun that belong to its phrase, where nobody has found the phrases
 PHRASE_LONGEST = 12  # words of a phrase that are read, the last ones
 MATCH_IOU, MATCH_WIDTH = 0.5, 0.08  # two boxes match: σ((IoU − 0.5) / 0.08), its width chosen on Flickr8k's val split
-LIKELY = 0.5  # a phrase whose evidence is below this is not found
 DOUBTED = 0.65  # a noun of a caption whose evidence is below this is marked: of others about one in ten is made up
 PALETTE = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d00", "#000000")  # Okabe and Ito
 WEB = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png", ".webp": "webp", ".gif": "gif"}  # what browsers show
@@ -89,7 +88,6 @@ class Example:
     things: tuple[Thing, ...] = ()
     split: str = ""
     segment: tuple[float, float] | None = None  # seconds, for a part of a video
-    doubted: float = DOUBTED  # a word whose evidence is below this is marked
 
 
 class Vocab(Protocol):
@@ -167,7 +165,7 @@ class GroundedCaption:
     media: str = ""
     frames: int = 0  # of the clip, in which links count theirs; 0 for an image
     segment: tuple[float, float] | None = None  # seconds, for a part of a video
-    doubted: float = DOUBTED  # a word whose evidence is below this is marked
+    found: bool = False  # the words are those of a user, and linked are the phrases that were found: none is weak
 
     def __iter__(self) -> Iterator[Link]:
         return iter(self.links)
@@ -177,8 +175,10 @@ class GroundedCaption:
 
     def weak(self, link: Link) -> bool:
         """May the word be made up? True if its evidence is low or, where none is known, the attention on its box."""
+        if self.found:
+            return False
         if link.evidence is not None:
-            return link.evidence < self.doubted
+            return link.evidence < DOUBTED
         return link.score * max(1, self.frames) < FAINT  # the frames of a clip share it
 
     def _repr_html_(self) -> str:
@@ -200,7 +200,7 @@ class GroundedCaption:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: what one line of a captions file holds. Weights are rounded to four digits."""
         row = asdict(self)
-        del row["doubted"]
+        del row["found"]
         row["caption"] = row.pop("text")
         row["logp"] = round(self.logp, 4)
         if not self.frames:

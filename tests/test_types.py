@@ -56,6 +56,13 @@ def test_regions_refuse_boxes_of_another_shape() -> None:
         Regions.of(torch.ones(2, 3), torch.ones(2, 5), (8, 6))
 
 
+def test_boxes_of_a_data_set_follow_the_size_that_regions_were_made_at() -> None:
+    """Regions of 8 x 6 pixels, an image of 16 x 24: across a half, down a quarter. Of an unknown size they stay."""
+    regions = Regions.of(torch.ones(1, 2), torch.ones(1, 4), (8, 6))
+    assert regions.scale(0, (16, 24)).tolist() == [0.5, 0.25, 0.5, 0.25]
+    assert regions.scale(0, (0, 0)).tolist() == [1, 1, 1, 1]
+
+
 def test_one_branch_picks_the_heaviest_region_of_each_frame() -> None:
     look = Glimpse(torch.tensor([[0.1, 0.4, 0.3, 0.2]]))
     assert look.picks(torch.tensor([7]), torch.tensor([[0, 0, 1, 1]])).tolist() == [[False, True, True, False]]

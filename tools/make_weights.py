@@ -11,7 +11,7 @@ or one of the two, step by step (those not named are left out):
 STEPS are commands of groundling, printed before they run. Each goes on where it was stopped, so the same call again
 goes on too. `pack` then writes the two models in half precision, without the paths of this machine; `labels` labels the
 validation split of a data set with boxes of phrases (--boxes) with the grounder that was written, and leaves the
-confidence of such labels beside it; `score` judges what was written on the validation split: the numbers of the model
+confidence of such labels beside it; `score` scores what was written on the validation split: the numbers of the model
 card. The network of the `photos` source, which both see with, is made by tools/train_word_backbone.py.
 """
 

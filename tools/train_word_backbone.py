@@ -268,12 +268,12 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="captioned photos with the splits train and val")
     parser.add_argument("--out", type=Path, required=True, help="the file to make")
     parser.add_argument("--photos", type=int, default=0, help="how many are seen in training (0: each once)")
-    parser.add_argument("--judged", type=int, default=1000, help="validation photos for average precision")
+    parser.add_argument("--scored", type=int, default=1000, help="validation photos for average precision")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
     data = load(args.data)
-    learned, judged = list(data.split("train")), list(data.split("val"))[: args.judged]
+    learned, scored = list(data.split("train")), list(data.split("val"))[: args.scored]
     words = vocabulary(learned)
     paths = {example.id: example.media for example in learned}
     photos = Photos(paths, args.photos or len(paths), args.seed)
@@ -288,9 +288,9 @@ def main() -> None:
     halves = {name: (x.half() if x.ndim > 1 else x).contiguous() for name, x in tensors.items()}
     save_file(halves, args.out, {"words": json.dumps(words), "photos": str(photos.total)})
     print(f"{args.out}: SHA-256 {hashlib.sha256(args.out.read_bytes()).hexdigest()}")
-    shown = {example.id: example.media for example in judged}
+    shown = {example.id: example.media for example in scored}
     for side in (LONG_SIDE, WORKING_SIDE):
-        precision = average_precision(network, head, shown, truth(judged, words), side)
+        precision = average_precision(network, head, shown, truth(scored, words), side)
         print(f"average precision of {len(words)} words on {len(shown)} photos at {side} pixels: {precision:.4f}")
 
 

@@ -1,4 +1,4 @@
-"""Judge the nouns of one caption by one image."""
+"""Verdicts on the nouns of one caption, by one image."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class JudgedColour:
-    """A word for the colour of a thing that is there, and what became of it."""
+class ColourVerdict:
+    """A word for the colour of a thing that is there, and the verdict on it."""
 
     word: str
     verdict: str  # GROUNDED or NOT_THERE
@@ -42,8 +42,8 @@ class JudgedColour:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A noun phrase of a caption, and what became of it."""
+class PhraseVerdict:
+    """A noun phrase of a caption, and the verdict on it."""
 
     phrase: str
     span: Span  # characters of the caption
@@ -57,7 +57,7 @@ class Judged:
     reason: str = ""  # why nobody can tell
     given: Place | None = None  # where the caption says that it is
     overlap: float | None = None  # of that with the likely places
-    colour: JudgedColour | None = None  # that it has by the caption; None where it has none, or nobody can tell
+    colour: ColourVerdict | None = None  # that it has by the caption; None where it has none, or nobody can tell
 
     @property
     def box(self) -> Box | None:
@@ -90,7 +90,7 @@ class Judged:
 
 
 class Auditor:
-    """Judges captions by images, with a grounder that was calibrated."""
+    """Gives verdicts on captions of images, by a grounder that was calibrated."""
 
     def __init__(self, grounder: PhraseGrounder, thresholds: Thresholds) -> None:
         if grounder.calibration is None:
@@ -108,41 +108,43 @@ class Auditor:
         kept = read_thresholds(model_folder(folder, GROUNDER))
         return Auditor(grounder, kept if not_there_below is None else replace(kept, present=not_there_below))
 
-    def judge_text(self, image: Picture, text: str) -> tuple[Judged, ...]:
+    def audit_text(self, image: Picture, text: str) -> tuple[PhraseVerdict, ...]:
         """The noun phrases of a sentence, in one image."""
-        return self.judge(self.grounder.regions(image), parse([text])[0])
+        return self.audit(self.grounder.regions(image), parse([text])[0])
 
-    def judge(self, regions: Regions, caption: Caption, places: Sequence[Place] = ()) -> tuple[Judged, ...]:
+    def audit(self, regions: Regions, caption: Caption, places: Sequence[Place] = ()) -> tuple[PhraseVerdict, ...]:
         """The noun phrases of a parsed caption in an image (B = 1); `places` are those that the caption came with, in
         pixels of the regions."""
         found = caption_evidence(self.grounder, regions, caption, self._instead, in_caption=True)
-        judged = [self._judged(one, _given(one.span, places)) for one in found]
-        return tuple(self._with_colour(*each, regions) for each in zip(judged, found, strict=True))
+        verdicts = [self._verdict_on(one, _given(one.span, places)) for one in found]
+        return tuple(self._with_colour(*each, regions) for each in zip(verdicts, found, strict=True))
 
-    def _with_colour(self, judged: Judged, one: PhraseEvidence, regions: Regions) -> Judged:
+    def _with_colour(self, found: PhraseVerdict, one: PhraseEvidence, regions: Regions) -> PhraseVerdict:
         """With a verdict on the one word for a colour of a thing that is there. The last word is the thing: oranges."""
         named = [word for word in one.tokens[:-1] if word in WORDS and word != one.noun]
-        if judged.box is None or len(named) != 1:
-            return judged
+        if found.box is None or len(named) != 1:
+            return found
         p = self.grounder.colour(regions, one.tokens, named[0])
         if p is None:
-            return judged
-        return replace(judged, colour=JudgedColour(named[0], NOT_THERE if p < OTHER_COLOUR else GROUNDED, p))
+            return found
+        return replace(found, colour=ColourVerdict(named[0], NOT_THERE if p < OTHER_COLOUR else GROUNDED, p))
 
     def _instead(self, noun: str, lemma: str) -> str | None:
         found = self.known.find(noun, lemma)
         return found.word if found else None
 
-    def _judged(self, one: PhraseEvidence, given: Place | None) -> Judged:
+    def _verdict_on(self, one: PhraseEvidence, given: Place | None) -> PhraseVerdict:
         found = self.known.find(one.noun, one.lemma)
         if found is None:
             named = {one.noun, one.lemma} & NO_THING
             reason = "it names no thing that has a place" if named else f"the grounder never learned {one.noun!r}"
-            return Judged(one.phrase, one.span, one.noun, one.lemma, CANNOT_TELL, None, reason=reason, given=given)
+            return PhraseVerdict(
+                one.phrase, one.span, one.noun, one.lemma, CANNOT_TELL, None, reason=reason, given=given
+            )
         overlap = None if given is None else best_overlap(given, [place.box for place in one.likely])
         assert one.evidence is not None  # the constructor refuses a grounder that is not calibrated
         verdict = self.verdict(found, one.evidence, overlap)
-        return Judged(
+        return PhraseVerdict(
             one.phrase,
             one.span,
             one.noun,

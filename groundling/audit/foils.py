@@ -130,12 +130,12 @@ def _foil(example: Example, number: int, pool: dict[tuple[str, str], list[Noun]]
     )
 
 
-# ---------------------------------------------------------------- judging
+# ---------------------------------------------------------------- evaluation
 
 
-def judge(auditor: Auditor, foils: Sequence[Foil], store: Store, *, quiet: bool = True) -> FoilScores:
+def evaluate(auditor: Auditor, foils: Sequence[Foil], store: Store, *, quiet: bool = True) -> FoilScores:
     """The evidence of every phrase of every foil, and the verdicts on the phrase and its foil."""
-    rows, verdicts, judged = [], [], []
+    rows, verdicts, in_caption = [], [], []
     for foil in track(foils, "foils", total=len(foils), quiet=quiet):
         asked = [_asked(auditor, foil, words, lemma) for words, lemma in _both(foil)]
         four = [(words, words[foil.head]) for words in (foil.true, foil.foil, *asked)]
@@ -143,9 +143,9 @@ def judge(auditor: Auditor, foils: Sequence[Foil], store: Store, *, quiet: bool 
         rows.append((found[0], found[1], min(found[4:], default=np.inf)))
         both = [_verdict(auditor, foil, *one) for one in zip(_both(foil), in_captions[2:4], strict=True)]
         verdicts.append((both[0], both[1]))
-        judged.append(in_captions[2:4])
+        in_caption.append(in_captions[2:4])
     true, false, lowest = np.array(rows, float).reshape(-1, 3).T
-    return FoilScores(tuple(foils), true, false, lowest, tuple(verdicts), np.array(judged, float).reshape(-1, 2))
+    return FoilScores(tuple(foils), true, false, lowest, tuple(verdicts), np.array(in_caption, float).reshape(-1, 2))
 
 
 def _evidence(auditor: Auditor, regions: Regions, phrases: Sequence[tuple[Words, str]]) -> list[list[float]]:

@@ -92,7 +92,7 @@ function refresh() {
   const fits = (phrase) => (verdict === null || phrase.verdict === verdict) && (!kind || phrase.class === kind);
   shown = page.rows.filter((row) => row.phrases.some(fits) && words.every((word) => `${row.image} ${row.caption}`.toLowerCase().includes(word)));
   if ($("sort").value === "given") shown.sort((a, b) => a.row - b.row);
-  $("count").textContent = `${shown.length} of ${page.rows.length} captions shown; ${page.summary.captions} judged`;
+  $("count").textContent = `${shown.length} of ${page.rows.length} captions shown; ${page.summary.captions} audited`;
   $("captions").replaceChildren(...(shown.length ? [] : [make("p", { class: "none" }, "No caption has this.")]));
   drawn = 0;
   more();

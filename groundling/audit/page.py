@@ -25,8 +25,8 @@ def badness(line: dict[str, Any]) -> tuple[int, float]:
 
 def worst(lines: Iterable[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     """So many captions, the worst first; no more than these are held in memory."""
-    judged = (line for line in lines if "error" not in line and line["phrases"])
-    return heapq.nlargest(count, judged, key=badness)
+    audited = (line for line in lines if "error" not in line and line["phrases"])
+    return heapq.nlargest(count, audited, key=badness)
 
 
 def write(

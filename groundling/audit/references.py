@@ -60,15 +60,15 @@ def hold(lines: Iterable[Mapping[str, Any]], examples: Iterable[Example]) -> Hel
         if references is None:
             continue
         phrases = [one for one in line["phrases"] if one["lemma"] not in NO_THING]
-        judged = [
+        known = [
             (float(one["evidence"]), _borne_out(one, references)) for one in phrases if one["evidence"] is not None
         ]
-        unknown += len(phrases) - len(judged)
-        true += [p for p, right in judged if right]
-        invented += [p for p, right in judged if not right]
-        if judged:
-            lowest.append(min(p for p, _ in judged))
-            wrong.append(float(not all(right for _, right in judged)))
+        unknown += len(phrases) - len(known)
+        true += [p for p, right in known if right]
+        invented += [p for p, right in known if not right]
+        if known:
+            lowest.append(min(p for p, _ in known))
+            wrong.append(float(not all(right for _, right in known)))
     return Held(np.array(true), np.array(invented), np.array(lowest), np.array(wrong), unknown)
 
 

@@ -1,7 +1,7 @@
 """Captions in, verdicts out, one JSON object at a time; memory does not grow with the number of captions.
 
-Captions of one image are judged together, so that it is looked at once: rows are taken in windows, and within a window
-image by image. What was written already is not judged again.
+Captions of one image are audited together, so that its regions are found once: rows are taken in windows, and within
+a window image by image. What was written already is not audited again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from groundling.audit import fix
-from groundling.audit.auditor import Auditor, Judged
+from groundling.audit.auditor import Auditor, PhraseVerdict
 from groundling.audit.verdicts import NOT_THERE
 from groundling.errors import DataError
 from groundling.evaluation.evidence import KEPT, parse
@@ -26,9 +26,9 @@ from groundling.tensors import Regions
 from groundling.text.dependencies import trees
 from groundling.types import Caption
 
-FORMAT = 3  # of what is judged: raised when the same grounder would judge otherwise
+FORMAT = 3  # raised when the same grounder would give other verdicts
 WINDOW = 50_000  # rows that are put in order of their images
-IMAGES = KEPT // 2  # that are judged at a time
+IMAGES = KEPT // 2  # that are audited at a time
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Item:
-    """A caption that is about to be judged."""
+    """A caption that is about to be audited."""
 
     row: Row
     grounded: Grounded
@@ -61,7 +61,7 @@ class Item:
 
 
 def groups(rows: Iterable[Row | BadRow], done: dict[int, str] | None = None) -> Iterator[list[Row | BadRow]]:
-    """Rows that are judged together: those of some images. Rows that cannot be read are a group of their own.
+    """Rows that are audited together: those of some images. Rows that cannot be read are a group of their own.
 
     `done`: row -> hash of what needs no verdict any more.
     """
@@ -73,7 +73,7 @@ def groups(rows: Iterable[Row | BadRow], done: dict[int, str] | None = None) -> 
         for row in window:
             if row.number in known:
                 if known[row.number] != input_hash(row):
-                    raise DataError(f"row {row.number} is not what was judged before: use --overwrite, or another -o")
+                    raise DataError(f"row {row.number} is not what was audited before: use --overwrite, or another -o")
             elif isinstance(row, BadRow):
                 bad.append(row)
             else:
@@ -85,7 +85,7 @@ def groups(rows: Iterable[Row | BadRow], done: dict[int, str] | None = None) -> 
             yield [row for group in some for row in group]
 
 
-def judge(
+def audit_rows(
     auditor: Auditor, look: Callable[[str], Regions], reading: Reading, by: str, rows: Sequence[Row | BadRow]
 ) -> list[dict[str, Any]]:
     """The lines of one group; see docs/audit.md. `by` is the signature of auditor and reading."""
@@ -104,15 +104,15 @@ def judge(
             about = {"row": row.number, "input": input_hash(row), "image": row.image, "caption": row.text}
             lines.append(about | {"error": str(error)})
     captions = parse([item.grounded.text for item in items])
-    judged = [
-        auditor.judge(look(item.row.image), caption, item.grounded.places)
+    verdicts = [
+        auditor.audit(look(item.row.image), caption, item.grounded.places)
         for item, caption in zip(items, captions, strict=True)
     ]
-    fixed = _fixed(captions, judged, reading.fix)
-    return lines + [_line(*each, by) for each in zip(items, judged, fixed, strict=True)]
+    fixed = _fixed(captions, verdicts, reading.fix)
+    return lines + [_line(*each, by) for each in zip(items, verdicts, fixed, strict=True)]
 
 
-def _line(item: Item, judged: Sequence[Judged], fixed: str | None, by: str) -> dict[str, Any]:
+def _line(item: Item, verdicts: Sequence[PhraseVerdict], fixed: str | None, by: str) -> dict[str, Any]:
     row: dict[str, Any] = {
         "row": item.row.number,
         "input": input_hash(item.row),
@@ -120,7 +120,7 @@ def _line(item: Item, judged: Sequence[Judged], fixed: str | None, by: str) -> d
         "caption": item.grounded.text,
         "width": item.size[0],
         "height": item.size[1],
-        "phrases": [one.to_dict() for one in judged],
+        "phrases": [one.to_dict() for one in verdicts],
         "by": by,
     }
     if item.grounded.problems:
@@ -128,10 +128,10 @@ def _line(item: Item, judged: Sequence[Judged], fixed: str | None, by: str) -> d
     return row if fixed is None else row | {"fixed": fixed}
 
 
-def _fixed(captions: Sequence[Caption], judged: Sequence[Sequence[Judged]], way: str) -> list[str | None]:
+def _fixed(captions: Sequence[Caption], verdicts: Sequence[Sequence[PhraseVerdict]], way: str) -> list[str | None]:
     if not way:
         return [None] * len(captions)
-    wrong = [[one.span for one in found if one.verdict == NOT_THERE] for found in judged]
+    wrong = [[one.span for one in found if one.verdict == NOT_THERE] for found in verdicts]
     if way == fix.HEDGE:
         return [fix.hedge(caption.text, spans) for caption, spans in zip(captions, wrong, strict=True)]
     some = iter(trees([caption for caption, spans in zip(captions, wrong, strict=True) if spans]))
@@ -153,7 +153,7 @@ def input_hash(row: Row | BadRow) -> str:
 
 
 def signature(auditor: Auditor, reading: Reading) -> str:
-    """Which grounder, evidence and thresholds judged, and how captions were read: the beginning of a hash."""
+    """By which grounder, evidence, thresholds and reading of captions verdicts are given: the beginning of a hash."""
     evidence = auditor.grounder.calibration.to_json() if auditor.grounder.calibration else None
     told = json.dumps([FORMAT, auditor.grounder.model.digest, evidence, auditor.thresholds.to_json(), asdict(reading)])
     return hashlib.sha256(told.encode()).hexdigest()[:12]
@@ -190,12 +190,12 @@ def _renamed(phrase: Any) -> Any:
 
 
 def written(path: Path, by: str) -> dict[int, str]:
-    """row -> hash of what an audit has judged already; DataError where another grounder or other options did."""
+    """row -> hash of what an audit has verdicts on already; DataError where another grounder or other options did."""
     done: dict[int, str] = {}
     for line in read_lines(path):
         if line.get("by", by) != by:
             raise DataError(
-                f"{path} was judged by another grounder or with other options: use --overwrite, or another -o"
+                f"{path} has verdicts of another grounder or of other options: use --overwrite, or another -o"
             )
         done[line["row"]] = str(line.get("input", ""))
     return done

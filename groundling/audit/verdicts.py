@@ -61,7 +61,7 @@ def read_thresholds(folder: Path) -> Thresholds:
             raise DataError(f"it has format {row['format']!r}, this version reads {FORMAT}")
         return Thresholds(float(row["present"]), float(row["overlap"]), int(row["learned"]))
     except (OSError, KeyError, TypeError, ValueError, RecursionError, DataError) as error:
-        raise DataError(f"{path} is damaged; remove it to judge by the defaults: {error}") from error
+        raise DataError(f"{path} is damaged; remove it to use the defaults: {error}") from error
 
 
 # ---------------------------------------------------------------- is a given place right?

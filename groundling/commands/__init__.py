@@ -110,9 +110,9 @@ def engine_of(args: argparse.Namespace) -> Engine:
     workers = args.workers or (AVAILABLE_CORES if on_cpu else 1)
     engine = Engine(workers, args.engine, args.address)
     if engine != ALONE and not on_cpu:
-        raise GroundlingError("several workers and --engine ray run on CPUs: leave out --device, or say --workers 1")
+        raise GroundlingError("several workers and --engine ray run on CPUs: leave out --device, or use --workers 1")
     if args.address and args.engine != RAY:
-        raise GroundlingError("--address is that of a Ray cluster: say --engine ray too")
+        raise GroundlingError("--address is that of a Ray cluster: add --engine ray")
     return engine
 
 

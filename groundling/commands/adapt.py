@@ -23,9 +23,9 @@ is the way for some hundred photos: training from nothing needs thousands.
 
 Every weight is kept and learns on; words that your captions have twice or more and the model never saw are added. The
 grounder comes first, with the calibration of its evidence, then the captioner, which stops when it no longer becomes
-better. Both are judged on your validation photos (the split val; without splits, a tenth of the photos is held out).
-Neither ends below what it began with: where training does not clearly help, the model is left as it was. Both numbers
-are printed. Boxes are not needed; where your validation photos have them, the grounder is judged by them.
+better. Both are scored on your validation photos (the split val; without splits, a tenth of the photos is held out).
+Where training does not clearly help, the model is left as it was. The scores before and after are printed. Boxes are
+not needed; where your validation photos have them, the grounder is scored by them.
 
 Regions are made in OUT/regions, or taken from --regions. A run that was stopped goes on when the same command is given
 again."""
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grounder", default="", metavar="RUN", help="grounder to begin with (default: the package's)")
     parser.add_argument("--epochs", type=int, metavar="N", help="most epochs of the captioner (default 8)")
     parser.add_argument("--train-split", default="train", metavar="NAME", help="split to learn from (default train)")
-    parser.add_argument("--val-split", default="val", metavar="NAME", help="split to judge on (default val)")
+    parser.add_argument("--val-split", default="val", metavar="NAME", help="split to score on (default val)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="same seed, same weights (default 0)")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument(
@@ -108,7 +108,7 @@ def _data(args: argparse.Namespace) -> tuple[Dataset, Dataset]:
     if n < FEWEST:
         raise DataError(
             f"{args.data} has {n} of its {len(dataset)} photos in the split {args.val_split}, on which both models are "
-            f"judged: adapting needs {FEWEST} there, better {FEW}; add photos, or a column split with train and val"
+            f"scored: adapting needs {FEWEST} there, better {FEW}; add photos, or a column split with train and val"
         )
     return dataset.split(args.train_split), dataset.split(args.val_split)
 

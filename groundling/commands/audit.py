@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from groundling.formats.rows import BadRow, Row
     from groundling.parallel import Engine
 
-    Judge = Callable[[Sequence[Row | BadRow]], list[dict[str, Any]]]
+    AuditRows = Callable[[Sequence[Row | BadRow]], list[dict[str, Any]]]
 
 SHOWN = 12  # captions that are printed with their verdicts; of more, the summary alone
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 Check captions of any origin: is each noun in its image, and is its box right? Every noun phrase gets a verdict:
 
   grounded      it is likely in the image
@@ -35,8 +35,8 @@ Check captions of any origin: is each noun in its image, and is its box right? E
 
 CAPTIONS is `image<TAB>caption` lines, CSV, JSON lines or a COCO results list; with --format the grounded output of a
 model (`groundling convert --list`). Out come JSON lines, one per caption (docs/audit.md), a summary with 95 %
-intervals, and with --html a page, the worst captions first. Up to 12 captions are also printed with their verdicts. If
-an audit is stopped, the same command continues it.
+intervals, and with --html a page, worst captions first. Up to {SHOWN} captions are also printed with their verdicts.
+If an audit is stopped, the same command continues it.
 
 The grounder learned from everyday photos. On other images its verdicts are less reliable (docs/audit.md)."""
 
@@ -71,12 +71,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--not-there-below",
         type=float,
         metavar="X",
-        help="a noun with less evidence is not there (default: chosen with the grounder, so that about one true noun "
-        "in twenty is)",
+        help="evidence below which a noun is not there (default: the grounder's own threshold, chosen so that about "
+        "one in twenty nouns that are there is below it)",
     )
     group = parser.add_argument_group("what comes out")
     group.add_argument("-o", "--out", default="audit.jsonl", metavar="FILE", help="JSON lines (default %(default)s)")
-    group.add_argument("--overwrite", action="store_true", help="judge all captions anew, even if FILE has verdicts")
+    group.add_argument("--overwrite", action="store_true", help="check all captions again, even if FILE has verdicts")
     group.add_argument("--html", metavar="FILE", help="also write an HTML page")
     group.add_argument(
         "--limit", type=whole_number(1), default=300, metavar="N", help="captions on the page, the worst first (300)"
@@ -119,11 +119,11 @@ def run(args: argparse.Namespace) -> int:
     data = _data(args)
     find = _finder(args, data)
     auditor = Auditor.of(load_grounder(args.model, args.device), args.model, args.not_there_below)
-    _judge(args, auditor, engine, out, data, find)
+    _audit(args, auditor, engine, out, data, find)
     found = summarise(_lines(out))
     if not found.ids:
         reason = next(iter(found.errors), "the file holds no captions")
-        raise GroundlingError(f"{args.captions or args.data}: no caption could be judged: {reason}")
+        raise GroundlingError(f"{args.captions or args.data}: no caption could be checked: {reason}")
     if not args.json:
         _print_captions(out, len(found.ids))
     _tell(found, before, args)
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
 # ---------------------------------------------------------------- the work
 
 
-def _judge(
+def _audit(
     args: argparse.Namespace,
     auditor: Auditor,
     engine: Engine,
@@ -151,7 +151,7 @@ def _judge(
     from groundling.progress import track
 
     reading = _reading(args)
-    here = _judge_of(args, auditor, find)  # regions that cannot be read are told before anything is written
+    here = _audit_rows_with(args, auditor, find)  # regions that cannot be read are told before anything is written
     by = stream.signature(auditor, reading)
     hashes = {row.number: stream.input_hash(row) for row in _rows(args, data)}
     with unfinished(out, {"by": by, "rows": hashes}) as lines:
@@ -165,8 +165,8 @@ def _judge(
         if beyond := done.keys() - hashes.keys():
             raise DataError(f"{out} has a row {min(beyond)}, which the captions lack: use --overwrite, or another -o")
         groups = stream.groups(_rows(args, data), done)
-        judged = map(here, groups) if engine == ALONE else engine.map(partial(_worker, args), groups, _called)
-        new = chain.from_iterable(judged)
+        found = map(here, groups) if engine == ALONE else engine.map(partial(_worker, args), groups, _called)
+        new = chain.from_iterable(found)
         with appending(target) as add:
             for line in track(new, "captions", total=len(hashes) - len(done), quiet=args.json):
                 add(line)
@@ -180,7 +180,7 @@ def _reading(args: argparse.Namespace) -> stream.Reading:
     return stream.Reading(args.format, args.resized, args.max_pixels, args.fix or "")
 
 
-def _judge_of(args: argparse.Namespace, auditor: Auditor, find: Callable[[str], Path] | None) -> Judge:
+def _audit_rows_with(args: argparse.Namespace, auditor: Auditor, find: Callable[[str], Path] | None) -> AuditRows:
     from groundling.audit import stream
     from groundling.evaluation.evidence import regions_of
     from groundling.regions.store import Store
@@ -189,16 +189,16 @@ def _judge_of(args: argparse.Namespace, auditor: Auditor, find: Callable[[str], 
         regions_of(auditor.grounder, find, Store.open(args.regions) if args.regions else None),
         _reading(args),
     )
-    return partial(stream.judge, auditor, look, reading, stream.signature(auditor, reading))
+    return partial(stream.audit_rows, auditor, look, reading, stream.signature(auditor, reading))
 
 
-def _worker(args: argparse.Namespace) -> Judge:
-    """In a worker: what judges groups of captions, with a grounder that is loaded once."""
+def _worker(args: argparse.Namespace) -> AuditRows:
+    """In a worker: what audits groups of captions, with a grounder that is loaded once."""
     from groundling.audit import Auditor
     from groundling.inference import load_grounder
 
     auditor = Auditor.of(load_grounder(args.model, args.device), args.model, args.not_there_below)
-    return _judge_of(args, auditor, _finder(args, _data(args)))
+    return _audit_rows_with(args, auditor, _finder(args, _data(args)))
 
 
 def _called(group: Sequence[Row | BadRow]) -> str:
@@ -268,7 +268,7 @@ def _tell(found: Summary, before: Summary | None, args: argparse.Namespace) -> N
             change = f"{100 * test.baseline:6.1f} % -> {100 * test.system:5.1f} %"
             print(f"  {test.name:12}{change}   p = {test.p_randomisation:.4f}")
     for reason, count in found.errors.most_common(5):
-        print(f"groundling: {count} rows were not judged: {reason}", file=sys.stderr)
+        print(f"groundling: {count} rows were not checked: {reason}", file=sys.stderr)
 
 
 def _print_captions(out: Path, count: int) -> None:

@@ -133,7 +133,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="W",
         help="weight of the evidence of nouns when words are chosen: captions are compared by log p + W * sum of log "
-        "evidence, which the grounder gives (default 0: the captioner alone chooses)",
+        "evidence. Here evidence is the calibrated similarity alone; the evidence that is shown with a caption also "
+        "weighs the image as a whole (default 0: the captioner alone chooses)",
     )
     group.add_argument("--sample", action="store_true", help="sample words at random by the model's probabilities")
     group.add_argument("--temperature", type=float, metavar="T", help="with --sample: below 1 prefers likely words (1)")

@@ -9,13 +9,13 @@ from typing import Any
 DESCRIPTION = """\
 Write the networks as ONNX files, for onnxruntime in any language, on phones and in browsers.
 
-The folder gets six graphs and about.json, which holds the words of both vocabularies, the words that get a box, the
-numbers that decoding needs, and the inputs and outputs of each graph:
+The folder gets six graphs and about.json, which holds both vocabularies, the words that get a box, the settings of
+decoding, and the inputs and outputs of each graph:
 
-  network      pixels of a photo -> a map of features, and the numbers of words in the image vector
-  projection   maps and the weight of each of their cells in each box -> what the regions look like
-  encoder      regions and image vectors -> what the attention of the captioner sees
-  step         the word before and the state -> log-probabilities of the next word, attention, the new state
+  network      pixels of a photo -> a feature map, and the scores of words that the image vector has
+  projection   feature maps, and how much each of their cells counts in each box -> appearance features of regions
+  encoder      regions and image vectors -> encoded regions, to which the captioner attends
+  step         the previous word and the state -> log-probabilities of the next word, attention, the new state
   regions      features of regions -> unit vectors of the grounder
   phrases      words of phrases -> unit vectors of the grounder; their product with those of regions is the similarity
 

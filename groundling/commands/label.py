@@ -120,7 +120,7 @@ def _label(args: argparse.Namespace) -> None:
 def _adapted(args: argparse.Namespace) -> Job:
     """Adapt the grounder to the data; how to label with it.
 
-    Nobody has judged its boxes, so the confidence is reckoned as for the grounder that it began with.
+    Nobody has checked its boxes, so the confidence is reckoned as for the grounder that it began with.
     """
     from groundling.commands.adapt import of_store, region_store
     from groundling.data.dataset import load

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
             pass
     except OSError as error:
         raise GroundlingError(
-            f"cannot write to {args.out}: {error.strerror}; is it a place to write, with room?"
+            f"cannot write to {args.out}: {error.strerror}; is the folder writable, and is there room on the disk?"
         ) from error
     print(printable(f"{args.images} {f'clips of {frames} frames' if args.video else 'scenes'} in {args.out}"))
     if args.recall:

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
     made = foils.make_foils(examples, args.seed)
     if not made:
         raise DataError(f"no foil can be made of the split {args.split!r} of {args.data}: it has no phrases with types")
-    result = foils.judge(auditor, made, store, quiet=args.json)
+    result = foils.evaluate(auditor, made, store, quiet=args.json)
     _print(result, foils.by_frequency(auditor, result), args)
 
 

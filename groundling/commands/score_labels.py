@@ -17,7 +17,7 @@ phrases that were merged agree with the entities of the annotators.
 
 LABELS is a folder that `groundling label --out LABELS` wrote for a data set with boxes of phrases. Labels of low
 confidence that were left out are scored too, so that the curve shows what another threshold would give. A calibration
-of confidence is fitted on one half of the images, which a hash of their ids chooses, and judged on the other half;
+of confidence is fitted on one half of the images, which a hash of their ids chooses, and tested on the other half;
 --calibrate keeps it, with the confidence from which labels are exported: the least that makes 77 of 100 boxes right
 where it was fitted. Beside a model's manifest the file is sealed. So new weights need the first and the last command
 below, and about a minute."""
@@ -85,7 +85,7 @@ def _print(result: dict[str, Any]) -> None:
     print(f"\nas labelled: expected calibration error {result['as_labelled']['ece']:.4f}")
     _print_curve(result["as_labelled"]["curve"])
     half = result["calibrated"]
-    print(f"\ncalibrated on {half['fitted_on']} boxes, judged on the other half: {_counted(half)}")
+    print(f"\ncalibrated on {half['fitted_on']} boxes, tested on the other half: {_counted(half)}")
     at = half["at_threshold"]
     print(
         f"expected calibration error {half['ece']:.4f}; from its threshold {at['threshold']:g} on: {at['boxes']} boxes,"

@@ -36,7 +36,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("words", nargs="+", metavar="train ...", help="the command to repeat, after --")
+    parser.add_argument("words", nargs="+", metavar="TRAIN", help="the command to repeat, after --")
     parser.add_argument("--out", required=True, type=Path, metavar="OUT", help="folder that the runs go to")
     parser.add_argument(
         "--seeds", type=whole_numbers(0), default=[0, 1, 2], metavar="0,1,…", help="seeds (default 0,1,2)"

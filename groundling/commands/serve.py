@@ -51,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--token", metavar="TEXT", help="demand this token; other users of the machine may see it here")
     group.add_argument("--token-file", metavar="FILE", help="demand the token that is in this file")
     group.add_argument("--open", action="store_true", help="let other machines in without a token")
-    group.add_argument("--cors", action="append", default=[], metavar="ORIGIN", help="give scripts of this page access")
+    group.add_argument(
+        "--cors", action="append", default=[], metavar="ORIGIN", help="allow requests of pages of this origin (CORS)"
+    )
     group = parser.add_argument_group("review and search")
     group.add_argument("--review", default="", metavar="LABELS", help="folder that `groundling label` wrote, to review")
     group.add_argument(

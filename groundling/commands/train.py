@@ -92,7 +92,7 @@ def _add_recipe(parser: argparse.ArgumentParser, name: str, fields: Sequence[Con
     group = parser.add_argument_group("settings of the recipe")
     for field in fields:
         default = int(field.default) if isinstance(field.default, bool) else field.default
-        line = f"{field.help} (default {default})".replace("%", "%%")
+        line = (field.help if default == "" else f"{field.help} (default {default})").replace("%", "%%")
         _config_argument(group, _flag(field.name), field, default=field.default, help=line)
     new = {field.name: field for field in fields}
     for old, now in OLD_FIELDS.get(name, {}).items():
@@ -307,7 +307,7 @@ def _device(name: str) -> torch.device:
     import torch
 
     if name.lower() in ("gpu", "nvidia", "metal"):
-        raise GroundlingError(f"cannot use --device {name}: say cuda (NVIDIA), mps (Apple) or cpu")
+        raise GroundlingError(f"cannot use --device {name}: use cuda (NVIDIA), mps (Apple) or cpu")
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
         torch.empty(0, device=device)

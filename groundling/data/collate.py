@@ -78,7 +78,7 @@ def overlap(
     """The truth, for recipes that declare `uses_boxes`: (N, size, R), the IoU of each region with the place of a word.
 
     The word carries the boxes of its phrase, in their frames: the head of the phrase, or each of its nouns if none is
-    named. Its place is the box around them all, as it is judged; without `merge` any one of them. 0 for other words.
+    named. Its place is the box around them all, as evaluators take it; without `merge` any of them. 0 for other words.
     `captions` are those of each example that take part, in the order of the batch; `size` is that of the longest line,
     whose last token is EOS: the word that was cut there is not in it.
     """
@@ -114,9 +114,7 @@ def overlap_with(phrase: Phrase, example: Example, regions: Regions, b: int, mer
     if merge:
         kept = torch.tensor(sorted(set(frames.tolist())))
         boxes, frames = union(boxes.expand(len(kept), *boxes.shape), kept[:, None] == frames), kept
-    if all(example.size):
-        boxes = boxes * (regions.size[b] / torch.tensor(example.size)).repeat(2)
-    shared = iou(regions.boxes[b], boxes)  # (R, boxes)
+    shared = iou(regions.boxes[b], boxes * regions.scale(b, example.size).float())  # (R, boxes)
     if phrase.frames:
         shared = shared * (regions.frame[b][:, None] == frames)
     return shared.amax(1) * regions.valid[b]

@@ -257,7 +257,7 @@ def _video(id: str) -> tuple[str, str]:
 
 
 def _classed(example: Example) -> list[Phrase]:
-    """The phrases that evaluators can judge: with a box, a class, and a word that has it."""
+    """The phrases that evaluators score: with a box, a class, and a word that has it."""
     return [phrase for phrase in example.gold if phrase.boxes and phrase.label and phrase.head >= 0]
 
 

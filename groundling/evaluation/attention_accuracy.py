@@ -120,15 +120,8 @@ def _boxes(
         read = collate(captioned, lines, regions, model.vocab).to(device)
         with torch.inference_mode():
             boxes = boxes_of(reading(model, read), read.regions[read.image_of])[0].cpu().double()  # (N, T, F, 4)
-            boxes = boxes / _scale(captioned, regions.size)[read.image_of.cpu()][:, None, None]
+            scale = torch.stack([regions.scale(b, example.size) for b, example in enumerate(captioned)]).float()
+            boxes = boxes / scale[read.image_of.cpu()][:, None, None]
         rows = iter(boxes.numpy())
         for example in captioned:
             yield example.id, [next(rows)[: len(caption.tokens)] for caption in example.captions]
-
-
-def _scale(examples: Sequence[Example], size: Tensor) -> Tensor:
-    """(B, 4): how much larger regions are than the image they were made of; 1 where its size is not known."""
-    known = [
-        example.size if all(example.size) else tuple(now) for example, now in zip(examples, size.tolist(), strict=True)
-    ]
-    return (size / size.new_tensor(known)).repeat(1, 2)

@@ -33,7 +33,7 @@ from random import Random
 import numpy as np
 
 from groundling.errors import DataError
-from groundling.evaluation.evidence import PhraseEvidence, caption_evidence, parse, regions_of
+from groundling.evaluation.evidence import PhraseEvidence, evidence_with_words, parse, regions_of
 from groundling.formats.folder import ImageFolder
 from groundling.inference.calibration import in_first_half
 from groundling.inference.grounder import PhraseGrounder
@@ -75,16 +75,15 @@ def _geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(math.log(max(value, LEAST)) for value in values) / len(values))
 
 
-def word_evidence(grounder: PhraseGrounder, regions: Regions, caption: Caption) -> list[float]:
-    """Of each noun, verb and adjective of a parsed caption that the region source knows as a word of images."""
-    words = grounder.calibration.words if grounder.calibration else None
-    if words is None or regions.whole is None:
-        return []
-    seen = _seen_words(caption, words)
-    if not seen:
-        return []
-    similarity = grounder.rank(regions, [[word] for word in seen]).similarity
-    return [p for p in grounder.evidence(seen, similarity, regions.whole) if p is not None]
+def _evidence(
+    grounder: PhraseGrounder, regions: Regions, caption: Caption
+) -> tuple[tuple[PhraseEvidence, ...], list[float]]:
+    """Of the phrases of a parsed caption, and of each noun, verb and adjective that the region source knows as a word
+    of images."""
+    model = grounder.calibration.words if grounder.calibration else None
+    seen = [] if model is None or regions.whole is None else _seen_words(caption, model)
+    phrases, words = evidence_with_words(grounder, regions, caption, seen)
+    return phrases, [p for p in words if p is not None]
 
 
 def _seen_words(caption: Caption, words: WordEvidence) -> list[str]:
@@ -112,7 +111,7 @@ def _inputs_of(grounder: PhraseGrounder, regions: Regions, caption: Caption) -> 
     """The x of a parsed caption; None where it has nothing that could be seen."""
     model = grounder.calibration.words if grounder.calibration else None
     assert model is not None and regions.whole is not None
-    evidence, words = caption_evidence(grounder, regions, caption), word_evidence(grounder, regions, caption)
+    evidence, words = _evidence(grounder, regions, caption)
     if not (evidence or words):
         return None
     named = set(_seen_words(caption, model))
@@ -124,7 +123,7 @@ def _value(grounder: PhraseGrounder, regions: Regions, caption: Caption) -> floa
     """g of one caption."""
     fitted = _form(grounder)
     if fitted is None or regions.whole is None:
-        return score(caption_evidence(grounder, regions, caption), word_evidence(grounder, regions, caption))
+        return score(*_evidence(grounder, regions, caption))
     found = _inputs_of(grounder, regions, caption)
     return 0.0 if found is None else float(sigmoid(np.array(fitted.alone(found))))
 
@@ -164,7 +163,7 @@ def with_references(
     form: CaptionForm | None = None,
     words: WordEvidence | None = None,
 ) -> Statistics:
-    """The same captions, judged by their references as well; a fitted form needs the words of the region source."""
+    """The same captions, compared with their references as well; a fitted form needs the words of the region source."""
     [meteor] = score_captions(captions, references, ["meteor"])
     by_id = dict(zip(meteor.ids, meteor.per_item().tolist(), strict=True))
     g, m = grounding.per_item(), np.array([by_id[id] for id in grounding.ids])
@@ -257,7 +256,7 @@ class Pair:
 
 
 def fitted(grounder: PhraseGrounder, examples: Sequence[Example], store: Store, seed: int = 0) -> CaptionFit | None:
-    """The form, fitted on the captions of one half of the photos and judged on the other (`in_first_half`).
+    """The form, fitted on the captions of one half of the photos and tested on the other (`in_first_half`).
 
     Against a caption of each photo stand two captions of photos whose captions are alike, two of photos that look
     alike, and one of any. None where the region source knows no words of images.
@@ -265,20 +264,20 @@ def fitted(grounder: PhraseGrounder, examples: Sequence[Example], store: Store, 
     model = grounder.calibration.words if grounder.calibration else None
     if model is None:
         return None
-    several = [one for one in examples if len(one.captions) > 1]  # one caption is judged by the others
+    several = [one for one in examples if len(one.captions) > 1]  # one caption is compared with the others
     halves = [[one for one in several if in_first_half(one.id) == first][:MOST] for first in (True, False)]
     if min(map(len, halves)) < NEAR + 2:
         raise DataError(
             f"{len(several)} photos with two captions or more are too few to fit a score of captions on one half"
         )
-    (fit, fit_own), (judge, judge_own) = (_asked(grounder, half, store, Random(seed)) for half in halves)
+    (fit, fit_own), (test, test_own) = (_asked(grounder, half, store, Random(seed)) for half in halves)
     alone = Linear.fitted(fit, _marks(fit_own, np.array([row["meteor"] for row in fit])), CAPTION_INPUTS)
     joined = Linear.fitted([row | {"grounding": alone(row)} for row in fit], fit_own, REFERENCE_INPUTS)
-    values = np.array([alone(row) for row in judge])
-    both = np.array([joined(row | {"grounding": alone(row)}) for row in judge])
-    own = judge_own > 0
+    values = np.array([alone(row) for row in test])
+    both = np.array([joined(row | {"grounding": alone(row)}) for row in test])
+    own = test_own > 0
     areas = [area_under_curve(some[own], some[~own]) for some in (values, both)]
-    return CaptionFit(CaptionForm(alone, joined), areas[0], areas[1], len(fit), len(judge))
+    return CaptionFit(CaptionForm(alone, joined), areas[0], areas[1], len(fit), len(test))
 
 
 MOST = 300  # photos of each half
@@ -317,7 +316,7 @@ def _marks(own: Array, meteor: Array) -> Array:
 
 
 def _references(example: Example, pair: Pair) -> list[Caption]:
-    """The captions of a photo but the one that is judged."""
+    """The captions of a photo but the one that is scored."""
     return [one for i, one in enumerate(example.captions) if not (pair.own and i == pair.caption)]
 
 

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groundling.boxes import iou_of_arrays
 from groundling.errors import DataError, GroundlingError
-from groundling.inference.phrases import BaseGrounder, Located
+from groundling.inference.phrases import BaseGrounder
 from groundling.regions.fingerprints import require
 from groundling.text import words
 from groundling.text.annotate import annotate
@@ -101,16 +102,31 @@ def caption_evidence(
     `substitute` may name another word to look for in place of a noun that the grounder does not know. `in_caption`: see
     `PhraseGrounder.evidence`.
     """
+    return evidence_with_words(grounder, regions, caption, (), substitute, in_caption=in_caption)[0]
+
+
+def evidence_with_words(
+    grounder: BaseGrounder,
+    regions: Any,
+    caption: Caption,
+    words: Sequence[str],
+    substitute: Substitute = lambda noun, lemma: None,
+    *,
+    in_caption: bool = False,
+) -> tuple[tuple[PhraseEvidence, ...], Sequence[float | None]]:
+    """As `caption_evidence`, and the evidence of each of these words alone; the regions are compared once with all."""
     asked = phrases_of(caption)
-    if not asked:
-        return ()
+    if not (asked or words):
+        return (), ()
     phrases = [_tokens(caption, one, substitute) for one in asked]
-    words, nouns = [tokens for tokens, _ in phrases], [tokens[head] for tokens, head in phrases]
-    found = grounder.locate(regions, words, nouns, in_caption=in_caption)
-    best, likely = found.similarity.max(1, initial=-1.0).tolist(), _likely(found)
-    return tuple(
-        _evidence(caption, asked[i], phrases[i][0], best[i], found.evidence[i], likely[i]) for i in range(len(phrases))
+    wanted = [*(tokens for tokens, _ in phrases), *((word,) for word in words)]
+    nouns = [*(tokens[head] for tokens, head in phrases), *words]
+    found = grounder.locate(regions, wanted, nouns, in_caption=in_caption)
+    best, likely = found.similarity.max(1, initial=-1.0).tolist(), _likely(found.boxes, found.overlap[: len(asked)])
+    grounded = tuple(
+        _evidence(caption, asked[i], phrases[i][0], best[i], found.evidence[i], likely[i]) for i in range(len(asked))
     )
+    return grounded, found.evidence[len(asked) :]
 
 
 def _tokens(caption: Caption, asked: PhraseTokens, substitute: Substitute) -> tuple[tuple[str, ...], int]:
@@ -133,19 +149,19 @@ def _evidence(
     return PhraseEvidence(caption.text[slice(*span)], span, noun, lemma, tag, tokens, similarity, evidence, likely)
 
 
-def _likely(found: Located) -> list[tuple[Likely, ...]]:
-    """For each phrase the best regions, no two of them the same place."""
-    if not found.overlap.size or found.overlap.max() < 0:
-        return [()] * len(found.overlap)
+def _likely(boxes: NDArray[np.floating], overlap: NDArray[np.floating]) -> list[tuple[Likely, ...]]:
+    """For each phrase the best regions, no two of them the same place. boxes: (R, 4); overlap: (P, R) of `Located`."""
+    if not overlap.size or overlap.max() < 0:
+        return [()] * len(overlap)
     likely = []
-    for scores in found.overlap:
+    for scores in overlap:
         order = np.argsort(-scores, kind="stable")[: 4 * PLACES]
-        same = iou_of_arrays(found.boxes[order], found.boxes[order]) > HALF
+        same = iou_of_arrays(boxes[order], boxes[order]) > HALF
         kept: list[int] = []
         for i, score in enumerate(scores[order]):
             if len(kept) < PLACES and score >= HALF * scores[order[0]] and not same[i, kept].any():
                 kept.append(i)
-        likely.append(tuple(Likely(_box(found.boxes[order[i]].tolist()), float(scores[order[i]])) for i in kept))
+        likely.append(tuple(Likely(_box(boxes[order[i]].tolist()), float(scores[order[i]])) for i in kept))
     return likely
 
 

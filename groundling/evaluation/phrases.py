@@ -48,7 +48,7 @@ def queries(
         by = ranking.similarity if argmax else ranking.overlap
         order = by.argsort(dim=-1, descending=True, stable=True).cpu().numpy()
         boxes = regions.boxes[0][: order.shape[1]].double().numpy()
-        scale = np.tile(regions.size[0].numpy() / np.array(example.size if all(example.size) else regions.size[0]), 2)
+        scale = regions.scale(0, example.size).numpy()
         yield [
             Query(
                 f"{example.id}/{phrase.caption}/{phrase.span[0]}",

@@ -64,7 +64,6 @@ def named_regions(
         labels = name(regions.to(device))
         for b, example in enumerate(some):
             own = regions.valid[b]
-            known = torch.tensor(example.size) if all(example.size) else regions.size[b]
-            boxes = regions.boxes[b][own] * (known / regions.size[b]).repeat(2)
+            boxes = regions.boxes[b][own] * (1 / regions.scale(b, example.size)).float()
             kept = [label for label, real in zip(labels[b], own.tolist(), strict=True) if real]
             yield example.id, (boxes.double().numpy(), kept, regions.frame[b][own].numpy().astype(np.intp))

@@ -1,4 +1,4 @@
-"""Grounded output as captions of this project, which `groundling report` shows and `groundling score` judges."""
+"""Grounded output as captions of this project, which `groundling report` shows and `groundling score` scores."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Present are the noun phrases of an image's captions. Absent is each of them with
 same class of nouns (`noun_kinds`) and number, as often as captions of the images have it, that none of the image's
 captions has, nor a kind of it, nor what it is a kind of. So one phrase in two is present, and the absent ones are those
 that are hard to tell: mistakes of captioners name a plausible thing. The model is fitted on one half of the images and
-judged on the other; the hash of an image's id decides which it is in.
+tested on the other; the hash of an image's id decides which it is in.
 
 Captions that captioners wrote of the images, where they are given, fit a second set of coefficients, for the nouns of
 captions: a noun counts as present where a caption of the data set has it, a kind of it, or what it is a kind of. These
@@ -139,7 +139,7 @@ def calibrate(
     captions: Sequence[tuple[str, str]] = (),
     image_nouns: ImageNouns | None = None,
 ) -> Calibration:
-    """Fit on one half of the images, judge on the other.
+    """Fit on one half of the images, test on the other.
 
     captions: of captioners, with the ids of images. image_nouns: learned from other images; None: those that the
     grounder's calibration has, if it does.
@@ -149,20 +149,20 @@ def calibrate(
     if image_nouns is None and grounder.calibration and grounder.calibration.words:
         image_nouns = grounder.calibration.words.image_nouns
     answers = ask(grounder, examples, store, seed, image_nouns)
-    fit, judge = answers.half(True), answers.half(False)
-    if not (len(fit.nouns) and len(judge.nouns)):
-        raise DataError(f"{len(examples)} images are too few to fit on one half and judge on the other")
+    fit, test = answers.half(True), answers.half(False)
+    if not (len(fit.nouns) and len(test.nouns)):
+        raise DataError(f"{len(examples)} images are too few to fit on one half and test on the other")
     if captions and answers.seen is None:
         log.warning("the captions were not used: these regions know no words")
     of_captions = (
         ask_captions(grounder, examples, store, captions, answers) if captions and answers.seen is not None else None
     )
     model = fitted(fit, words_of(store.fingerprint), of_captions.half(True) if of_captions else None, image_nouns)
-    evidence, truth = judge.evidence(model), judge.truth
+    evidence, truth = test.evidence(model), test.truth
     curve = reliability(evidence, truth)
     right = float(((evidence >= THRESHOLD) == (truth > 0)).mean())
     found = Calibration(
-        model, expected_calibration_error(curve), judge.separated(model), curve, right, len(fit.nouns), len(judge.nouns)
+        model, expected_calibration_error(curve), test.separated(model), curve, right, len(fit.nouns), len(test.nouns)
     )
     if of_captions is None:
         return found
@@ -323,7 +323,7 @@ def _pairs(
 
 
 def in_first_half(id: str) -> bool:
-    """Is an image among those that calibrations are fitted on? A hash of its id decides; the others judge."""
+    """Is an image among those that calibrations are fitted on? A hash of its id decides; the others test them."""
     return blake2b(id.encode(), digest_size=1).digest()[0] % 2 == 0
 
 

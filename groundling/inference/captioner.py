@@ -402,7 +402,7 @@ def load(
     if runtime == "torch" or (runtime == "auto" and not _has_onnxruntime()):
         return with_torch()
     if runtime == "onnx" and device.lower() != "cpu":
-        raise GroundlingError(f"onnxruntime is used on the CPU alone here, not on {device}; say --runtime torch")
+        raise GroundlingError(f"onnxruntime is used on the CPU alone here, not on {device}; use --runtime torch")
     from groundling.inference.engine import engine_of
 
     engine = engine_of(folder, other, grounder_weight, image_classes) if device.lower() == "cpu" else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +21,12 @@ from groundling.boxes import iou_of_arrays as iou
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import networks
 from groundling.inference.choosing import Chosen, State, choose_words
-from groundling.inference.colours import colour_fit, colour_shares
+from groundling.inference.colours import colour_shares
 from groundling.inference.evidence import LEAST_EVIDENCE, read_calibration
-from groundling.inference.garments import PERSON, any_garment, garment_fit
+from groundling.inference.garments import PERSON
 from groundling.inference.naming import renamed
 from groundling.inference.networks import Folder, read_about, read_model
-from groundling.inference.phrases import TEMPERATURE, BaseGrounder, Located
+from groundling.inference.phrases import TEMPERATURE, BaseGrounder, Compared, Cues, with_cues
 from groundling.inference.pointing import ATTENDED, Pointed, captioned
 from groundling.inference.settings import DecodingSettings
 from groundling.metrics.calibration import EvidenceModel, sigmoid
@@ -190,36 +190,28 @@ class GrounderOnnx(BaseGrounder):
     def vocab(self) -> Vocabulary:
         return self.folder.vocab
 
-    def locate(
-        self,
-        regions: Seen,
-        phrases: Sequence[Sequence[str]],
-        nouns: Sequence[str],
-        colours: Sequence[Sequence[str]] = (),
-        *,
-        in_caption: bool = False,
-    ) -> Located:
-        """As `PhraseGrounder.locate`."""
+    def compare(
+        self, regions: Seen, phrases: Sequence[Sequence[str]], nouns: Sequence[str], colours: Sequence[Sequence[str]]
+    ) -> Compared:
         seen = _first(regions, self.limit)
         ids = [tuple(self.word_ids(phrase)) for phrase in phrases]
         read = self._vectors({*ids})
         [vectors] = self._see({"feats": seen.feats})
         similarity = np.stack([read[phrase] for phrase in ids]) @ vectors.T
-        fit = similarity
-        if seen.picture is not None and any(colours):
-            fit = fit + colour_fit(colour_shares(seen.picture, _relative(seen)), colours)
-        if any_garment(nouns) and PERSON in self.vocab:
-            [person] = self._vectors({tuple(self.word_ids([PERSON]))}).values()
-            fit = fit + garment_fit(seen.boxes, seen.frame, nouns, vectors @ person, TEMPERATURE)
+        person = (lambda: vectors @ self._person) if PERSON in self.vocab else None
+        fit = with_cues(similarity, Cues(seen.boxes, seen.frame, partial(_shares, seen), person), nouns, colours)
         overlap = _softmax(fit / np.float32(TEMPERATURE)) @ _soft_iou_match(seen.boxes)
-        evidence: Sequence[float | None] = [None] * len(ids)
-        if self.calibration is not None:
-            evidence = self.calibration.of_image(nouns, _best(similarity), seen.whole, in_caption=in_caption)
-        return Located(seen.boxes, similarity, overlap, evidence)
+        return Compared(seen.boxes, similarity, overlap, seen.whole)
+
+    @cached_property
+    def _person(self) -> Array:
+        """g(y) of the word "person"."""
+        [vector] = self._vectors({tuple(self.word_ids([PERSON]))}).values()
+        return vector
 
     def appearance(self, regions: Seen) -> tuple[Array | None, Array | None]:
         seen = _first(regions, self.limit)
-        return None if seen.picture is None else colour_shares(seen.picture, _relative(seen)), seen.whole
+        return _shares(seen), seen.whole
 
     def word_fit(self, regions: Seen, words: tuple[str, ...]) -> Array:
         if self._words[0] != words:
@@ -386,6 +378,11 @@ def _padded(x: Array, length: int) -> Array:
 def _relative(seen: Seen) -> Array:
     """(R, 4): boxes in fractions of the image."""
     return np.asarray(seen.boxes / np.maximum(np.array([*seen.size, *seen.size], np.float32), 1))
+
+
+def _shares(seen: Seen) -> Array | None:
+    """(R, C): the share of each colour of each region; None without pixels."""
+    return None if seen.picture is None else colour_shares(seen.picture, _relative(seen))
 
 
 def _place(seen: Seen) -> Array:

@@ -11,14 +11,13 @@ from pathlib import Path
 from groundling.errors import DataError
 from groundling.files import read_bytes
 from groundling.metrics.calibration import EvidenceModel
-from groundling.types import LIKELY
 
 CALIBRATION = "calibration.json"  # beside the model
 OLD_NAME = "presence.json"  # as versions before 0.2 wrote it
 FORMAT, READABLE = 3, (1, 2, 3)  # format 1 has no words, format 2 no nouns of image vectors
 LARGEST = 1 << 24  # bytes of its file
 LEAST_EVIDENCE = 0.01  # of a noun while words are chosen: one that is very likely by the sentence may still be chosen
-THRESHOLD = LIKELY  # a phrase with less evidence is not found
+THRESHOLD = 0.5  # a phrase with less evidence is not found
 
 
 def read_calibration(folder: Path) -> EvidenceModel | None:

@@ -30,17 +30,19 @@ from groundling.boxes import soft_iou_match
 from groundling.errors import DataError, GroundlingError
 from groundling.images import opened
 from groundling.inference import inputs
-from groundling.inference.colours import colour_fit, with_colours
+from groundling.inference.colours import with_colours
 from groundling.inference.evidence import read_calibration
-from groundling.inference.garments import PERSON, any_garment, garment_fit
+from groundling.inference.garments import PERSON
 from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
 from groundling.inference.phrases import (
     TEMPERATURE,
     BaseGrounder,
+    Compared,
+    Cues,
     GroundedPhrase,
     GroundedPhrases,
-    Located,
     asked,
+    with_cues,
 )
 from groundling.metrics.calibration import EvidenceModel
 from groundling.models.grounder import Grounder
@@ -168,37 +170,33 @@ class PhraseGrounder(BaseGrounder):
         width, height = (round(side) for side in regions.size[0].tolist())
         return GroundedPhrases(self.grounded(regions, wanted), next(inputs.items(image)).media, (width, height))
 
-    def locate(
-        self,
-        regions: Regions,
-        phrases: Sequence[Sequence[str]],
-        nouns: Sequence[str],
-        colours: Sequence[Sequence[str]] = (),
-        *,
-        in_caption: bool = False,
-    ) -> Located:
+    def compare(
+        self, regions: Regions, phrases: Sequence[Sequence[str]], nouns: Sequence[str], colours: Sequence[Sequence[str]]
+    ) -> Compared:
         found = self.rank(regions, phrases, colours, nouns)
         boxes = regions.boxes[0, : found.overlap.shape[1]]
-        evidence = self.evidence(nouns, found.similarity, regions.whole, in_caption=in_caption)
-        return Located(boxes.cpu().numpy(), found.similarity.cpu().numpy(), found.overlap.cpu().numpy(), evidence)
+        whole = None if regions.whole is None else regions.whole.cpu().numpy()
+        return Compared(boxes.cpu().numpy(), found.similarity.cpu().numpy(), found.overlap.cpu().numpy(), whole)
 
     @torch.inference_mode()
     def word_fit(self, regions: Regions, words: tuple[str, ...]) -> NDArray[np.float32]:
         if self._read_words[0] != words:
             self._read_words = words, self.embed([[word] for word in words])
-        fit: NDArray[np.float32] = (self.matcher.see(regions.to(self.device))[0] @ self._read_words[1].T).cpu().numpy()
+        fit: NDArray[np.float32] = (
+            (self.matcher.encode_regions(regions.to(self.device))[0] @ self._read_words[1].T).cpu().numpy()
+        )
         return fit
 
     @torch.inference_mode()
     def features(self, regions: Regions) -> RegionFeatures:
         """What the model computes of the regions of B images."""
         regions = regions.of_each_frame(self.model.recipe.data.regions_per_image).to(self.device)
-        return RegionFeatures(self.matcher.see(regions), regions.valid, regions.whole)
+        return RegionFeatures(self.matcher.encode_regions(regions), regions.valid, regions.whole)
 
     @torch.inference_mode()
     def embed(self, phrases: Sequence[Sequence[str]]) -> Tensor:
         """(P, H), of unit length: phrases, given as words, in the space that they share with regions."""
-        return self.matcher.read(self._ids(phrases))
+        return self.matcher.encode_phrases(self._ids(phrases))
 
     @torch.inference_mode()
     def similarity(self, features: RegionFeatures, image: Tensor, phrases: Sequence[Sequence[str]]) -> Tensor:
@@ -219,16 +217,16 @@ class PhraseGrounder(BaseGrounder):
         where the colours of the regions are known (`inference.colours`). `nouns`: their heads, the last words if they
         are not given; where persons are helps to choose where garments are (`inference.garments`)."""
         regions = regions.of_each_frame(self.model.recipe.data.regions_per_image).to(self.device)
-        valid, vectors = regions.valid[0], self.matcher.see(regions)[0]
+        valid, vectors = regions.valid[0], self.matcher.encode_regions(regions)[0]
         scores = (self.embed(phrases) @ vectors.T).masked_fill(~valid, -torch.inf)  # (P, R)
-        fit, heads = scores, nouns or [phrase[-1] for phrase in phrases]
-        if regions.colours is not None and any(colours):
-            fit = fit + torch.from_numpy(colour_fit(regions.colours[0].cpu().numpy(), colours)).to(scores)
-        if any_garment(heads) and PERSON in self.vocab:
-            person = (vectors @ self.embed([[PERSON]])[0]).masked_fill(~valid, -torch.inf).cpu().numpy()
-            boxes, frame = regions.boxes[0].cpu().numpy(), regions.frame[0].cpu().numpy()
-            worn = garment_fit(boxes, frame, heads, person, TEMPERATURE)
-            fit = fit + torch.from_numpy(worn).to(scores)
+        cues = Cues(
+            regions.boxes[0].cpu().numpy(),
+            regions.frame[0].cpu().numpy(),
+            lambda: None if regions.colours is None else regions.colours[0].cpu().numpy(),
+            (lambda: _similarity_of(vectors, valid, self._person)) if PERSON in self.vocab else None,
+        )
+        heads = nouns or [phrase[-1] for phrase in phrases]
+        fit = torch.from_numpy(with_cues(scores.cpu().numpy(), cues, heads, colours)).to(scores)
         p = (fit / TEMPERATURE).softmax(-1)
         return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~valid, -1.0))
 
@@ -274,10 +272,21 @@ class PhraseGrounder(BaseGrounder):
             for i, caption in enumerate(captions)
         ]
 
+    @cached_property
+    def _person(self) -> Tensor:
+        """(H,), of unit length: the word "person"."""
+        return self.embed([[PERSON]])[0]
+
     def _ids(self, phrases: Sequence[Sequence[str]]) -> Tensor:
         rows = [self.word_ids(phrase) for phrase in phrases]
         longest = max(map(len, rows), default=0)
         return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows], device=self.device)
+
+
+def _similarity_of(vectors: Tensor, valid: Tensor, phrase: Tensor) -> NDArray[np.float32]:
+    """(R, H), (R,), (H,) -> (R,): s of eq. 1 of one phrase; −inf where there is no region."""
+    similarity: NDArray[np.float32] = (vectors @ phrase).masked_fill(~valid, -torch.inf).cpu().numpy()
+    return similarity
 
 
 def best_similarity(similarity: Tensor) -> Tensor:

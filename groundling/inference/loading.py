@@ -57,7 +57,7 @@ def device_of(name: str) -> torch.device:
     import torch
 
     if name.lower() in ("gpu", "nvidia", "metal"):
-        raise GroundlingError(f"cannot use the device {name}: say cuda (NVIDIA), mps (Apple) or cpu")
+        raise GroundlingError(f"cannot use the device {name}: use cuda (NVIDIA), mps (Apple) or cpu")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -15,15 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import GroundlingError
-from groundling.inference.colours import USUAL, has_colour
+from groundling.inference.colours import USUAL, colour_fit, has_colour
 from groundling.inference.evidence import THRESHOLD
+from groundling.inference.garments import any_garment, garment_fit
 from groundling.metrics.calibration import EvidenceModel, image_word_probabilities
 from groundling.text.wordnet import wordnet
-from groundling.types import LIKELY, UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
+from groundling.types import UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
 
 if TYPE_CHECKING:
     from groundling.text.noun_phrases import NounPhrase
     from groundling.text.vocab import Vocabulary
+
+Floats = NDArray[np.float32]
 
 TEMPERATURE = 0.08  # of p, the softmax of s; chosen on the validation split of Flickr8k
 COLUMNS = ("phrase", "result", "box", "score", "evidence")  # of a table of phrases
@@ -81,13 +84,44 @@ class GroundedPhrases(list[GroundedPhrase]):
 
 
 @dataclass(frozen=True)
-class Located:
-    """Where P phrases may be among the R regions of one image that a grounder uses, and whether they are there."""
+class Compared:
+    """P phrases, compared with the R regions of one image that a grounder uses."""
 
     boxes: NDArray[np.floating]  # (R, 4) pixels
     similarity: NDArray[np.floating]  # (P, R), s of eq. 1; −inf where there is no region
     overlap: NDArray[np.floating]  # (P, R), how likely each region is right, if the phrase is there; −1 without region
+    whole: NDArray[np.floating] | None  # the image vector, (G,) or (1, G), where the source gives one
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where P phrases may be among the R regions of one image, and whether they are there. See `Compared`."""
+
+    boxes: NDArray[np.floating]
+    similarity: NDArray[np.floating]
+    overlap: NDArray[np.floating]
     evidence: Sequence[float | None]  # P
+
+
+@dataclass(frozen=True)
+class Cues:
+    """What helps to choose among the R regions of an image, beside similarity. Functions are called where needed."""
+
+    boxes: Floats  # (R, 4)
+    frame: NDArray[np.int64]  # (R,)
+    colours: Callable[[], Floats | None]  # (R, C), the share of each colour; None: not known
+    person: Callable[[], Floats] | None  # (R,), similarity with "person"; None: the grounder does not know the word
+
+
+def with_cues(similarity: Floats, cues: Cues, nouns: Sequence[str], colours: Sequence[Sequence[str]]) -> Floats:
+    """(P, R): s of eq. 1, with what is added where a box is chosen: how well a region fits the words for colours of a
+    phrase, and garments the body of a person. `nouns` are the heads of the phrases."""
+    fit, shares = similarity, cues.colours() if any(colours) else None
+    if shares is not None:
+        fit = fit + colour_fit(shares, colours)
+    if cues.person and any_garment(nouns):
+        fit = fit + garment_fit(cues.boxes, cues.frame, nouns, cues.person(), TEMPERATURE)
+    return fit
 
 
 class BaseGrounder(ABC):
@@ -101,6 +135,11 @@ class BaseGrounder(ABC):
         """The words that it knows."""
 
     @abstractmethod
+    def compare(
+        self, regions: Any, phrases: Sequence[Sequence[str]], nouns: Sequence[str], colours: Sequence[Sequence[str]]
+    ) -> Compared:
+        """Phrases, given as words, with the regions of one image; the other arguments are those of `locate`."""
+
     def locate(
         self,
         regions: Any,
@@ -114,6 +153,12 @@ class BaseGrounder(ABC):
 
         `in_caption`: they are phrases of captions, whose frequent nouns are right more often than the rare ones.
         """
+        found = self.compare(regions, phrases, nouns, colours)
+        evidence: Sequence[float | None] = [None] * len(phrases)
+        if self.calibration is not None:
+            best = found.similarity.max(1, initial=-1.0).astype(np.float64)
+            evidence = self.calibration.of_image(nouns, best, found.whole, in_caption=in_caption)
+        return Located(found.boxes, found.similarity, found.overlap, evidence)
 
     @abstractmethod
     def word_fit(self, regions: Any, words: tuple[str, ...]) -> NDArray[np.float32]:
@@ -135,7 +180,7 @@ class BaseGrounder(ABC):
         thing = [one for one in phrase if one != word]
         if not thing:
             return None
-        similarity = self.locate(regions, [thing], thing[-1:]).similarity[0]
+        similarity = self.compare(regions, [thing], thing[-1:], ()).similarity[0]
         weights = np.exp((similarity - similarity.max()) / TEMPERATURE)
         p = image_word_probabilities(whole, len(known))[[*known].index(word)]
         return has_colour(colours, weights / weights.sum(), word, float(p), known[word])
@@ -223,7 +268,7 @@ def in_sentence(sentence: str, phrases: Sequence[GroundedPhrase]) -> GroundedCap
     tokens += sentence[end:].split()
     starts = accumulate((len(token) + 1 for token in tokens), initial=0)
     spans = tuple((start, start + len(token)) for start, token in zip(starts, tokens, strict=False))
-    return GroundedCaption("", " ".join(tokens), tuple(tokens), spans, tuple(links), doubted=LIKELY)
+    return GroundedCaption("", " ".join(tokens), tuple(tokens), spans, tuple(links), found=True)
 
 
 def as_caption(
@@ -238,4 +283,4 @@ def as_caption(
         for i, (span, one) in enumerate(zip(spans, phrases, strict=True))
         if one.found
     )
-    return GroundedCaption(id, " · ".join(tokens), tokens, spans, links, media=media, size=size, doubted=LIKELY)
+    return GroundedCaption(id, " · ".join(tokens), tokens, spans, links, media=media, size=size, found=True)

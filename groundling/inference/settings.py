@@ -23,7 +23,8 @@ class BeamSearch:
 
     Captions are compared by (Σ log p(word) + evidence_weight · Σ log evidence(noun)) / tokens^length_penalty. The
     evidence of a noun is the probability, by a calibrated grounder beside the captioner, that it is in the image. Of
-    nouns that fit the sentence equally well, the one that is there is chosen.
+    nouns that fit the sentence equally well, the one that is there is chosen. While words are chosen, evidence is the
+    calibrated similarity alone; that of links also weighs the image vector.
     """
 
     beam: int = 3  # captions that are followed at a time

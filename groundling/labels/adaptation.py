@@ -1,6 +1,6 @@
 """A grounder that learns from the very photos that it is to label: from pairs of image and caption alone.
 
-A tenth of the images, which a hash of their ids chooses, is held out. On them it is judged whether training helped, by
+A tenth of the images, which a hash of their ids chooses, is held out. They measure whether training helped, by
 what captions tell (`calibration.separation`) and never by boxes, even where the data set has some; where training
 did not help, the grounder is left as it was.
 """
@@ -30,11 +30,11 @@ def adapt(start: Path, examples: Dataset, store: Store, out: Path, device: torch
         return f"{out}: adapted before, and kept"
     if len(examples) < FEWEST:
         raise DataError(f"{len(examples)} images are too few to learn from: {FEWEST} are needed; label without --adapt")
-    learned, judged = _parted(examples)
+    learned, kept = _parted(examples)
     with torch_threads(THREADS):
-        change = adapt_grounder(start, Photos(learned, judged, store, device=device), out)
+        change = adapt_grounder(start, Photos(learned, kept, store, device=device), out)
     name, before, after = change.before.name, change.before.value, change.after.value
-    message = f"{out}: {name} {before:.4f} -> {after:.4f} on {len(judged)} held-out images"
+    message = f"{out}: {name} {before:.4f} -> {after:.4f} on {len(kept)} held-out images"
     return message if change.helped else f"{message}; training gave {change.tried:.4f}, so it was left as it was"
 
 
@@ -42,5 +42,5 @@ def _parted(examples: Dataset) -> tuple[Dataset, Dataset]:
     """Without boxes: what is learned from, and a tenth that is held out."""
     held = held_out((example.id for example in examples), -(-len(examples) // HELD_OUT))
     plain = [replace(example, gold=()) for example in examples]
-    learned, judged = (tuple(one for one in plain if (one.id in held) is wanted) for wanted in (False, True))
-    return replace(examples, examples=learned), replace(examples, examples=judged)
+    learned, kept = (tuple(one for one in plain if (one.id in held) is wanted) for wanted in (False, True))
+    return replace(examples, examples=learned), replace(examples, examples=kept)

@@ -121,7 +121,7 @@ def as_features(boxes: Sequence[PlacedBox]) -> Array:
 
 
 @dataclass(frozen=True)
-class Judged:
+class CheckedBox:
     """A box whose truth is known."""
 
     placed: PlacedBox
@@ -132,20 +132,22 @@ class Judged:
 # ---------------------------------------------------------------- fitting
 
 
-def fit(judged: Sequence[Judged], grounder: str = "") -> Calibration:
+def fit(checked: Sequence[CheckedBox], grounder: str = "") -> Calibration:
     """The calibration of these boxes; DataError where they are too few. With less than MANY, of the score alone."""
-    if len(judged) < FEW:
-        raise DataError(f"{len(judged)} judged boxes are too few to calibrate with: {FEW} are needed")
-    names = NAMES if len(judged) >= MANY else ("log_odds",)
-    features, right = as_features([one.placed for one in judged]), np.array([float(one.right) for one in judged])
-    images = {id: number for number, id in enumerate(dict.fromkeys(one.id for one in judged))}
-    fold = np.array([images[one.id] % FOLDS for one in judged])
-    odds = np.empty(len(judged))
+    if len(checked) < FEW:
+        raise DataError(f"{len(checked)} checked boxes are too few to calibrate with: {FEW} are needed")
+    names = NAMES if len(checked) >= MANY else ("log_odds",)
+    features, right = as_features([one.placed for one in checked]), np.array([float(one.right) for one in checked])
+    images = {id: number for number, id in enumerate(dict.fromkeys(one.id for one in checked))}
+    fold = np.array([images[one.id] % FOLDS for one in checked])
+    odds = np.empty(len(checked))
     for part in np.unique(fold):
         rest = fold != part if (fold != part).any() else fold == part
         odds[fold == part] = regression(features[rest], right[rest], names)(features[fold == part])
     level = isotonic(odds, right)
-    return Calibration(regression(features, right, names), level, _threshold(level(odds), right), grounder, len(judged))
+    return Calibration(
+        regression(features, right, names), level, _threshold(level(odds), right), grounder, len(checked)
+    )
 
 
 def regression(features: Array, right: Array, names: Sequence[str], ridge: float = RIDGE) -> Logistic:

@@ -6,6 +6,7 @@ file, `photos.parquet::17`.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import IO, Any
 
 from groundling.errors import DataError, MissingExtra
@@ -23,7 +25,11 @@ from groundling.images import SUFFIXES
 
 INSIDE = "::"  # between a container and what is in it
 MAX_BYTES = 256_000_000  # of one image file
+OPEN_TARS = 8  # that images were read from last
 MAGIC = {b"\xff\xd8\xff": ".jpg", b"\x89PNG": ".png", b"RIFF": ".webp", b"GIF8": ".gif", b"BM": ".bmp"}
+
+_open_tars: dict[str, tuple[IO[bytes], tarfile.TarFile]] = {}  # the one that was read last is at the end
+_tars = Lock()  # a tar has one place to read from, whichever thread asks
 
 
 def remote(path: str) -> bool:
@@ -187,23 +193,39 @@ def members(tar: str) -> Iterator[tuple[str, bytes]]:
         raise DataError(f"{tar}: a damaged tar ({error}); fetch it again") from error
 
 
-@lru_cache(maxsize=8)
-def _tar(path: str) -> tuple[IO[bytes], tarfile.TarFile]:
+def _tar(path: str) -> tarfile.TarFile:
+    """Open; so stay the tars that were read last."""
+    if path in _open_tars:
+        _open_tars[path] = _open_tars.pop(path)  # the last to be closed
+        return _open_tars[path][1]
     file = opened(path)
     try:
-        return file, tarfile.open(fileobj=file, mode="r:*")
+        archive = tarfile.TarFile.open(fileobj=file, mode="r:*")
     except (tarfile.TarError, EOFError, OSError) as error:
+        file.close()
         raise DataError(f"{path}: a damaged tar ({error}); fetch it again") from error
+    close_tars(OPEN_TARS - 1)
+    _open_tars[path] = file, archive
+    return archive
+
+
+@atexit.register
+def close_tars(but: int = 0) -> None:
+    """Close the tars that images were read from, but for the last so many."""
+    while len(_open_tars) > but:
+        for one in reversed(_open_tars.pop(next(iter(_open_tars)))):
+            one.close()
 
 
 def _member(tar: str, name: str) -> bytes:
-    try:
-        found = _tar(tar)[1].extractfile(name)
-    except (KeyError, tarfile.TarError, OSError) as error:
-        raise DataError(f"{tar}: no file {name} in it ({error})") from error
-    if found is None:
-        raise DataError(f"{tar}: {name} is no file")
-    return bounded(found, f"{tar}{INSIDE}{name}")
+    with _tars:
+        try:
+            found = _tar(tar).extractfile(name)
+        except (KeyError, tarfile.TarError, OSError) as error:
+            raise DataError(f"{tar}: no file {name} in it ({error})") from error
+        if found is None:
+            raise DataError(f"{tar}: {name} is no file")
+        return bounded(found, f"{tar}{INSIDE}{name}")
 
 
 @lru_cache(maxsize=2)

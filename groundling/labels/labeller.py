@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
+from groundling.inference.evidence import THRESHOLD
 from groundling.labels import calibration, grounder
 from groundling.labels.inputs import Pair
 from groundling.labels.label import ABSENT, Label, LabelledImage, Mention, PlacedBox
 from groundling.labels.merge import chains
 from groundling.labels.phrases import CaptionPhrase, caption_phrases, most_telling
 from groundling.labels.placing import Placed, best_overlaps, place
-from groundling.types import LIKELY
 
 if TYPE_CHECKING:
     from groundling.labels.calibration import Calibration
@@ -93,7 +93,7 @@ class Labeller:
             return "names no thing: a pronoun, or no noun"
         if label.head in NOT_VISIBLE:
             return f"{label.head!r} names no thing that has a box"
-        if self.calibration is None and label.evidence is not None and label.evidence < LIKELY:
+        if self.calibration is None and label.evidence is not None and label.evidence < THRESHOLD:
             return f"{ABSENT} (evidence {label.evidence:.2f})"
         return ""
 

@@ -24,7 +24,7 @@ from groundling.boxes import iou_of_arrays
 from groundling.data.checks import parse_json
 from groundling.errors import DataError
 from groundling.files import read_text, save_text
-from groundling.labels.calibration import Calibration, Judged, fit
+from groundling.labels.calibration import Calibration, CheckedBox, fit
 from groundling.labels.inputs import Pair
 from groundling.labels.label import Label, LabelledImage, PlacedBox, as_box
 from groundling.report import template
@@ -202,15 +202,15 @@ def _head(phrase: str) -> str:
     return found[-1] if found else phrase.split()[-1].lower()
 
 
-def judged(images: Iterable[LabelledImage], decisions: Mapping[Key, Decision]) -> list[Judged]:
-    """Boxes that people judged: accepted ones are right, rejected ones wrong, of re-drawn ones the new box decides."""
+def checked_boxes(images: Iterable[LabelledImage], decisions: Mapping[Key, Decision]) -> list[CheckedBox]:
+    """Boxes that people checked: accepted ones are right, rejected ones wrong, of re-drawn ones the new box decides."""
     out = []
     for image in images:
         for at, label in enumerate(image.labels):
             one = decisions.get((image.id, at))
             if one is None or one.action == "relabel":
                 continue
-            out += [Judged(p, ok, image.id) for p, ok in zip(label.boxes, _right(label, one), strict=True)]
+            out += [CheckedBox(p, ok, image.id) for p, ok in zip(label.boxes, _right(label, one), strict=True)]
     return out
 
 
@@ -225,7 +225,7 @@ def _right(label: Label, decision: Decision) -> Sequence[bool]:
 
 def recalibrated(images: Iterable[LabelledImage], decisions: Mapping[Key, Decision], grounder: str) -> Calibration:
     """A calibration by what people decided; DataError where that is too little."""
-    return fit(judged(images, decisions), grounder)
+    return fit(checked_boxes(images, decisions), grounder)
 
 
 def confident(image: LabelledImage, calibration: Calibration, reviewed: Mapping[Key, Decision]) -> LabelledImage:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from groundling.boxes import iou_of_arrays
 from groundling.errors import DataError
 from groundling.inference.calibration import in_first_half
-from groundling.labels.calibration import Calibration, Judged, fit
+from groundling.labels.calibration import Calibration, CheckedBox, fit
 from groundling.labels.label import Label, LabelledImage, Mention, PlacedBox
 from groundling.metrics.calibration import Bin, expected_calibration_error, reliability
 from groundling.metrics.statistics import Statistics, mean_statistics, signature
@@ -35,7 +35,7 @@ Chain = str  # an entity of an image, as the data set names it
 
 
 @dataclass(frozen=True)
-class JudgedBox:
+class ScoredBox:
     """A box of a label, compared with the truth. `right` is None where nobody drew the thing."""
 
     placed: PlacedBox
@@ -74,7 +74,7 @@ class Chains:
 class Tally:
     """Sums over images, from which everything is told."""
 
-    boxes: list[JudgedBox] = field(default_factory=list)
+    boxes: list[ScoredBox] = field(default_factory=list)
     entities: int = 0  # that have boxes
     true_boxes: int = 0
     unmatched: int = 0  # boxes of labels that no annotated phrase names
@@ -101,7 +101,7 @@ class Tally:
                 self.unmatched += len(label.boxes)
                 continue
             entity = known.most_common(1)[0][0]
-            self.boxes += _judged(label, entity, truth.get(entity, ()), example.id)
+            self.boxes += _scored(label, entity, truth.get(entity, ()), example.id)
 
     def _chains(self, linked: Sequence[Sequence[Chain | None]]) -> None:
         ours = [[entity for entity in chain if entity not in (None, NO_ENTITY)] for chain in linked]
@@ -153,9 +153,9 @@ class Tally:
         bins = reliability(stated, true)
         return expected_calibration_error(bins), bins
 
-    def judged(self) -> list[Judged]:
+    def checked(self) -> list[CheckedBox]:
         """What a calibration is fitted on."""
-        return [Judged(one.placed, one.right, one.image) for one in self.boxes if one.right is not None]
+        return [CheckedBox(one.placed, one.right, one.image) for one in self.boxes if one.right is not None]
 
 
 def report(
@@ -172,7 +172,7 @@ def report(
                 tally.add(image, examples[image.id])
     if not whole.boxes:
         raise DataError("none of these labels is of an image and a phrase that people annotated")
-    fitted = fit(first.judged(), digest)
+    fitted = fit(first.checked(), digest)
     row: dict[str, Any] = _counts(whole) | {"chains": asdict(whole.chains()) | {"f1": whole.chains().f1}}
     row["as_labelled"] = _judgement(whole, None)
     confidences = fitted.confidence([one.placed for one in second.boxes])
@@ -228,12 +228,12 @@ def _entity(mention: Mention, marked: Mapping[int, Sequence[tuple[Span, Chain]]]
     return found
 
 
-def _judged(label: Label, entity: Chain, truth: Sequence[Box], image: str) -> list[JudgedBox]:
+def _scored(label: Label, entity: Chain, truth: Sequence[Box], image: str) -> list[ScoredBox]:
     right = (
         _right([placed.box for placed in label.boxes], list(dict.fromkeys(truth))) if truth and label.boxes else None
     )
     return [
-        JudgedBox(placed, None if right is None else right[i], image, entity) for i, placed in enumerate(label.boxes)
+        ScoredBox(placed, None if right is None else right[i], image, entity) for i, placed in enumerate(label.boxes)
     ]
 
 

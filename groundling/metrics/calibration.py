@@ -147,7 +147,7 @@ def reliability(probability: Array, truth: Array, bins: int = BINS) -> list[Bin]
 
 
 def expected_calibration_error(curve: list[Bin]) -> float:
-    """Σ_b (n_b / n) |said_b − true_b|"""
+    """Σ_b (n_b / n) |predicted_b − true_b|"""
     total = sum(b.n for b in curve)
     return sum(b.n * abs(b.predicted - b.true) for b in curve) / max(1, total)
 
@@ -180,6 +180,9 @@ class ImageNouns:
     words_scale: NDArray[np.float32]  # (W,)
     offset: NDArray[np.float32]  # (W,)
     usual: NDArray[np.float32]  # (W,) v, the log-odds of the noun in captions of any photo
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ImageNouns) and self.to_json() == other.to_json()
 
     def __call__(self, whole: NDArray[Any]) -> Array:
         """(…, G) -> (…, W): u, of image vectors whose first numbers are x."""
@@ -246,7 +249,7 @@ class WordEvidence:
     caption_weights: Mapping[str, tuple[float, ...]] = field(
         default_factory=dict
     )  # the same for nouns of captions, if fitted
-    image_nouns: ImageNouns | None = field(default=None, compare=False)  # of the same words; None: nobody learned them
+    image_nouns: ImageNouns | None = None  # of the same words; None: nobody learned them
     _concepts: dict[str, Concept | None] = field(default_factory=dict, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Pointing:
 
 @dataclass(frozen=True)
 class Entries:
-    """Judged words, one row each. A word is a hit where its best overlap exceeds the threshold."""
+    """Scored words, one row each. A word is a hit where its best overlap exceeds the threshold."""
 
     sentence: Ints
     label: Ints

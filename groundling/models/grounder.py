@@ -78,7 +78,7 @@ class Grounder(nn.Module):
 
     # ---------------------------------------------------------------- the two branches
 
-    def see(self, regions: Regions) -> Tensor:
+    def encode_regions(self, regions: Regions) -> Tensor:
         """f(x) (B, R, H), of unit length; 0 where not valid. Dropout takes columns, of all regions alike."""
         real, out = regions.feats[regions.valid], regions.feats.new_zeros(*regions.valid.shape, self.size)
         if not len(real):
@@ -87,8 +87,8 @@ class Grounder(nn.Module):
         seen = F.normalize(self.of_region(self.norm(real) * columns), dim=-1)
         return out.masked_scatter(regions.valid[..., None], seen)
 
-    def read(self, words: Tensor) -> Tensor:
-        """g(y) (P, H), of unit length, of phrases (P, t) that end at PAD. Equal phrases are read once."""
+    def encode_phrases(self, words: Tensor) -> Tensor:
+        """g(y) (P, H), of unit length, of phrases (P, t) that end at PAD. Equal phrases are encoded once."""
         if not len(words):
             return self.embed.weight.new_zeros(0, self.size)
         different, row = torch.unique(words, dim=0, return_inverse=True)
@@ -161,8 +161,8 @@ class Grounder(nn.Module):
     ) -> Tensor:
         """(N, T, R): at the `nouns` (N, T) of each phrase the softmax over the regions of s / τ, else 0."""
         image = image_of[phrases.caption]
-        features = self.see(regions) if features is None else features
-        scores = torch.einsum("prh,ph->pr", features[image], self.read(phrases.words))
+        features = self.encode_regions(regions) if features is None else features
+        scores = torch.einsum("prh,ph->pr", features[image], self.encode_phrases(phrases.words))
         weights = (scores / self.temperature).masked_fill(~regions.valid[image], -torch.inf).softmax(-1).nan_to_num(0.0)
         at = torch.arange(nouns.shape[1], device=weights.device)
         inside = (at >= phrases.start[:, None]) & (at < phrases.end[:, None]) & nouns[phrases.caption]  # (P, T)
@@ -176,18 +176,18 @@ class Grounder(nn.Module):
         """(N,): the mean of the best scores of a caption's phrases in its image; 0 where there is no phrase."""
         phrases = self.phrases_in(words)
         image = image_of[phrases.caption]
-        scores = torch.einsum("prh,ph->pr", self.see(regions)[image], self.read(phrases.words))
+        scores = torch.einsum("prh,ph->pr", self.encode_regions(regions)[image], self.encode_phrases(phrases.words))
         return _mean_of(self.best(scores, regions.valid[image]), phrases.caption, len(words))
 
     @torch.no_grad()
     def pairs(self, regions: Regions, words: Tensor, nouns: Tensor | None = None) -> Tensor:
         """(B, N): what `rate` says of every image and caption, IMAGES images at a time."""
         phrases = self.phrases_in(words, nouns)
-        read = self.read(phrases.words)
+        encoded = self.encode_phrases(phrases.words)
         rows = []
         for start in range(0, len(regions), IMAGES):
             some = regions[slice(start, start + IMAGES)]
-            scores = torch.einsum("brh,ph->bpr", self.see(some), read)
+            scores = torch.einsum("brh,ph->bpr", self.encode_regions(some), encoded)
             best = self.best(scores, some.valid[:, None])  # (b, P)
             rows.append(_mean_of(best.T, phrases.caption, len(words)).T)
         return torch.cat(rows)

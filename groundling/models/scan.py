@@ -62,12 +62,12 @@ class Scan(nn.Module):
 
     # ---------------------------------------------------------------- embedding
 
-    def see(self, regions: Regions) -> Tensor:
+    def encode_regions(self, regions: Regions) -> Tensor:
         """v (B, R, H), eq. 1, of unit length; 0 where not valid."""
         v = _unit(self.of_regions(self.norm(regions.feats[regions.valid])))
         return v.new_zeros(*regions.valid.shape, v.shape[-1]).masked_scatter(regions.valid[..., None], v)
 
-    def read(self, words: Tensor, counts: Tensor) -> Tensor:
+    def encode_words(self, words: Tensor, counts: Tensor) -> Tensor:
         """e (N, T, H), eq. 3, of unit length; 0 for what is no word, with `nouns_only` for words that do not count."""
         lengths = is_word(words).sum(1)
         packed = pack_padded_sequence(
@@ -98,20 +98,22 @@ class Scan(nn.Module):
 
     def _attend(self, regions: Regions, words: Tensor, image_of: Tensor, nouns: Tensor | None) -> Tensor:
         counts = self.counted(words, nouns)
-        v, e = self.see(regions), self.read(words, counts)
+        v, e = self.encode_regions(regions), self.encode_words(words, counts)
         return attention(v[image_of], e, regions.valid[image_of], self.temperature) * counts[..., None]
 
     @torch.no_grad()
     def rate(self, regions: Regions, words: Tensor, image_of: Tensor) -> Tensor:
         """S (N,) of captions, which end at EOS or PAD, and their images; 0 where no word counts."""
         counts, caption = self.counted(words), torch.arange(len(words), device=words.device)
-        return score_pairs(self.see(regions), self.read(words, counts), counts, self.temperature, image_of, caption)
+        return score_pairs(
+            self.encode_regions(regions), self.encode_words(words, counts), counts, self.temperature, image_of, caption
+        )
 
     @torch.no_grad()
     def pairs(self, regions: Regions, words: Tensor, nouns: Tensor | None = None) -> Tensor:
         """S (B, N) of all images and captions; 0 where no word counts."""
         counts = self.counted(words, nouns)
-        return score_all(self.see(regions), self.read(words, counts), counts, self.temperature)
+        return score_all(self.encode_regions(regions), self.encode_words(words, counts), counts, self.temperature)
 
 
 def _unit(x: Tensor) -> Tensor:

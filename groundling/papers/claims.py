@@ -162,7 +162,7 @@ CLAIMS = (
             14.6,
         ),
         (
-            "a localizer that hears the state of the decoder is worse than one that hears the word",
+            "a localizer that is given the state of the decoder is worse than one that is given the word",
             "cyclical-table-4",
             "f1_loc",
             "hidden < cyclical",

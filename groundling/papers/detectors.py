@@ -104,7 +104,7 @@ def targets(example: Example, regions: Regions, classes: Classes) -> Tensor:
     column = {name: i for i, name in enumerate(classes.names)}
     best = torch.full(regions.valid.shape[1:], 0.5)
     found = torch.full(best.shape, len(column))
-    scale = (regions.size[0] / torch.tensor(example.size)).repeat(2) if all(example.size) else torch.ones(4)
+    scale = regions.scale(0, example.size).float()
     for phrase in example.gold:
         if phrase.label and phrase.boxes:
             overlap = iou(regions.boxes[0], torch.tensor(phrase.boxes) * scale)  # (R, boxes)

@@ -94,7 +94,7 @@ def summary(table: Table, bench: Bench, command: str, images: Mapping[str, Any])
             for row in table.rows
             if done[row.job]
         },
-        "claims": {claim.text: _judged(claim, bench) for claim in CLAIMS if claim.table == table.name},
+        "claims": {claim.text: _tested(claim, bench) for claim in CLAIMS if claim.table == table.name},
     }
 
 
@@ -109,7 +109,7 @@ def _cell(ours: Runs, theirs: Runs, name: str) -> dict[str, Any] | None:
     return {"values": {seed: _finite(value) for seed, value in values.items()}, "p": p, "signature": signature}
 
 
-def _judged(claim: Claim, bench: Bench) -> dict[str, Any] | None:
+def _tested(claim: Claim, bench: Bench) -> dict[str, Any] | None:
     """What the runs say of a claim; None where they say nothing."""
     ours, theirs = runs(bench, claim.job), runs(bench, claim.than)
     found = difference(ours, theirs, claim.score, claim.than_score)

@@ -166,7 +166,9 @@ class UpDownRecipe(CrossEntropyRecipe):
 
     size: UpDownSize = UpDownSize()
     data: CaptionData = CaptionData(regions_per_image=36)
-    sampling: Share = 0.0  # scheduled sampling: share of own words fed back, 0.05 more every 5 epochs up to this
+    sampling: Share = (
+        0.0  # scheduled sampling: share of words that the model predicts itself; + 0.05 every 5 epochs, up to this
+    )
 
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
         from groundling.recipes._captioning import build_updown

@@ -32,8 +32,8 @@ def hardest_triplet(matcher: Scan, batch: Batch, margin: float) -> Tensor:
     """
     words = batch.targets
     counts = matcher.counted(words, batch.nouns[:, 1:])
-    v = matcher.see(batch.regions)
-    e, counts = compact(matcher.read(words, counts), counts)
+    v = matcher.encode_regions(batch.regions)
+    e, counts = compact(matcher.encode_words(words, counts), counts)
     image_of, own = batch.image_of, torch.arange(len(words), device=words.device)
     if world() > 1:
         images, captions = _rows_before(len(v), v.device), _rows_before(len(words), v.device)

@@ -37,7 +37,7 @@ class CaptionData:
 
     length: int = 16  # words of a caption; longer ones are cut
     min_count: int = 5  # words that are rarer than this in the training captions are unknown
-    regions_per_image: int = 100  # at most, the first of the store; of a clip so many of each frame
+    regions_per_image: int = 100  # most regions of an image, or of each frame of a clip: the first of the store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Training:
 
     lr: float = 5e-4  # learning rate of Adam
     clip: float = 5.0  # largest norm of the gradient
-    clip_each: float = 0.0  # clip each number of the gradient at this size instead of its norm; 0: clip the norm
+    clip_each: float = 0.0  # clip each element of the gradient at this value, not its norm; 0: clip the norm
     epochs: int = 30  # how often each image is seen
     keep_last: bool = False  # the last weights are the model, not those with the best score on the held-out images
     patience: Count = 0  # stop a stage after so many epochs without a better score on the held-out images; 0: never
@@ -98,4 +98,6 @@ class BoxSupervision:
     ce: float = 0.0  # weight of −log of the attention on each true region, as printed in eq. 16
     nll_any: float = 0.0  # ours: weight of −log of the attention on all true regions together
     kl_any: float = 0.0  # ours: weight of the divergence from equal attention on the true regions
-    merge_boxes: bool = True  # the box of a word with several is the one around them, as it is judged; 0: any of them
+    merge_boxes: bool = (
+        True  # the box of a word with several is the one around them, as evaluators take it; 0: any of them
+    )

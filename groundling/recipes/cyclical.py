@@ -60,8 +60,8 @@ class Cyclical(AwareRecipe):
     others_loss: Share = 1.0  # weight in the reconstruction loss of words that are neither nouns nor verbs
     others_region: Share = 1.0  # factor of the localized region of such words
     consistency: float = 0.0  # weight of KL(β ‖ α)
-    layers: int = 1  # of the localizer; one is W_l of (6)
-    of_hidden: bool = False  # the localizer is asked with h^A instead of the word
+    layers: int = 1  # layers of the localizer; one is W_l of (6)
+    of_hidden: bool = False  # the localizer gets h^A instead of the word
     pretrain: Count = 35  # epochs of the decoding loss alone; 0 with --start
     size: AwareSize = AwareSize()  # attention: size of the space in which regions, h1 and words are compared
     training: Training = Training(

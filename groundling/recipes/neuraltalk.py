@@ -25,7 +25,7 @@ from groundling.recipes._types import Classes, Layout, Parts, Vocab
 class Neuraltalk(CrossEntropyRecipe):
     hidden: int = 512  # size of h
     embed: int = 512  # size of x
-    dropout: Share = 0.5  # of words and h
+    dropout: Share = 0.5  # dropout of words and h
     data: CaptionData = CaptionData(length=18)
     training: Training = Training(lr=4e-4)
 

@@ -30,7 +30,7 @@ class GuidedUpDownParts(UpDownParts):
 
 @dataclass(frozen=True, kw_only=True)
 class PosScan(UpDownRecipe):
-    guide: str = ""  # run of the matcher whose attention is followed
+    guide: str = ""  # run of the matcher whose attention is followed; required
     lam1: float = 0.1  # weight of KL(guide ‖ captioner), as in the authors' code
     lam1_reverse: float = 0.0  # weight of KL(captioner ‖ guide), as printed in eq. 15
 

@@ -12,7 +12,7 @@ The released code's, and what the rows of the tables train: NLL is −log β_ti 
 (`nll`); KL is KL(softmax_i(u_ti / 0.5) ‖ β_t) (`kl`); captions are learned with scheduled sampling (`sampling` 0.25).
 Ours: −log Σ_i γ_ti β_ti (`nll_any`), KL(γ_t / Σ_i γ_ti ‖ β_t) (`kl_any`), which leave open which true region it is.
 
-The box of a word that has several is the box around them all, as the evaluators judge it; with --no-merge-boxes a
+The box of a word that has several is the box around them all, as the evaluators take it; with --no-merge-boxes a
 region is true that fits any one of them. The terms are means, over the words of the batch and over those that have a
 true region, as in the released code. A phrase's boxes are those of its head where the data names one
 (ActivityNet-Entities does), else of each of its nouns.

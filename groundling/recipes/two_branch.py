@@ -30,7 +30,7 @@ tagger finds ("a group" and "people" with "of" between them being one), not thos
 detector's classes, `_pseudo_labels` derives from its boxes where surroundings, clothes and groups are; --surroundings 0
 --worn 0 leaves out the first two. Phrases for which the detector sees nothing (3) are left out of (4). Region features
 may hold the detector's scores; nothing else of the detector is used afterwards. No score without boxes tells which
-epoch grounds best, so none is taken while training: the last weights are kept, and `groundling ground --data` judges
+epoch grounds best, so none is taken while training: the last weights are kept, and `groundling ground --data` scores
 them.
 """
 
@@ -65,23 +65,23 @@ class TwoBranch(ModelRecipe):
     nce: float = 1.0  # weight of (5)
     distill: float = 1.0  # b of (6), the last weight of (4); 0: no detector is needed
     ranking: float = 0.0  # weight of (7)
-    stairs: Count = 0  # a of (6), steps after each of which λ is 1 more; 0: it is b at once
+    stairs: Count = 0  # a of (6): λ grows by 1 every so many steps; 0: λ is b from the start
     margin: float = 0.1  # m of (7)
     contrast: float = 0.1  # τ of (5)
-    softness: float = 0.05  # τ', of the soft maximum over regions
+    softness: float = 0.05  # τ' of the soft maximum over regions
     hard: bool = False  # the maximum of (2) is hard, as printed
-    tau: float = 0.0  # τ of (4); 0: as softness
+    tau: float = 0.0  # τ of (4); 0: the same as softness
     sharpness: float = 0.02  # temperature of p̂; 0: p̂ is (3) as printed, divided by its sum
-    least_score: float = 0.1  # (3) of the best region from which a detection is believed
-    surroundings: float = 0.15  # weight of what is derived for fields, water, streets; 0: nothing is
-    worn: float = 0.2  # weight of what is derived for clothing and parts of the body; 0: nothing is
+    least_score: float = 0.1  # a phrase is taught by a detection if (3) of its best region is at least this
+    surroundings: float = 0.15  # weight of labels that are derived for fields, water and streets; 0: none
+    worn: float = 0.2  # weight of labels that are derived for clothing and parts of the body; 0: none
     joint: int = 256  # size of f and g; the paper takes 512
-    embed: Count = 100  # learned numbers of a word; 0: the given vectors alone
-    vectors: str = ""  # word vectors beside them: a file of GloVe or word2vec in text form, or glove-6b-50d
-    vector_size: Count = 0  # numbers of each of these
+    embed: Count = 100  # size of a word's learned embedding; 0: only the vectors below
+    vectors: str = ""  # word vectors beside it: a text file of GloVe or word2vec, or glove-6b-50d; empty: none
+    vector_size: Count = 0  # size of these word vectors
     hidden: int = 200  # size of the LSTM; the paper takes 300
-    layers: int = 1  # of the LSTM; the paper takes 2
-    dropout: Share = 0.3  # of words, phrases and regions; a third of it on the features
+    layers: int = 1  # layers of the LSTM; the paper takes 2
+    dropout: Share = 0.3  # dropout of words, phrases and regions; a third of it on the features
     batches: Batches = Batches(batch=32)
     data: CaptionData = CaptionData(length=40, min_count=2)
     training: Training = Training(lr=1e-3, epochs=6, schedule=StepDecay(decay=0.3))
@@ -138,7 +138,7 @@ class TwoBranch(ModelRecipe):
 
         def terms(m: GrounderParts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             phrases = m.matcher.phrases_of(batch)
-            v, y = m.matcher.see(batch.regions), m.matcher.read(phrases.words)
+            v, y = m.matcher.encode_regions(batch.regions), m.matcher.encode_phrases(phrases.words)
             out: dict[str, Tensor] = {}
             if self.nce or self.ranking:
                 scores, image_of = self.sentences(m.matcher, batch, phrases, v, y)

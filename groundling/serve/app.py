@@ -149,7 +149,7 @@ class Site:
         query, images = fields.text("query", 500), int(fields.number("images", 1, MOST, whole=True) or 12)
         fields.done()
         if not query.strip():
-            raise bad("query is empty: say what the photos shall show")
+            raise bad("query is empty: name what the photos should show")
         work = self.engine.call(lambda: search(query, images))
         return JSONResponse(await until_disconnected(request.receive, work))
 

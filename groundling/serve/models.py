@@ -20,7 +20,7 @@ from groundling.types import Box, GroundedCaption
 if TYPE_CHECKING:
     from PIL import Image
 
-    from groundling.audit import Auditor, Judged
+    from groundling.audit import Auditor, PhraseVerdict
     from groundling.formats import Grounded
     from groundling.inference import DecodingSettings, GroundedCaptioner, PhraseGrounder
     from groundling.inference.captioner import OnnxCaptioner
@@ -207,13 +207,13 @@ class Models:
             raise unfit("one of the phrases has no word in it", "no-phrase")
         return self.grounder.ground_regions(image.regions, sentence, list(phrases))
 
-    def audit(self, image: Extracted, grounded: Grounded) -> tuple[Judged, ...]:
+    def audit(self, image: Extracted, grounded: Grounded) -> tuple[PhraseVerdict, ...]:
         """Is what a text names there, and where the text says?"""
         from groundling.evaluation.evidence import parse
 
         if not len(image.boxes):
             raise unfit("no region was found in this image", "unfit")
-        return self.auditor.judge(image.regions, parse([grounded.text])[0], grounded.places)
+        return self.auditor.audit(image.regions, parse([grounded.text])[0], grounded.places)
 
     @property
     def verdicts(self) -> tuple[str, ...]:

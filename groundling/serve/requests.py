@@ -198,7 +198,7 @@ def parse_ground(fields: Fields) -> GroundRequest:
     if any(len(phrase) > LONGEST_PHRASE for phrase in phrases):
         raise bad(f"a phrase has at most {LONGEST_PHRASE} characters")
     if not (sentence.strip() or phrases):
-        raise bad("say what to find: sentence, or phrases")
+        raise bad("name what to find: sentence, or phrases")
     return GroundRequest(sentence, tuple(phrase.encode("utf-8", "replace").decode() for phrase in phrases))
 
 

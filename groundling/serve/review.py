@@ -40,7 +40,7 @@ class Review:
         if not chosen:
             raise GroundlingError(f"{labels}: no label in it has a box: there is nothing to review")
         if file is None and files.remote(labels):
-            raise GroundlingError(f"{labels} is not on this machine: say where decisions are kept with --reviews FILE")
+            raise GroundlingError(f"{labels} is not on this machine: name a file for the decisions with --reviews FILE")
         return Review(tuple(chosen), ReviewStore.open(file or Path(labels) / FILE))
 
     def contents(self) -> dict[str, tuple[bytes, str]]:

@@ -17,7 +17,7 @@ class Limits:
 
     body: int = 20 * MB  # bytes of one request, or of one line of a batch
     held: int = 512 * MB  # bytes of all bodies in memory
-    pixels: int = 40_000_000  # of an image, judged by its header
+    pixels: int = 40_000_000  # of an image, by its header
     batch_bytes: int = 1024 * MB  # of a whole batch, which is never in memory at once
     batch_lines: int = 10_000
     receive: float = 10.0  # seconds for a body, or a line of a batch, to arrive

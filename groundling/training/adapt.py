@@ -1,7 +1,7 @@
 """A trained grounder and captioner, adapted to the photos of someone else: few images, few captions.
 
 All weights are kept and learn on; new words get rows of their own (`extend`). Nothing becomes worse on the validation
-images: where training does not help, the model is left as it was. The grounder is judged by phrase accuracy where
+images: where training does not help, the model is left as it was. The grounder is measured by phrase accuracy where
 people drew boxes, else by what captions tell (`calibration.separation`), where a gain must be larger than the standard
 error; the captioner by CIDEr-D.
 """
@@ -53,7 +53,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Photos:
-    """What is learned from and judged on."""
+    """What is learned from and measured on."""
 
     examples: Dataset
     held_out: Dataset
@@ -89,13 +89,13 @@ def grounder_score(folder: Path, photos: Photos) -> Score:
     """Phrase accuracy where the validation images have boxes of phrases, else how well phrases are told apart."""
     grounder = load_grounder(folder, str(photos.device))
     if any(phrase.boxes for example in photos.held_out for phrase in example.gold):
-        judged = localised(grounder, photos.held_out, photos.store)["any"]
-        return next(one.score() for one in judged.statistics().values())
+        found = localised(grounder, photos.held_out, photos.store)["any"]
+        return next(one.score() for one in found.statistics().values())
     return separation(grounder, photos.held_out, photos.store)
 
 
 def _standard_error(score: Score) -> float:
-    """By how much the grounder must become better: where boxes judge it, at all.
+    """By how much the grounder must become better: where it is measured by boxes, at all.
 
     What captions tell is a measure of it at second hand, so there by more than a standard error, √(p (1 − p) / n).
     """

@@ -61,7 +61,7 @@ def train(
 
     `start`: the run of a trained model to begin with, and `new_words`: also with the words of `examples` that it lacks,
     see `begin`; `model`: this one as it is, made of that run. The best model is left in `out` for `recipes.load`.
-    Inside `train.distributed.processes` all of them take part.
+    Inside `training.parallel.processes` all of them take part.
     """
     device = device or torch.device("cpu")
     seed_everything(seed)

@@ -94,7 +94,7 @@ def test_half_a_line_is_cut_off_and_the_rest_counts_as_done(tmp_path: Path) -> N
     path.write_text("\n".join(json.dumps(one | {"by": "x", "input": "h"}) for one in LINES[:2]) + '\n{"row": 3, "im')
     mend(path)
     assert stream.written(path, "x") == {1: "h", 2: "h"}
-    with pytest.raises(DataError, match="another grounder or with other options: use --overwrite"):
+    with pytest.raises(DataError, match="verdicts of another grounder or of other options: use --overwrite"):
         stream.written(path, "y")
     path.write_text("no newline")
     mend(path)

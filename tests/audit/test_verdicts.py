@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groundling.audit.auditor import Auditor, Judged
+from groundling.audit.auditor import Auditor, PhraseVerdict
 from groundling.audit.known import BROADER, SAME, SYNONYM, Found, Known
 from groundling.audit.verdicts import FILE, GROUNDED, NOT_THERE, Thresholds, best_overlap, read_thresholds
 from groundling.errors import DataError
@@ -33,7 +33,7 @@ def test_not_there_begins_where_the_evidence_was_fitted_to(tmp_path: Path) -> No
     (tmp_path / CALIBRATION).write_text(json.dumps(about))
     assert read_thresholds(tmp_path) == Thresholds(present=0.17)
     (tmp_path / CALIBRATION).write_text(json.dumps(about | {"caption_not_there": 0.12}))
-    assert read_thresholds(tmp_path) == Thresholds(present=0.12)  # an audit judges what captions say
+    assert read_thresholds(tmp_path) == Thresholds(present=0.12)  # an audit is about what captions say
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[" * 100_000, '{"format": 1, "present": 3, "overlap": 0, "learned": 1}'])
@@ -127,8 +127,8 @@ def test_one_colour_of_a_thing_that_is_there_has_a_verdict(
     auditor.grounder = Grounder()  # type: ignore[assignment]
     places = (Likely((0, 0, 1, 1), 0.5),)
     one = PhraseEvidence("a red dog", (0, 9), "dog", "dog", "NN", tokens, 0.5, 0.9, places)
-    judged = Judged("a red dog", (0, 9), "dog", "dog", verdict, 0.9, places)
-    found = auditor._with_colour(judged, one, None)  # type: ignore[arg-type]
+    verdict_on = PhraseVerdict("a red dog", (0, 9), "dog", "dog", verdict, 0.9, places)
+    found = auditor._with_colour(verdict_on, one, None)  # type: ignore[arg-type]
     assert (found.colour.verdict if found.colour else None) == expected
     row = found.to_dict()
     assert row.get("colour") == (None if expected is None else {"word": "red", "verdict": expected, "probability": p})

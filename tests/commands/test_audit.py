@@ -42,10 +42,10 @@ def words(grounded: Path, captions: Path, tmp_path: Path) -> list[object]:
 def test_every_noun_phrase_has_a_verdict_a_span_and_a_box(words: list[object], tmp_path: Path) -> None:
     assert run(*words, "--html", tmp_path / "page.html", "--fix", "hedge") == 0
     found = lines(tmp_path / "out.jsonl")
-    judged = [line for line in found if "error" not in line]
-    assert len(judged) == 12 and {line["row"] for line in found} == set(range(1, 15))
+    audited = [line for line in found if "error" not in line]
+    assert len(audited) == 12 and {line["row"] for line in found} == set(range(1, 15))
     assert any("no image called 'missing.png'" in line.get("error", "") for line in found)
-    for line in judged:
+    for line in audited:
         assert line["phrases"] and line["width"] > 0
         for one in line["phrases"]:
             assert line["caption"][slice(*one["span"])] == one["phrase"] and one["verdict"] in VERDICTS

@@ -48,7 +48,7 @@ MISTAKES = [
     ("caption photo.png --temperature 0.5", "--temperature needs --sample"),
     ("caption missing.png", "missing.png does not exist: check the path"),
     ("caption https://example.org/a.jpg", "https://example.org/a.jpg is an address, and nothing is fetched: download"),
-    ("caption photo.png --device gpu", "say cuda (NVIDIA), mps (Apple) or cpu"),
+    ("caption photo.png --device gpu", "use cuda (NVIDIA), mps (Apple) or cpu"),
     ("caption photo.png --model nowhere", "no model in nowhere"),
     ("caption photo.png --model nothing", "name the folder that `groundling train` or `groundling adapt` wrote"),
     ("caption photo.png --model flickr30k", "the package has everyday and flickr8k alone; did you mean flickr8k?"),

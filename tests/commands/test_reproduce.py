@@ -182,10 +182,10 @@ def test_self_retrieval_retrieval_and_phrases_are_what_their_own_commands_tell(
     assert {
         f"{way} R@{k}": matcher[f"{way} R@{k}"] for way in ("i2t", "t2i") for k in (1, 5, 10)
     }.items() <= found.items()
-    judged = told("ground", "--model", str(tmp_path / "grounder-0"))
+    scored = told("ground", "--model", str(tmp_path / "grounder-0"))
     for truth in ("any", "union"):
         for name in ("recall@1", "recall@5", "recall@10", "pointing", "upper_bound"):
-            assert judged[truth]["scores"][name] == grounder[f"{name} {truth}"]
+            assert scored[truth]["scores"][name] == grounder[f"{name} {truth}"]
     chosen = told("ground", "--argmax", "--model", str(tmp_path / "grounder-0"))
     assert chosen["any"]["scores"]["recall@1"] == grounder["recall@1 any argmax"]
     assert "attention" in matcher and "attention" in grounder

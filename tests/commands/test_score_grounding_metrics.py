@@ -70,7 +70,7 @@ def test_references_are_asked_for_where_a_metric_needs_them(tmp_path: Path, caps
     assert "no references of '1': give --refs" in capsys.readouterr().err
 
 
-def test_foils_are_judged_and_verdicts_told_by_frequency(grounded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_foils_are_evaluated_and_verdicts_told_by_frequency(grounded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["score", "foils", grounded / "scenes", "--regions", grounded / "regions", "--model", grounded / "model"]
     capsys.readouterr()
     assert run(*words, "--split", "train", "--images", 20, "--json") == 0

@@ -85,7 +85,7 @@ def test_processes_of_a_command_write_the_same(
     ("words", "told"),
     [
         ("caption x.png --workers 2 --device cuda", "run on CPUs: leave out --device"),
-        ("label x --out y --address auto", "--address is that of a Ray cluster: say --engine ray too"),
+        ("label x --out y --address auto", "--address is that of a Ray cluster: add --engine ray"),
         ("ground x.png dog --engine ray", "--workers and --engine ray go with --data"),
     ],
 )

@@ -89,6 +89,7 @@ def test_nouns_predicted_from_image_vectors_count_where_there_are_any() -> None:
     """x = 5: z = 2, so u = 3 of the dog, with v = −4; p = 1/2, s = 0: σ(2 · 0 + 0.5 · 3 + 0.25 · (−4)) = σ(0.5)."""
     weights = {SAME: (0.0, 2.0, 0.0, 0.0, 0.5, 0.25), BROADER: (0.0,) * 6}
     words = replace(WORDS, weights=weights, image_nouns=nouns_of(1.5, -4.0))
+    assert WordEvidence.from_json(words.to_json()) == words != replace(words, image_nouns=nouns_of(1.0, -4.0))
     p = np.full(4, 0.5)
     whole = np.array([5.0, *(np.log(-np.log1p(-p)) - WORD_MEAN) / WORD_DEVIATION])
     assert words.seen(whole) == pytest.approx(np.array([p, [3.0, 0, 0, 0]]))
@@ -104,6 +105,7 @@ def test_nouns_of_images_are_kept_in_8_bits() -> None:
         np.zeros(2), np.ones(2), np.array([[2.0, 1.0]]), np.array([[3.0], [0.0]]), np.zeros(2), np.zeros(2)
     )
     read = ImageNouns.from_json(json.loads(json.dumps(kept.to_json())), 2)
+    assert read == kept
     assert read(np.array([0.0, 1.0])) == pytest.approx([3 * 64 / 127 * 2, 0])
     for wrong in (
         kept.to_json() | {"offset": "AAAA"},

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from groundling.inference.colours import colour_fit
 from groundling.inference.garments import GARMENTS, WEIGHT, any_garment, garment_fit, legs, upper_body
+from groundling.inference.phrases import TEMPERATURE, Cues, with_cues
 
 FULL = np.array([[10, 0, 50, 100]], np.float32)  # 40 wide, 100 high: a head of 0.4 · 40 = 16
 PORTRAIT = np.array([[0, 0, 100, 100]], np.float32)  # a head of 40
@@ -54,3 +56,30 @@ def test_a_person_of_another_frame_wears_nothing_here() -> None:
 def test_one_and_several_of_a_garment_are_alike() -> None:
     assert GARMENTS["shirt"] is GARMENTS["shirts"] and GARMENTS["jeans"] is GARMENTS["skirts"]
     assert any_garment(["dog", "shirt"]) and not any_garment(["dog", "hat", "top", "trunks"])
+
+
+def test_cues_are_computed_only_for_phrases_that_need_them() -> None:
+    """A colour needs the shares of colours, a garment where persons are; each adds what its own function gives."""
+    similarity = np.array([[0.3, 0.1]], np.float32)
+    boxes, frame = np.array([[0, 0, 10, 20], [0, 5, 10, 12]], np.float32), np.zeros(2, np.int64)
+    shares, person = np.full((2, 12), 1 / 12, np.float32), np.array([0.5, 0.0], np.float32)
+    computed: list[str] = []
+
+    def colours() -> np.ndarray:
+        computed.append("colours")
+        return shares
+
+    def persons() -> np.ndarray:
+        computed.append("person")
+        return person
+
+    cues = Cues(boxes, frame, colours, persons)
+    assert with_cues(similarity, cues, ["dog"], [[]]) is similarity and not computed
+    red = with_cues(similarity, cues, ["dog"], [["red"]])
+    np.testing.assert_allclose(red, similarity + colour_fit(shares, [["red"]]))
+    assert computed == ["colours"]
+    shirt = with_cues(similarity, cues, ["shirt"], [[]])
+    np.testing.assert_allclose(shirt, similarity + garment_fit(boxes, frame, ["shirt"], person, TEMPERATURE))
+    assert computed == ["colours", "person"] and not np.allclose(shirt, similarity)
+    blind = Cues(boxes, frame, lambda: None, None)  # without pixels, and without the word "person"
+    assert with_cues(similarity, blind, ["shirt"], [["red"]]) is similarity

@@ -90,13 +90,13 @@ def test_a_file_that_cannot_be_read_is_told_and_left_out_or_raises(
 def test_the_grounder_computes_the_regions_of_an_image_once(
     model: groundling.GroundedCaptioner, picture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls, see = [], Grounder.see
+    calls, encode = [], Grounder.encode_regions
 
     def counted(self: Grounder, regions: Regions) -> torch.Tensor:
         calls.append(len(regions))
-        return see(self, regions)
+        return encode(self, regions)
 
-    monkeypatch.setattr(Grounder, "see", counted)
+    monkeypatch.setattr(Grounder, "encode_regions", counted)
     captions = list(model.caption([picture, picture], LONG))
     assert calls == [2] and all(link.evidence is not None for one in captions for link in one)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from labelled_photos import labelled
 
 from groundling.errors import DataError, GroundlingError
-from groundling.labels import Label, LabelledImage, formats
+from groundling.labels import Label, LabelledImage, files, formats
 
 ALL = [*formats.FORMATS]
 
@@ -165,6 +166,22 @@ def test_datasets_loads_parquet(images: list[LabelledImage], tmp_path: Path) -> 
     data = datasets.load_dataset("parquet", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache"))
     data = data.cast_column("image", datasets.Image())
     assert [row["image"].size for row in data] == [(120, 80), (64, 48)]
+
+
+def test_of_many_tars_only_those_that_were_read_last_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "OPEN_TARS", 2)
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_bytes(name.encode())
+        with tarfile.open(tmp_path / f"{name}.tar", "w") as archive:
+            archive.add(tmp_path / name, "x")
+    files.close_tars()
+    tars = {name: str(tmp_path / f"{name}.tar") for name in ("a", "b", "c")}
+    read = [files._member(tars[name], "x").decode() for name in ("a", "b", "a", "c", "b")]
+    assert read == ["a", "b", "a", "c", "b"]
+    assert [*files._open_tars] == [tars["c"], tars["b"]]
+    kept = [file for file, _ in files._open_tars.values()]
+    files.close_tars()
+    assert all(file.closed for file in kept) and not files._open_tars
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -58,7 +58,7 @@ def test_a_review_judges_boxes(images: list[LabelledImage]) -> None:
         ("a", 1): Decision("a", 1, "redraw", boxes=((50, 40, 71, 79),)),
         ("b", 0): Decision("b", 0, "relabel", phrase="a dog"),
     }
-    found = review.judged(images, decisions)
+    found = review.checked_boxes(images, decisions)
     assert [(one.placed.score, one.right) for one in found] == [(0.7, True), (0.6, True), (0.5, False)]
     with pytest.raises(DataError, match="too few"):
         review.recalibrated(images, decisions, "")

@@ -16,7 +16,7 @@ from groundling.labels.calibration import (
     FILE,
     FORMAT,
     Calibration,
-    Judged,
+    CheckedBox,
     Logistic,
     as_features,
     beside,
@@ -63,7 +63,7 @@ MAN, DOGS, GRASS = (0, 5), (10, 18), (22, 27)
 
 
 def test_precision_and_recall_by_hand() -> None:
-    """The man is right, one dog of two is right, the grass cannot be judged: 2 of 3 boxes, both entities found."""
+    """The man is right, one dog of two is right, the grass cannot be checked: 2 of 3 boxes, both entities found."""
     found = tally(
         label(*MAN, box(0, 0, 10, 19)),
         label(*DOGS, box(50, 0, 60, 10), box(0, 0, 5, 5, confidence=0.3)),
@@ -88,7 +88,7 @@ def test_one_box_around_all_of_them_is_right() -> None:
     assert tally(label(*DOGS, box(50, 0, 80, 10))).boxes[0].right is True
 
 
-def test_labels_that_name_no_thing_are_not_judged() -> None:
+def test_labels_that_name_no_thing_are_not_checked() -> None:
     found = tally(replace(label(*MAN, box(0, 0, 10, 20)), left_out="'air' names no thing that has a box"))
     assert found.boxes == []
     unsure = tally(replace(label(*MAN, box(0, 0, 10, 20)), left_out="confidence 0.20 is below 0.6"))
@@ -114,24 +114,24 @@ def test_merged_phrases_are_compared_with_the_annotators_chains() -> None:
     assert (told.precision, told.recall) == (pytest.approx(1 / 3), pytest.approx(1 / 2))
 
 
-def judged(n: int = 40) -> list[Judged]:
-    return [Judged(box(0, 0, 1, 1, confidence=i / n), i % 2 == 0 or i > n / 2, str(i)) for i in range(n)]
+def checked(n: int = 40) -> list[CheckedBox]:
+    return [CheckedBox(box(0, 0, 1, 1, confidence=i / n), i % 2 == 0 or i > n / 2, str(i)) for i in range(n)]
 
 
-def with_features(n: int) -> list[Judged]:
+def with_features(n: int) -> list[CheckedBox]:
     """Boxes that are right as often as a logistic function of two features tells; the score tells nothing."""
     draw = np.random.default_rng(0)
     rows = draw.normal(size=(n, len(NAMES)))
     odds = 2 * rows[:, NAMES.index("word")] - rows[:, NAMES.index("rivals")] + 0.5
     right = draw.random(n) < 1 / (1 + np.exp(-odds))
     return [
-        Judged(PlacedBox((0, 0, 1, 1), 0.5, 0.5, tuple(row.tolist())), bool(ok), str(i))
+        CheckedBox(PlacedBox((0, 0, 1, 1), 0.5, 0.5, tuple(row.tolist())), bool(ok), str(i))
         for i, (row, ok) in enumerate(zip(rows, right, strict=True))
     ]
 
 
 def test_a_calibration_never_falls_and_survives_json() -> None:
-    fitted = fit(judged(), "abc")
+    fitted = fit(checked(), "abc")
     p = fitted.confidence([box(0, 0, 1, 1, confidence=score) for score in (0.0, 0.3, 0.6, 1.0)])
     assert p == sorted(p) and p[0] < 0.7 < p[-1]
     assert Calibration.from_json(json.loads(json.dumps(fitted.to_json()))) == fitted
@@ -163,18 +163,18 @@ def test_what_is_known_of_a_box_makes_its_confidence_right() -> None:
     assert fitted.threshold < 0.7 and (p >= fitted.threshold).mean() > 0.3
 
 
-def test_a_box_without_features_is_judged_by_its_score_alone() -> None:
+def test_a_box_without_features_is_rated_by_its_score_alone() -> None:
     found = Calibration(Logistic({"log_odds": (0, 1, 1), "word": (0.5, 1, 9)}, 0.0), Isotonic((-9, 9), (0, 1)), 0.5)
     assert found.confidence([box(0, 0, 1, 1, confidence=0.5)]) == [0.5]
 
 
 def test_too_few_boxes_are_refused() -> None:
     with pytest.raises(DataError, match="too few"):
-        fit(judged(5))
+        fit(checked(5))
 
 
 def test_a_calibration_of_other_weights_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / FILE).write_text(json.dumps(fit(judged(), "abc").to_json()))
+    (tmp_path / FILE).write_text(json.dumps(fit(checked(), "abc").to_json()))
     assert beside(tmp_path, "abc") is not None
     with caplog.at_level(logging.WARNING):
         assert beside(tmp_path, "other") is None
@@ -183,7 +183,7 @@ def test_a_calibration_of_other_weights_is_not_used(tmp_path: Path, caplog: pyte
 
 
 def damaged(**changes: object) -> str:
-    return json.dumps(fit(judged()).to_json() | changes)
+    return json.dumps(fit(checked()).to_json() | changes)
 
 
 @pytest.mark.parametrize(

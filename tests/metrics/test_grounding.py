@@ -38,8 +38,8 @@ def same(value: float, expected: float | str) -> bool:
 @pytest.mark.parametrize("name", NAMES)
 def test_generated_sentences_score_as_the_official_evaluator_says(name: str, iou: str) -> None:
     data = load(name)
-    judge = ground_image if data["kind"] == "image" else ground_video
-    grounding = judge(
+    evaluate = ground_image if data["kind"] == "image" else ground_video
+    grounding = evaluate(
         data["submission_generated"], data["reference"], data["splits"], data["eval_split"], float(iou), data["lemma"]
     )
     for mode, scores in grounding.to_dict().items():
@@ -56,8 +56,8 @@ def test_generated_sentences_score_as_the_official_evaluator_says(name: str, iou
 @pytest.mark.parametrize("name", NAMES)
 def test_given_sentences_score_as_the_official_evaluator_says(name: str, iou: str) -> None:
     data = load(name)
-    judge = ground_given_image if data["kind"] == "image" else ground_given_video
-    given = judge(data["submission_gt_sentences"], data["reference"], data["splits"], data["eval_split"], float(iou))
+    evaluate = ground_given_image if data["kind"] == "image" else ground_given_video
+    given = evaluate(data["submission_gt_sentences"], data["reference"], data["splits"], data["eval_split"], float(iou))
     expected = data["expected"][iou]["gt_sentences"]
     assert same(given.to_dict()["accuracy"], expected["accuracy"])
     tally = given.words.tally(float(iou), given.labels, loc=False)
@@ -186,11 +186,11 @@ def test_swapping_the_order_of_images_changes_nothing() -> None:
 def test_statistics_of_a_part_of_the_items_equal_the_scores_of_a_smaller_corpus(name: str) -> None:
     """Bootstrap without rescoring: weights 1 and 0 must give what scoring the kept items alone gives."""
     data = load(name)
-    judge = ground_image if data["kind"] == "image" else ground_video
+    evaluate = ground_image if data["kind"] == "image" else ground_video
     files = [data["submission_generated"], data["reference"], data["splits"]]
-    whole = judge(*files, data["eval_split"], 0.5, data["lemma"])
+    whole = evaluate(*files, data["eval_split"], 0.5, data["lemma"])
     kept = sorted({item.split("/")[0] for item in whole.items})[::2]
-    part = judge(*files[:2], {"half": kept}, "half", 0.5, data["lemma"])
+    part = evaluate(*files[:2], {"half": kept}, "half", 0.5, data["lemma"])
     weights = np.array([[float(item.split("/")[0] in kept) for item in whole.items]])
     for mode, group in whole.statistics().items():
         for key in ("precision", "recall", "f1"):

@@ -55,8 +55,8 @@ class Plain:
         return dict(zip(names, [p, r, f1, *per_sentence], strict=True))
 
 
-def judge(segments: list[dict[str, Any]], predicted: list[Any], loc: bool, threshold: float) -> Plain:
-    """`segments`: tokens, boxes, frames, idx and clss (lists per box), judged; `predicted`: rows or None."""
+def evaluate(segments: list[dict[str, Any]], predicted: list[Any], loc: bool, threshold: float) -> Plain:
+    """`segments`: tokens, boxes, frames, idx and clss (lists per box), scored; `predicted`: rows or None."""
     plain = Plain()
     for segment, row in zip(segments, predicted, strict=True):
         pairs = [
@@ -152,7 +152,7 @@ def test_videos(seed: int) -> None:
     )
     handed_in = sum(len(one) for one in results.values())
     for mode in ("all", "loc"):
-        plain = judge(segments, rows, mode == "loc", 0.4)
+        plain = evaluate(segments, rows, mode == "loc", 0.4)
         for name, value in plain.scores(handed_in).items():
             assert scores[mode][name] == pytest.approx(value, abs=1e-9, nan_ok=True), (mode, name)
         assert scores[mode]["num_classes"] == len(plain.classes)
@@ -198,7 +198,7 @@ def test_images(seed: int) -> None:
         {"results": results}, {"annotations": annotations}, {"val": split}, "val", iou=0.4, lemmas=str
     )
     for mode in ("all", "loc"):
-        plain = judge(segments, rows, mode == "loc", 0.4)
+        plain = evaluate(segments, rows, mode == "loc", 0.4)
         for name, value in plain.scores(5 * len(results)).items():
             assert scores[mode][name] == pytest.approx(value, abs=1e-9, nan_ok=True), (mode, name)
         assert scores[mode]["num_classes"] == len(plain.classes)

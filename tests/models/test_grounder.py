@@ -60,15 +60,15 @@ def test_without_a_parser_a_phrase_is_nouns_in_a_row_and_two_words_before_them()
 
 def test_both_branches_end_on_the_unit_sphere_and_padding_is_zero() -> None:
     model, captions = grounder(), batch()
-    v, y = model.see(captions.regions), model.read(model.phrases_of(captions).words)
+    v, y = model.encode_regions(captions.regions), model.encode_phrases(model.phrases_of(captions).words)
     torch.testing.assert_close(v.norm(dim=-1), captions.regions.valid.double())
     torch.testing.assert_close(y.norm(dim=-1), torch.ones(3, dtype=torch.float64))
 
 
 def test_a_phrase_is_read_alike_alone_and_beside_longer_ones() -> None:
     model = grounder()
-    together = model.read(torch.tensor([[A, GROUP, OF, MEN], [RED, GRASS, PAD, PAD], [RED, GRASS, PAD, PAD]]))
-    alone = model.read(torch.tensor([[RED, GRASS]]))
+    together = model.encode_phrases(torch.tensor([[A, GROUP, OF, MEN], [RED, GRASS, PAD, PAD], [RED, GRASS, PAD, PAD]]))
+    alone = model.encode_phrases(torch.tensor([[RED, GRASS]]))
     torch.testing.assert_close(together[1:], alone.expand(2, -1))
 
 

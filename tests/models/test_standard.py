@@ -42,5 +42,5 @@ def test_too_few_rows_for_a_deviation_take_that_of_the_batches_before(rows: int)
 def test_a_matcher_trains_on_one_region_of_any_type(kind: torch.dtype) -> None:
     matcher = Scan(11, 4, hidden=6, embed=4).to(kind).train()
     one = Regions.of(torch.randn(1, 4), torch.tensor([[0.0, 0, 1, 1]]), (1, 1))
-    seen = matcher.see(replace(one, feats=one.feats.to(kind)))
+    seen = matcher.encode_regions(replace(one, feats=one.feats.to(kind)))
     torch.testing.assert_close(seen.norm(dim=-1), torch.ones(1, 1))

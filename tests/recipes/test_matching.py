@@ -137,7 +137,7 @@ def test_captions_without_a_noun_are_nobodys_rivals(given_batch: tuple[Batch, Tr
     matcher = MatcherPosScan.of(hidden=8, embed=8).parts(context.vocab, context.layout, context.classes).matcher
     with torch.no_grad():
         matcher.of_regions.weight.zero_()
-        matcher.of_regions.bias.copy_(-matcher.read(batch.targets, matcher.counted(batch.targets)).sum((0, 1)))
+        matcher.of_regions.bias.copy_(-matcher.encode_words(batch.targets, matcher.counted(batch.targets)).sum((0, 1)))
     assert matcher.pairs(batch.regions, batch.targets, batch.nouns[:, 1:]).max() < 0
     silent = batch.nouns.clone()
     silent[:4] = False

@@ -77,8 +77,8 @@ def test_flags_and_help_of_a_file_come_from_its_fields(sharp: Path, capsys: pyte
     assert "--entropy FLOAT λ, weight of the entropy of the attention at nouns (default 0.1)" in printed
     assert "H(β) = −Σ_i β_i log β_i" in printed
     assert (
-        "--regions-per-image INT at most, the first of the store; of a clip so many of each frame (default 36)"
-        in printed
+        "--regions-per-image INT most regions of an image, or of each frame of a clip: the first of the store "
+        "(default 36)" in printed
     )
 
 

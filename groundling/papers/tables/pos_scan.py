@@ -124,7 +124,7 @@ def table(
 
 
 def texts(label: str, job: str, *numbers: float) -> Row:
-    """A line of Table 4, which has no boxes to judge attention by."""
+    """A line of Table 4, which has no boxes to score attention by."""
     return Row(label, job, dict(zip(TEXTS, numbers, strict=True)))
 
 

@@ -311,7 +311,7 @@ function boxesRead(row) {
 function explanation(p) {
   if (p.verdict === "wrong place") return `${p.phrase}: the text’s box is dashed, the likely box is solid.`;
   if (p.colour?.verdict === "not there") return `${p.phrase}: seems not to be ${p.colour.word}.`;
-  if (p.asked) return `${p.phrase}: judged as ${p.asked}, a ${p.how}.`;
+  if (p.asked) return `${p.phrase}: looked for as ${p.asked}, a ${p.how}.`;
   return p.reason ? `${p.phrase}: ${p.reason}.` : "";
 }
 
