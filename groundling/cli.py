@@ -11,14 +11,8 @@ from contextlib import suppress
 
 from groundling import commands
 from groundling.errors import GroundlingError, printable
+from groundling.parallel import wait_passively
 
-PATIENT = {  # OpenMP is torch's pool; OpenBLAS is numpy's, whose products are small
-    "OMP_WAIT_POLICY": "PASSIVE",
-    "KMP_BLOCKTIME": "0",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OPENCV_THREAD_POOL_ACTIVE_WAIT_MAIN": "0",
-    "OPENCV_THREAD_POOL_ACTIVE_WAIT_WORKER": "0",
-}
 EXTRA_OF = {"torch": "train", "spacy": "train", "cv2": "photos", "efficientnet_lite_pytorch": "photos"}
 
 
@@ -79,8 +73,7 @@ def _share_cores(command: Sequence[str]) -> None:
     Training keeps the ways of the libraries: its threads have work at once, and it has the machine for itself.
     """
     if not {"train", "adapt", "seeds", "reproduce"} & set(command):
-        for name, value in PATIENT.items():
-            os.environ.setdefault(name, value)
+        wait_passively()
 
 
 class _Formatter(logging.Formatter):
