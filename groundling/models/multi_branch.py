@@ -40,7 +40,8 @@ from torch.autograd.function import once_differentiable
 
 from groundling.models.layers import Additive, log_softmax, masked_softmax
 from groundling.models.packed import Packing, Unrolled
-from groundling.models.updown import Cells, Gates, State, TwoLayerLSTM, attention_lstm, initial_state, language_lstm
+from groundling.models.recurrence import Cells
+from groundling.models.updown import Gates, State, TwoLayerLSTM, attention_lstm, initial_state, language_lstm
 from groundling.tensors import Decoding, EncodedImage, Glimpse, without_special
 from groundling.types import EOS, PAD, UNK
 

@@ -27,7 +27,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from groundling.models.layers import first, masked_softmax
-from groundling.models.products import Product
+from groundling.models.products import Product, times
 from groundling.tensors import EncodedImage
 
 
@@ -74,14 +74,13 @@ class Step:
         """The first so many rows."""
         if count == len(self.h2):
             return self
-        return Step(
-            None if self.parent is None else self.parent[:count],
-            self.here[torch.arange(count)],
-            self.before[:count],
-            Gates(*(x[:count] for x in self.first)),
-            *(x[:count] for x in (self.mixed, self.attn, self.seen)),
-            Gates(*(x[:count] for x in self.second)),
-            self.h2[:count],
+        return replace(
+            self,
+            parent=None if self.parent is None else self.parent[:count],
+            here=self.here[torch.arange(count)],
+            first=Gates(*(x[:count] for x in self.first)),
+            second=Gates(*(x[:count] for x in self.second)),
+            **{name: getattr(self, name)[:count] for name in ("before", "mixed", "attn", "seen", "h2")},
         )
 
 
@@ -130,17 +129,18 @@ class Recurrence:
         keys, weigh = torch.zeros_like(self.encoded.keys), torch.zeros_like(weights.weigh[0])
         later = of_h2.new_zeros(sizes[-1], 4 * h)  # of h1, c1, h2, c2 after this step, from the steps after it
         back: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
-        every = zip(self.steps, of_h2.split(sizes), of_attn.split(sizes), strict=True)
+        every = zip(self.steps, *(torch.split_with_sizes(x, sizes) for x in (of_h2, of_attn)), strict=True)
         for t, (step, h2, attn) in reversed([*enumerate(every)]):
             h1, c1, more, c2 = later.chunk(4, 1)
             two, c2 = _cell_gradient(step.second, h2 + more, c2)
-            v, of_h1, *last = (two @ (weights.language if t else weights.language[:, : 2 * h])).split(h, 1)
+            language = weights.language if t else weights.language[:, : 2 * h]  # before the first step all is 0
+            v, of_h1, *last = times(two, language.t()).chunk(3 if t else 2, 1)
             z = _softmax_gradient(step, v, attn)
             query = self._mixed_gradient(step, z, keys, weigh).mul_(2 * self._weigh)
             one, c1 = _cell_gradient(step.first, h1 + of_h1 + query @ weights.query, c1)
             back.append((one, two, query, v))
             if t:
-                h2, h1 = (one @ weights.attention).split(h, 1)
+                h2, h1 = times(one, weights.attention.t()).chunk(2, 1)
                 h2 = last[0] + h2 if self.coupled else last[0]
                 later = torch.cat([h1, c1, h2, c2], 1)
                 if step.parent is not None:
@@ -156,7 +156,7 @@ class Recurrence:
             one,
             keys.mul_(2 * self._weigh),
             memory,
-            one[begin:].t() @ before,  # before the first step all is 0
+            one[begin:].t() @ before,
             two.t() @ seen,
             two.sum(0),
             query.t() @ seen[:, h : 2 * h],

@@ -176,10 +176,11 @@ class UpDown(TwoLayerLSTM):
 
     def recurrent(self, encoded: EncodedImage) -> Weights | None:
         """The weights of `Recurrence`, where this captioner is one and runs on a CPU in full precision."""
-        own = isinstance(self.attend, Additive) and self.attend_grid is None
-        if not own or encoded.memory.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
-            return None
         attend, language = self.attend, self.language_gates
+        if not isinstance(attend, Additive) or self.attend_grid is not None:
+            return None
+        if encoded.memory.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+            return None
         weights = (self.attention_gates.weight, language.weight, language.bias)
         return Weights(*weights, attend.of_query.weight, attend.weigh.weight)
 
@@ -311,7 +312,7 @@ class Stepper:
         tokens, logp = (
             torch.cat([x[:n] for x, n in zip(every, counts, strict=False)]) for every in (self.tokens, self.logps)
         )
-        different, which = tokens.unique(return_inverse=True)
+        different, which = tokens.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         base = model.whole_gates(self.encoded.whole).index_select(0, images)
         base = base + model.embed_word(different).index_select(0, which)
         hidden, _ = run.recorded(self.weights, base, self.encoded)

@@ -234,9 +234,9 @@ def _fields(content: Any) -> Iterator[tuple[int, Any]]:
 
     def varint() -> int:
         nonlocal at
-        value = shift = 0
+        value, shift = 0, 0
         while True:
-            byte = content[at]
+            byte: int = content[at]
             at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
             if byte < 128:
                 return value
