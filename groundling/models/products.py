@@ -1,7 +1,7 @@
 """Products of matrices on a CPU by oneDNN, which for these sizes is faster than what PyTorch calls for them.
 
 `Product` is for the same weights times many inputs, without gradients: they are laid out once, as its kernels want it.
-Where this build of PyTorch cannot do so, or for other numbers than float32, both are what PyTorch does by itself. All
+Where this build of PyTorch cannot do so, or for other numbers than float32, it is what PyTorch does by itself. Both
 give the same to rounding.
 """
 
@@ -31,14 +31,6 @@ class Product:
             return F.linear(x, self._weight, bias)
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._blocks, bias, "none", [], "")
         return out
-
-
-def times(x: Tensor, weight: Tensor) -> Tensor:
-    """x Wᵀ, without gradients, of weights that are multiplied once."""
-    if not len(x) or not _fits(weight):
-        return x @ weight.t()
-    out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, None, "none", [], "")
-    return out
 
 
 def _fits(weight: Tensor) -> bool:

@@ -27,7 +27,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from groundling.models.layers import first, masked_softmax
-from groundling.models.products import Product, times
+from groundling.models.products import Product
 from groundling.tensors import EncodedImage
 
 
@@ -134,13 +134,13 @@ class Recurrence:
             h1, c1, more, c2 = later.chunk(4, 1)
             two, c2 = _cell_gradient(step.second, h2 + more, c2)
             language = weights.language if t else weights.language[:, : 2 * h]  # before the first step all is 0
-            v, of_h1, *last = times(two, language.t()).chunk(3 if t else 2, 1)
+            v, of_h1, *last = (two @ language).chunk(3 if t else 2, 1)
             z = _softmax_gradient(step, v, attn)
             query = self._mixed_gradient(step, z, keys, weigh).mul_(2 * self._weigh)
             one, c1 = _cell_gradient(step.first, h1 + of_h1 + query @ weights.query, c1)
             back.append((one, two, query, v))
             if t:
-                h2, h1 = times(one, weights.attention.t()).chunk(2, 1)
+                h2, h1 = (one @ weights.attention).chunk(2, 1)
                 h2 = last[0] + h2 if self.coupled else last[0]
                 later = torch.cat([h1, c1, h2, c2], 1)
                 if step.parent is not None:

@@ -17,13 +17,6 @@ LOCAL, RAY = "local", "ray"
 OPENCV = "OPENCV_FOR_THREADS_NUM"  # environment variable that OpenCV reads when it is imported
 OPENMP = "OMP_NUM_THREADS"  # and torch
 AVAILABLE_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-PATIENT = {  # OpenMP is torch's pool; OpenBLAS is numpy's, whose products are small
-    "OMP_WAIT_POLICY": "PASSIVE",
-    "KMP_BLOCKTIME": "0",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OPENCV_THREAD_POOL_ACTIVE_WAIT_MAIN": "0",
-    "OPENCV_THREAD_POOL_ACTIVE_WAIT_WORKER": "0",
-}
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -92,11 +85,3 @@ def started_on_one_thread(start: Start[Item, Result]) -> Callable[[Item], Result
     work = start()
     set_one_thread()
     return work
-
-
-def wait_passively() -> None:
-    """Threads without work sleep, where nobody said otherwise: on a busy machine threads that spin take the cores of
-    those that work. Libraries read this when they are loaded, so one that is there already goes on as it did.
-    """
-    for name, value in PATIENT.items():
-        os.environ.setdefault(name, value)
