@@ -84,10 +84,10 @@ def step(loss: Callable[[Tensor, Tensor, Tensor], Tensor], v: Tensor, e: Tensor,
     return found.detach(), v.grad, e.grad
 
 
-def close(name: str, ours: Tensor, plain: Tensor) -> None:
+def close(name: str, ours: Tensor, plain: Tensor, most: float = 1e-5) -> None:
     difference = float((ours - plain).abs().max() / plain.abs().max())
     print(f"{name}: differ by {difference:.1e} at most")
-    if not difference < 1e-5:
+    if not difference < most:
         raise SystemExit(f"{name}: the two formulations differ by {difference:.1e}")
 
 
@@ -119,13 +119,17 @@ def compared(name: str, args: argparse.Namespace, plain: Callable[[], object], o
 
 
 def large(threads: int) -> Row:
+    """In double precision some are equal. In single precision each formulation rounds in its own way: they differ by
+    1e-6 of the largest score among 7,000 pairs, as much as each from double precision, and by 8e-6 among 35,000."""
     v, e, counts = made(1000, 5000)
+    few = v[:SAMPLE].double(), e[:SAMPLE].double(), counts[:SAMPLE]
+    close("some scores, in double precision", score_all(*few, TAU), plain_scores(*few), 1e-6)
     found: list[Tensor] = []
     pair = (
         timed(lambda: found.append(plain_scores(v, e, counts))),
         timed(lambda: found.append(score_all(v, e, counts, TAU))),
     )
-    close("1,000 x 5,000 scores", found[1], found[0])
+    close("1,000 x 5,000 scores", found[1], found[0], 1e-4)
     some = e[:SAMPLE], counts[:SAMPLE]
     used = memory(lambda: plain_scores(v, *some)), memory(lambda: score_all(v, e, counts, TAU))
     return measured("SCAN scores, 1,000 images x 5,000 captions, once", [pair], threads, used)

@@ -79,8 +79,15 @@ def _share_cores(command: Sequence[str]) -> None:
     Training keeps the ways of the libraries: its threads have work at once, and it has the machine for itself.
     """
     if not {"train", "adapt", "seeds", "reproduce"} & set(command):
-        for name, value in PATIENT.items():
-            os.environ.setdefault(name, value)
+        wait_passively()
+
+
+def wait_passively() -> None:
+    """Threads without work sleep, where nobody said otherwise: on a busy machine threads that spin take the cores of
+    those that work. Libraries read this when they are loaded, so one that is there already goes on as it did.
+    """
+    for name, value in PATIENT.items():
+        os.environ.setdefault(name, value)
 
 
 class _Formatter(logging.Formatter):

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from groundling.tensors import Captioner, Decoding, EncodedImage, Glimpse, without_special
+from groundling.tensors import Captioner, Decoding, EncodedImage, Glimpse, SteppingCaptioner, without_special
 from groundling.types import BOS, EOS, PAD
 
 
@@ -42,8 +42,8 @@ UNCONSTRAINED = Constraints()
 
 def greedy(captioner: Captioner, encoded: EncodedImage, length: int, bias: Tensor | None = None) -> Decoding:
     """The likeliest word at every step; dropout off, no gradient."""
-    with torch.no_grad(), _dropout_off(captioner):
-        return _decode(captioner, encoded, length, lambda logp, likeliest: likeliest, bias)
+    with _generating(captioner, encoded) as (stepper, rows):
+        return _decode(stepper, rows, length, lambda logp, likeliest: likeliest, bias)
 
 
 def sample(
@@ -110,43 +110,43 @@ def sample_with_greedy(captioner: Captioner, encoded: EncodedImage, length: int,
     See `sample_several`.
     """
     tokens = sample_several(captioner, encoded, length, samples, greedy=True)
-    tokens = tokens.view(len(encoded), samples + 1, -1)
-    return tokens[:, 0], tokens[:, 1:].flatten(0, 1)
+    return tokens[len(encoded) * samples :], tokens[: len(encoded) * samples]
 
 
 def sample_several(
     captioner: Captioner, encoded: EncodedImage, length: int, samples: int, greedy: bool = False
 ) -> Tensor:
-    """`samples` drawn captions of each of N rows, tokens (N * samples, T); with `greedy` the likeliest before them.
+    """`samples` drawn captions of each of N rows, tokens (N * samples, T); with `greedy` the likeliest (N) after them.
 
     One loop for all, dropout off, no gradient, and nothing but words: what learning from rewards begins with. They are
     drawn from the probabilities without PAD, BOS and UNK; score them with `mask_special`, as they were drawn.
     Equal votes of branches are decided by these probabilities, too, where `greedy` asks for those among all words.
     """
-    n, each = len(encoded), greedy + samples
-    rows = torch.arange(n * each, device=encoded.row.device)  # the captions that are not finished
-    tokens, of = rows.new_full((n * each, length), PAD), rows // each
-    with torch.no_grad(), _dropout_off(captioner):
-        token, state = torch.full_like(encoded.row, BOS), captioner.start(encoded)
-        for t in range(length):
-            logp, _, state = captioner.step(token, encoded, state, mask_special=True)
-            if t == 0:  # all captions of a row begin alike
-                logp, encoded, state = logp[of], encoded[of], pick_rows(state, of)
-            token = _draw(logp.exp(), None)
-            if greedy:
-                likeliest = (rows % each == 0).nonzero().squeeze(1)
-                token = token.index_copy(0, likeliest, logp[likeliest].max(1).indices)
-            tokens[rows, t] = token
-            going = (token != EOS).nonzero().squeeze(1)
-            if not len(going):
-                break
-            if len(going) < len(rows):
-                rows, token, encoded, state = (
-                    rows[going],
-                    token[going],
-                    _narrow(encoded[going]),
-                    pick_rows(state, going),
-                )
+    with _generating(captioner, encoded) as (stepper, rows):
+        return draw_several(stepper, rows, length, samples, greedy)
+
+
+@torch.no_grad()
+def draw_several(captioner: Captioner, encoded: EncodedImage, length: int, samples: int, greedy: bool) -> Tensor:
+    """`sample_several` of a captioner in the mode in which it is."""
+    n, drawn = len(encoded), len(encoded) * samples
+    rows = torch.arange(drawn + n * greedy, device=encoded.row.device)  # the captions that are not finished
+    tokens = rows.new_full((len(rows), length), PAD)
+    of = torch.where(rows < drawn, rows // samples, rows - drawn)
+    token, state = torch.full_like(encoded.row, BOS), captioner.start(encoded)
+    for t in range(length):
+        logp, _, state = captioner.step(token, encoded, state, mask_special=True)
+        if t == 0:  # all captions of a row begin alike
+            logp, encoded, state = logp[of], encoded[of], pick_rows(state, of)
+        count = int((rows < drawn).sum())
+        token = torch.cat([_draw(logp[:count].exp(), None), logp[count:].max(1).indices])
+        tokens[rows, t] = token
+        going = (token != EOS).nonzero().squeeze(1)
+        if not len(going):
+            break
+        if len(going) < len(rows):
+            rows, token, state = rows[going], token[going], pick_rows(state, going)
+            encoded = _narrow(encoded[going])
     return tokens[:, : t + 1]
 
 
@@ -198,8 +198,8 @@ def beam(
     """
     if width < 1 or length_penalty < 0:
         raise ValueError(f"width must be at least 1 and length_penalty at least 0, got {width} and {length_penalty}")
-    with torch.no_grad(), _dropout_off(captioner):
-        return _Beams(captioner, encoded, length, width, length_penalty).search(no_repeat, min_length, once, bias)
+    with _generating(captioner, encoded) as (stepper, rows):
+        return _Beams(stepper, rows, length, width, length_penalty).search(no_repeat, min_length, once, bias)
 
 
 class _Beams:
@@ -322,6 +322,13 @@ def _restrict(allowed: Tensor, words: Tensor, no_repeat: int, min_length: int, o
 
 
 # ----------------------------------------------------------------
+
+
+@contextmanager
+def _generating(captioner: Captioner, encoded: EncodedImage) -> Iterator[tuple[Captioner, EncodedImage]]:
+    """No gradients, dropout off; what makes the steps of these rows: the captioner, or a faster one that it offers."""
+    with torch.no_grad(), _dropout_off(captioner):
+        yield captioner.stepper(encoded) if isinstance(captioner, SteppingCaptioner) else (captioner, encoded)
 
 
 @contextmanager

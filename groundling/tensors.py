@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -293,6 +293,15 @@ class Captioner(Protocol):
 
         `mask_special`: the probabilities leave out PAD, BOS and UNK (`without_special`).
         """
+        ...
+
+
+@runtime_checkable
+class SteppingCaptioner(Protocol):
+    """A captioner that makes steps faster where gradients and dropout are off."""
+
+    def stepper(self, encoded: EncodedImage) -> tuple[Captioner, EncodedImage]:
+        """What makes them, with the weights as they are now, and what it is given as `encoded`: these rows."""
         ...
 
 

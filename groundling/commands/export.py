@@ -20,7 +20,7 @@ decoding, and the inputs and outputs of each graph:
   phrases      words of phrases -> unit vectors of the grounder; their product with those of regions is the similarity
 
 Boxes are not among them: the detector is the published TensorFlow graph in regions/sources/ssd_mobilenet_v3 of the
-package, which OpenCV runs. `groundling caption` needs no exported files: where onnxruntime is installed it makes the
+package, which OpenCV reads. `groundling caption` needs no exported files: where onnxruntime is installed it makes the
 same graphs in memory."""
 
 EPILOG = """\

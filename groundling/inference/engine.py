@@ -67,7 +67,9 @@ class Engine:
         self.grounder, self.weight = grounder, weight
         self.length, self._limit = fields["length"] + 1, fields["regions_per_image"]
         self._captioner, self._source = captioner, source
-        self._step = Session(networks.step_graph(captioner.weights, fields["coupled"]), min(THREADS, cores()))
+        step = networks.step_graph(captioner.weights, fields["coupled"], known_words=True)
+        self._step = Session(step, min(THREADS, cores()))
+        self._words, self._word_gates = Session(networks.word_graph(captioner.weights)), dict[int, Array]()
         self._encode = Session(networks.encoder_graph(captioner.weights))
 
     @property
@@ -149,11 +151,18 @@ class Engine:
 
         def step(tokens: Array, images: Array, state: State) -> tuple[Array, Array, State]:
             cells = dict(zip(("h1", "c1", "h2", "c2"), state, strict=True))
-            logp, attn, *after = self._step(fixed | cells | {"row": images, "token": tokens})
+            logp, attn, *after = self._step(fixed | cells | {"row": images, "word": self._gates(tokens.tolist())})
             return logp, attn, tuple(after)
 
         nothing = np.zeros((len(seen), memory.shape[1]), np.float32)
         return choose_words(step, (nothing,) * 4, self.length, settings, self.vocab.nouns, log_evidence)
+
+    def _gates(self, tokens: Sequence[int]) -> Array:
+        """What the graph of words makes of each: of the few that captions are made of, it is asked once."""
+        new = [token for token in set(tokens) if token not in self._word_gates]
+        if new:
+            self._word_gates.update(zip(new, self._words({"token": np.array(new)})[0], strict=True))
+        return np.stack([self._word_gates[token] for token in tokens])
 
     def _reranked(self, attn: Array, seen: Seen, alpha: Array) -> Pointed:
         """As `links.rerank`: attention and the grounder's alpha (T, R) decide together where alpha knows the word."""

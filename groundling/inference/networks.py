@@ -155,14 +155,34 @@ def encoder_graph(weights: Mapping[str, Array]) -> bytes:
     return graph.to_bytes()
 
 
-def step_graph(weights: Mapping[str, Array], coupled: bool) -> bytes:
-    """The words before and the states of N rows, `row` being the image of each, to the next: eq. 10 to 14."""
+def word_graph(weights: Mapping[str, Array]) -> bytes:
+    """Words (N,) to their part of the attention LSTM's gates."""
+    graph, w = Graph("words"), {name.removeprefix("captioner."): x for name, x in weights.items()}
+    token = graph.input("token", "rows", kind="int64")
+    graph.output(_word_gates(graph, token, w), "gates", "rows", len(w["word_gates.weight"]))
+    return graph.to_bytes()
+
+
+def _word_gates(graph: Graph, token: str, w: Mapping[str, Array]) -> str:
+    embedded = graph.add("Relu", graph.add("Gather", graph.constant(w["embed.weight"]), token, axis=0))
+    return graph.linear(embedded, w["word_gates.weight"])
+
+
+def step_graph(weights: Mapping[str, Array], coupled: bool, known_words: bool = False) -> bytes:
+    """The words before and the states of N rows, `row` being the image of each, to the next: eq. 10 to 14.
+
+    `known_words`: instead of words, it is given what `word_graph` makes of them.
+    """
     graph, w = Graph("step"), {name.removeprefix("captioner."): x for name, x in weights.items()}
     hidden, size = w["attend.of_memory.weight"].shape[::-1]
     memory = graph.input("memory", "images", "regions", hidden)
     keys, valid = graph.input("keys", "images", "regions", size), graph.input("valid", "images", "regions", 1)
     still = graph.input("still", "images", 4 * hidden)
-    row, token = graph.input("row", "rows", kind="int64"), graph.input("token", "rows", kind="int64")
+    row = graph.input("row", "rows", kind="int64")
+    if known_words:
+        word = graph.input("word", "rows", 4 * hidden)
+    else:
+        word = _word_gates(graph, graph.input("token", "rows", kind="int64"), w)
     h1, c1, h2, c2 = (graph.input(name, "rows", hidden) for name in ("h1", "c1", "h2", "c2"))
 
     def here(x: str) -> str:
@@ -174,13 +194,12 @@ def step_graph(weights: Mapping[str, Array], coupled: bool) -> bytes:
         new = graph.add("Add", kept, graph.add("Mul", graph.add("Sigmoid", i), graph.add("Tanh", g)))
         return graph.add("Mul", graph.add("Sigmoid", o), graph.add("Tanh", new)), new
 
-    embedded = graph.add("Relu", graph.add("Gather", graph.constant(w["embed.weight"]), token, axis=0))
     before, gates_weight = (graph.add("Concat", h2, h1, axis=1), w["attention_gates.weight"])
     if not coupled:
         before, gates_weight = h1, gates_weight[:, hidden:]
     gates = graph.add(
         "Add",
-        graph.add("Add", graph.linear(embedded, w["word_gates.weight"]), here(still)),
+        graph.add("Add", word, here(still)),
         graph.linear(before, gates_weight),
     )
     h1, c1 = cell(gates, c1)

@@ -158,7 +158,11 @@ def is_word(words: Tensor) -> Tensor:
 
 def scores(layer: nn.Linear, h: Tensor, mask_special: bool) -> Tensor:
     """Logits (..., V); `mask_special`: PAD, BOS and UNK have no part in the softmax and learn nothing."""
-    return F.linear(h, layer.weight, without_special(layer.bias, -1e4) if mask_special else layer.bias)
+    return F.linear(h, layer.weight, score_bias(layer, mask_special))
+
+
+def score_bias(layer: nn.Linear, mask_special: bool) -> Tensor:
+    return without_special(layer.bias, -1e4) if mask_special else layer.bias
 
 
 class WordLink(nn.Module):

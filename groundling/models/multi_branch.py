@@ -23,8 +23,7 @@ differentiable, its likeliest word is the vote (greedy decoding is the paper's),
 agree. `step` and teacher forcing give the same p; beam search adds up its logarithms, a beam carrying the states of all
 K branches. A word's regions are those that the branches which would say it chose (`Glimpse.picks`); a word of a beam or
 sample that no branch voted for has the region with the greatest mean weight. With `mask_special` each p_k is
-without PAD, BOS and UNK, before they are mixed. With one branch, `coupled`, all of this is Up-Down, to the last
-bit.
+without PAD, BOS and UNK, before they are mixed. With one branch, `coupled`, all of this is Up-Down, to rounding.
 """
 
 from __future__ import annotations
@@ -41,7 +40,8 @@ from torch.autograd.function import once_differentiable
 
 from groundling.models.layers import Additive, log_softmax, masked_softmax
 from groundling.models.packed import Packing, Unrolled
-from groundling.models.updown import Cells, Gates, State, TwoLayerLSTM, attention_lstm, initial_state, language_lstm
+from groundling.models.recurrence import Cells
+from groundling.models.updown import Gates, State, TwoLayerLSTM, attention_lstm, initial_state, language_lstm
 from groundling.tensors import Decoding, EncodedImage, Glimpse, without_special
 from groundling.types import EOS, PAD, UNK
 

@@ -123,3 +123,33 @@ class _LogLikelihood(Function):
         out = p * (-grad[:, None] / total)
         out.scatter_add_(1, target[:, None], grad[:, None])
         return out, None
+
+
+def log_likelihood_of_drawn(
+    hidden: Tensor, weight: Tensor, bias: Tensor, logp: Tensor, position: Tensor, target: Tensor
+) -> Tensor:
+    """log p of words `target` (K,) at `position` (K,), from log-probabilities that are known: (K,), with gradients.
+
+    logp (M, V) = log softmax(W h + b) was made without gradients when the words were drawn, h being `hidden` (M, H).
+    """
+    found: Tensor = _Drawn.apply(hidden, weight, bias, logp, position, target)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Drawn(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, logp: Tensor, position: Tensor, target: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(hidden, weight, logp, position, target)
+        return logp[position, target]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """∂logp/∂logits = 1[target] − p, summed over the words at one position."""
+        hidden, weight, logp, position, target = ctx.saved_tensors
+        total = grad.new_zeros(len(logp)).index_add_(0, position, grad)
+        logits = logp.exp().mul_(-total[:, None])
+        logits.index_put_((position, target), grad, accumulate=True)
+        return logits @ weight, logits.t() @ hidden, logits.sum(0), None, None, None

@@ -13,28 +13,21 @@ e = Dropout(ReLU(W_e y)), and h2 is dropped out before W_o, as in the code that 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from groundling.models.layers import WordLink, log_softmax, scores
-from groundling.models.packed import Packing, Unrolled, log_likelihood
-from groundling.tensors import Attention, Decoding, EncodedImage, Glimpse, Regions
+from groundling.models.layers import Additive, WordLink, log_softmax, score_bias, scores
+from groundling.models.packed import Packing, Unrolled, log_likelihood, log_likelihood_of_drawn
+from groundling.models.products import Product
+from groundling.models.recurrence import Cells, Recurrence, Weights
+from groundling.tensors import Attention, Captioner, Decoding, EncodedImage, Glimpse, Regions
 from groundling.types import PAD
 
 Gates = Callable[[Tensor], Tensor]  # inputs (N, ·) -> gates (N, 4H)
 AttendStep = Callable[[int, Tensor, Tensor, EncodedImage], tuple[Tensor, Tensor]]
 # (t, the captions that have a t-th word (n,), their h1 (n, H), their encoded) -> context (n, H), weights (n, R)
-
-
-class Cells(NamedTuple):
-    """Hidden and cell states of both LSTMs, each (N, H)."""
-
-    h1: Tensor
-    c1: Tensor
-    h2: Tensor
-    c2: Tensor
 
 
 State = tuple[Cells, Tensor]  # and (N, 4H) the part of the attention LSTM's gates that never changes: W v̄ + b
@@ -136,6 +129,14 @@ class UpDown(TwoLayerLSTM):
         logits = self.word_logits(self.dropout(cells.h2), encoded, encoded.row, mask_special)
         return log_softmax(logits), Glimpse(weights), (cells, still)
 
+    def stepper(self, encoded: EncodedImage, record: bool = False) -> tuple[Captioner, EncodedImage]:
+        """What makes steps of these rows without gradients, faster, and what it wants to be given as `encoded`."""
+        weights = self.recurrent(encoded)
+        if weights is None or self.training:
+            return self, encoded
+        stepper = Stepper(self, weights, encoded, record)
+        return stepper, stepper.rows
+
     def attend_regions(self, query: Tensor, encoded: EncodedImage) -> tuple[Tensor, Tensor]:
         """Eq. 11, and the feature map where there is one: context (N, H), weights (N, R)."""
         context, weights = self.attend(query, encoded)
@@ -162,7 +163,53 @@ class UpDown(TwoLayerLSTM):
         `mask_special`: log p without PAD, BOS and UNK.
         """
         packing = Packing.of(targets != PAD, encoded.row, len(encoded.memory))
-        encoded = encoded.only(packing.images)
+        if attend_step is None and not sampling and (weights := self.recurrent(encoded)):
+            images, hidden, attn = self._forced(weights, encoded, packing, inputs)
+        else:
+            encoded = encoded.only(packing.images)
+            images, hidden, attn = self._by_autograd(encoded, packing, inputs, sampling, generator, attend_step)
+        logits = self.word_logits(self.dropout(hidden), encoded, images, mask_special)
+        logp, guess = log_likelihood(logits, packing.pack(targets))
+        return Decoding(
+            tokens=targets, logp=packing.unpack(logp), attn=packing.unpack(attn), guess=packing.unpack(guess)
+        )
+
+    def recurrent(self, encoded: EncodedImage) -> Weights | None:
+        """The weights of `Recurrence`, where this captioner is one and runs on a CPU in full precision."""
+        attend, language = self.attend, self.language_gates
+        if not isinstance(attend, Additive) or self.attend_grid is not None:
+            return None
+        if encoded.memory.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+            return None
+        weights = (self.attention_gates.weight, language.weight, language.bias)
+        return Weights(*weights, attend.of_query.weight, attend.weigh.weight)
+
+    def _forced(
+        self, weights: Weights, encoded: EncodedImage, packing: Packing, inputs: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The images (M,), h2 (M, H) and β (M, R) of all packed positions."""
+        images = encoded.row[torch.cat(packing.rows)]
+        base = self.whole_gates(encoded.whole).index_select(0, images) + self.embed_word(packing.pack(inputs))
+        recurrence = Recurrence(weights, encoded, self.coupled, record=True)
+        with torch.no_grad():
+            cells = initial_state(base[: len(packing.rows[0])])
+            for rows, stays, gates in zip(packing.rows, packing.stays, base.split(packing.counts), strict=True):
+                fewer = len(stays) < len(cells.h1)
+                if fewer:
+                    cells = Cells(*(x[stays] for x in cells))
+                cells, _ = recurrence(gates, encoded.row[rows], cells, stays if fewer else None)
+        return images, *recurrence.recorded(weights, base, encoded)
+
+    def _by_autograd(
+        self,
+        encoded: EncodedImage,
+        packing: Packing,
+        inputs: Tensor,
+        sampling: float,
+        generator: torch.Generator | None,
+        attend_step: AttendStep | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same for any attention, words and device."""
         images = encoded.row[torch.cat(packing.rows)]  # (M,)
         base = self.whole_gates(encoded.whole)[images]  # (M, 4H)
         if not sampling:
@@ -192,14 +239,7 @@ class UpDown(TwoLayerLSTM):
             cells = language_lstm(cells, context, language)
             hidden.append(cells.h2)
             attns.append(weights)
-        logits = self.word_logits(self.dropout(torch.cat(hidden)), encoded, images, mask_special)
-        logp, guess = log_likelihood(logits, packing.pack(targets))
-        return Decoding(
-            tokens=targets,
-            logp=packing.unpack(logp),
-            attn=packing.unpack(torch.cat(attns)),
-            guess=packing.unpack(guess),
-        )
+        return images, torch.cat(hidden), torch.cat(attns)
 
     @torch.no_grad()
     def scheduled_sampling(
@@ -215,6 +255,79 @@ class UpDown(TwoLayerLSTM):
         logits = self.word_logits(self.dropout(h2[slips]), encoded, encoded.row[slips])
         own = logits.float().softmax(-1).multinomial(1, generator=generator)
         return word.index_put((slips,), own.squeeze(1))
+
+
+class Stepper:
+    """Up-Down without gradients and dropout, one word at a time, on the weights as they are now. A `Captioner`.
+
+    Its state are the cells, W v̄ + b, the image of each row, and which row of the last step it is: decoding drops and
+    repeats rows of a state, so the next step finds where its rows come from. With `record` the words that are drawn
+    can be learned from afterwards (`log_likelihood`).
+    """
+
+    def __init__(self, model: UpDown, weights: Weights, encoded: EncodedImage, record: bool) -> None:
+        self.model, self.weights, self.encoded, self.record = model, weights, encoded, record
+        self.rows = replace(encoded, memory=encoded.memory[:, :0], keys=encoded.keys[:, :0], word_scores=None)
+        self.tokens: list[Tensor] = []  # recorded: what each step was given, and the log-probabilities that it gave
+        self.logps: list[Tensor] = []
+        with torch.no_grad():
+            self._recurrence = Recurrence(weights, encoded, model.coupled, record)
+            self._words, self._logits = Product(model.word_gates.weight), Product(model.logits.weight)
+
+    def encode(self, regions: Regions) -> EncodedImage:
+        return self.model.encode(regions)
+
+    def start(self, encoded: EncodedImage) -> tuple[Cells, Tensor, Tensor, Tensor]:
+        still = self.model.whole_gates(self.encoded.whole)[self.encoded.row]
+        return initial_state(still), still, self.encoded.row, torch.arange(len(still))
+
+    def step(
+        self,
+        token: Tensor,
+        encoded: EncodedImage,
+        state: tuple[Cells, Tensor, Tensor, Tensor],
+        mask_special: bool = False,
+    ) -> tuple[Tensor, Glimpse, tuple[Cells, Tensor, Tensor, Tensor]]:
+        cells, still, image, parent = state
+        cells, attn = self._recurrence(self._words(self.model.words(token)).add_(still), image, cells, parent)
+        logits = self._logits(cells.h2, score_bias(self.model.logits, mask_special))
+        if self.model.word_link is not None and self.encoded.word_scores is not None:
+            logits = self.model.word_link.add(logits, cells.h2, self.encoded.word_scores[image])
+        logp = log_softmax(logits)
+        if self.record:
+            self.tokens.append(token)
+            self.logps.append(logp)
+        return logp, Glimpse(attn), (cells, still, image, torch.arange(len(token)))
+
+    def log_likelihood(self, words: Tensor) -> Tensor:
+        """(N, T): log p of the captions (N, T) whose words it was given, with gradients; 0 after their end.
+
+        All were drawn with `mask_special`. At the first step there was one row for each image, at later ones the first
+        rows were the captions that had not ended.
+        """
+        real, model, run = words != PAD, self.model, self._recurrence
+        counts = [len(self.logps[0]), *(n for n in real[:, 1:].sum(0).tolist() if n)]
+        run.keep(counts)
+        images = torch.cat([step.here.row for step in run.steps])
+        tokens, logp = (
+            torch.cat([x[:n] for x, n in zip(every, counts, strict=False)]) for every in (self.tokens, self.logps)
+        )
+        different, which = tokens.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        base = model.whole_gates(self.encoded.whole).index_select(0, images)
+        base = base + model.embed_word(different).index_select(0, which)
+        hidden, _ = run.recorded(self.weights, base, self.encoded)
+        begin = torch.arange(len(words)) // (len(words) // counts[0])  # all captions of an image begin with one row
+        position = torch.cat([begin[real[:, 0]], torch.arange(counts[0], len(hidden))])
+        where = real.t().flatten().nonzero().squeeze(1)  # one step after the other, as the rows are
+        target = words.t().flatten()[where]
+        if model.word_link is None:
+            bias = score_bias(model.logits, mask_special=True)
+            found = log_likelihood_of_drawn(hidden, model.logits.weight, bias, logp, position, target)
+        else:
+            rows = images[position]
+            logits = model.word_logits(hidden.index_select(0, position), self.encoded, rows, mask_special=True)
+            found, _ = log_likelihood(logits, target)
+        return found.new_zeros(real.numel()).index_copy(0, where, found).view(real.t().shape).t()
 
 
 def initial_state(gates: Tensor) -> Cells:

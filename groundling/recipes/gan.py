@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from groundling import decoding
 from groundling.models.evaluator import Evaluator
 from groundling.objectives.contrastive import false_pairs, true_pairs
 from groundling.objectives.reinforce import reinforce
@@ -28,7 +27,7 @@ from groundling.recipes import Recipe, TrainingContext
 from groundling.recipes._mismatched import Mismatched
 from groundling.recipes._settings import Constant, Training
 from groundling.recipes._types import Batch, CaptionerParts, Clock, Losses, Stage, Tensor, nn
-from groundling.recipes.scst import log_likelihood
+from groundling.recipes.scst import draw
 from groundling.types import PAD
 
 
@@ -58,11 +57,11 @@ class Gan(Recipe):
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
             encoded = m.captioner.eval().encode(batch.regions)
-            greedy, drawn = decoding.sample_with_greedy(m.captioner, encoded, length, self.samples)
+            drawn, greedy, logp = draw(m, encoded, length, self.samples, greedy=True)
             with torch.no_grad():
-                rewards = m.evaluator(batch.regions, torch.cat([greedy, drawn]), torch.cat([own, image_of])).sigmoid()
-            advantage = rewards[len(own) :] - rewards[image_of]
-            learned = reinforce(log_likelihood(m, encoded[image_of], drawn), drawn, advantage)
+                rewards = m.evaluator(batch.regions, torch.cat([drawn, greedy]), torch.cat([image_of, own])).sigmoid()
+            advantage = rewards[: len(drawn)] - rewards[len(drawn) :][image_of]
+            learned = reinforce(logp, drawn, advantage)
             return self.evaluator(m, batch, drawn, image_of, others) | {"captioner": learned}
 
         return gan

@@ -23,7 +23,7 @@ CIDEr-D is from 0 to 10, on word ids with the end as a word, with the document f
 BLEU-4 may be added, as the code that the papers build on allows.
 
 The paper's: (17) to (19). The released code's: the mean over the words that were drawn, BLEU-4 as a reward.
-Ours: captions are drawn without gradients and scored by teacher forcing, which gives the same log p(y) in less time,
+Ours: captions are drawn without gradients; those of log p(y) are made afterwards, in less time (`draw`),
 without PAD, BOS and UNK (else UNK, which is never drawn, would take what is taken from captions below the greedy
 one). Dropout is off in both: with a draw of it for each, the captions would not be those of the p that is scored, the
 mean of ∇log p would not be 0, and as the greedy caption is mostly better the captioner would unlearn its captions.
@@ -38,6 +38,7 @@ import torch
 from groundling import decoding
 from groundling.errors import GroundlingError
 from groundling.metrics.reward import BleuReward, CiderReward
+from groundling.models.updown import Stepper, UpDown
 from groundling.objectives.reinforce import reinforce
 from groundling.recipes import Recipe, TrainingContext
 from groundling.recipes._settings import Batches, Constant, Training
@@ -88,15 +89,11 @@ class Scst(Recipe):
             own = torch.arange(len(batch.ids), device=batch.image_of.device)
             image_of = own.repeat_interleave(self.samples)
             encoded = m.captioner.eval().encode(batch.regions)
-            if self.baseline == "greedy":
-                greedy, drawn = decoding.sample_with_greedy(m.captioner, encoded, length, self.samples)
-                rewards = reward(m, batch, torch.cat([greedy, drawn]), torch.cat([own, image_of]))
-                advantage = rewards[len(own) :] - rewards[image_of]
-            else:
-                drawn = decoding.sample_several(m.captioner, encoded, length, self.samples)
-                rewards = reward(m, batch, drawn, image_of)
-                advantage = rewards - mean_of_others(rewards, self.samples)
-            terms = {"scst": reinforce(log_likelihood(m, encoded[image_of], drawn), drawn, advantage)}
+            drawn, greedy, logp = draw(m, encoded, length, self.samples, self.baseline == "greedy")
+            rewards = reward(m, batch, torch.cat([drawn, greedy]), torch.cat([image_of, own[: len(greedy)]]))
+            worth, expected = rewards[: len(drawn)], rewards[len(drawn) :]
+            advantage = worth - (expected[image_of] if len(greedy) else mean_of_others(worth, self.samples))
+            terms = {"scst": reinforce(logp, drawn, advantage)}
             if self.guide:
                 terms["attention"] = self.lam1 * followed(m.guide, batch, attention(m, encoded, batch))
             return terms
@@ -128,6 +125,24 @@ def mean_of_others(rewards: Tensor, samples: int) -> Tensor:
     """(N * samples,): the mean worth of the other captions of the same image."""
     each = rewards.view(-1, samples)
     return ((each.sum(1, keepdim=True) - each) / (samples - 1)).flatten()
+
+
+def draw(
+    m: CaptionerParts, encoded: EncodedImage, length: int, samples: int, greedy: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of N images: `samples` drawn captions of each (N * samples, T), the greedy ones (N, T) or, unless asked for, none
+    (0, T), and log p of the words that were drawn (N * samples, T). The captioner is in eval mode.
+    """
+    if isinstance(m.captioner, UpDown):
+        stepper, rows = m.captioner.stepper(encoded, record=True)
+        if isinstance(stepper, Stepper):
+            tokens = decoding.draw_several(stepper, rows, length, samples, greedy)
+            drawn, usual = tokens.tensor_split([len(encoded) * samples])
+            return drawn, usual, stepper.log_likelihood(drawn)
+    tokens = decoding.sample_several(m.captioner, encoded, length, samples, greedy)
+    drawn, usual = tokens.tensor_split([len(encoded) * samples])
+    image_of = torch.arange(len(encoded), device=tokens.device).repeat_interleave(samples)
+    return drawn, usual, log_likelihood(m, encoded[image_of], drawn)
 
 
 def log_likelihood(m: CaptionerParts, encoded: EncodedImage, words: Tensor) -> Tensor:

@@ -257,8 +257,8 @@ def test_phrases_are_found_where_torch_finds_them(
 def test_labels_and_features_are_those_of_torch(
     both: tuple[groundling.GroundedCaptioner, groundling.GroundedCaptioner],
 ) -> None:
-    """Of boxes that the source chooses, of a box that is given, and of a clip: the same boxes and labels; features and
-    scores to 1e-4."""
+    """Of boxes that the source chooses, of a box that is given, and of a clip: the same boxes, to a thousandth of a
+    pixel, and labels; features and scores to 1e-4."""
     from groundling.images import open_image
     from groundling.inference.captioner import OnnxCaptioner
     from groundling.regions import media
@@ -272,7 +272,7 @@ def test_labels_and_features_are_those_of_torch(
     pairs += [(of_frames([one for one, _ in pairs]), media.of_frames([other for _, other in pairs]))]
     pairs += [(ours.at(picture, box), theirs.at(picture, box)) for picture in pictures]  # type: ignore[attr-defined]
     for one, other in pairs:
-        np.testing.assert_array_equal(one.boxes, other.boxes[0])
+        np.testing.assert_allclose(one.boxes, other.boxes[0], atol=1e-3)
         np.testing.assert_array_equal(one.frame, other.frame[0])
         np.testing.assert_array_equal(one.labels, other.labels[0])
         np.testing.assert_allclose(one.scores, other.scores[0], atol=1e-4)

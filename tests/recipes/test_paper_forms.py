@@ -16,7 +16,8 @@ from groundling.data.loader import Loader
 from groundling.errors import GroundlingError
 from groundling.evaluation.attention_accuracy import _voted
 from groundling.models.grounder import Grounder
-from groundling.models.updown import Cells, attention_lstm
+from groundling.models.recurrence import Cells
+from groundling.models.updown import attention_lstm
 from groundling.objectives.distill import soft_labels
 from groundling.papers.tables import table
 from groundling.recipes import OLD_FIELDS, RECIPES, _config, recipe_class

@@ -21,7 +21,7 @@ from groundling.regions.sources import photos, photos_searched, source
 from groundling.regions.sources._features import Backbone, box_means, fold, load_backbone, pixels
 from groundling.regions.sources._files import Pinned
 from groundling.regions.sources._pooling import LABELS, WORDS, detector_scores, likeliest, positions
-from groundling.regions.sources._proposals import NAMES, Detections, decode
+from groundling.regions.sources._proposals import NAMES, Detections, Detector, decode
 
 INSTALLED = all(importlib.util.find_spec(file.package) for file in photos.FILES) and importlib.util.find_spec("cv2")
 real = pytest.mark.skipif(not INSTALLED, reason="the weights of the photos extra are not installed")
@@ -346,6 +346,22 @@ def test_regions_are_what_the_fingerprint_promises(camera: photos.Photos) -> Non
     assert regions.labels.shape == regions.scores.shape == (1, 40, LABELS + WORDS)
     assert camera.fingerprint.parameters == {"regions": 40} and len(camera.fingerprint.labels) == 90 + len(words)
     assert all(len(digest) == 64 for digest in camera.fingerprint.weights.values())
+
+
+@opencv
+def test_the_detector_on_onnxruntime_is_that_of_opencv() -> None:
+    pytest.importorskip("onnxruntime")
+    from groundling.regions.sources._detector_onnx import DetectorOnnx
+
+    one, other = DetectorOnnx(), Detector()
+    for size in ((480, 360), (90, 240)):
+        rgb = np.asarray(street().resize(size))
+        ours, theirs = one(rgb), other(rgb)
+        assert ours.scores.max() > 0.3
+        np.testing.assert_allclose(ours.boxes, theirs.boxes, atol=1e-5)
+        np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-5)
+        for mine, opencvs in zip(ours.maps, theirs.maps, strict=True):
+            np.testing.assert_allclose(mine, opencvs, atol=2e-4)
 
 
 @real

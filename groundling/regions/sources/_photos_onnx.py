@@ -2,8 +2,8 @@
 
 Where there are two cores or more, the detector, the network and selective search of an image run at the same time, each
 in a thread. While several images are looked at, each by a thread of its own, these threads do all of it themselves:
-they keep the cores busy, and wait for each other only at the detector. Large products of matrices are in graphs, since
-numpy's bring threads of their own. Captions need no labels: they are made where asked for. No feature map is made.
+they keep the cores busy. Large products of matrices are in graphs, since numpy's bring threads of their own. Captions
+need no labels: they are made where asked for. No feature map is made.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from groundling.regions.graphs import AtOnce, Graph, Session, cores
+from groundling.regions.sources._detector_onnx import DetectorOnnx
 from groundling.regions.sources._image_classes import FROZEN, ClassesOnnx
 from groundling.regions.sources._photos_files import CELLS, SEARCH_SIDE, STAGE_STRIDES, WORKING_SIDE, read_word_file
 from groundling.regions.sources._pooling import (
@@ -34,7 +35,7 @@ from groundling.regions.sources._pooling import (
     pixel_array,
     positions,
 )
-from groundling.regions.sources._proposals import CLASSES, MAP_DIMS, Detections, Detector, propose, search
+from groundling.regions.sources._proposals import CLASSES, MAP_DIMS, Detections, propose, search
 from groundling.types import WORD_DEVIATION, WORD_MEAN
 
 Floats = NDArray[np.float32]
@@ -63,7 +64,7 @@ class PhotosOnnx:
         self._looking, self._lock = 0, threading.Lock()  # images at the same time
         self._others: Executor = ThreadPoolExecutor(2, "groundling-look") if cores() > 1 else AtOnce()
         network = self._others.submit(_sessions)
-        self._detector = Detector()
+        self._detector = DetectorOnnx()
         self._network, self._project = network.result()
         self._classes = ClassesOnnx() if image_classes else None
 
@@ -87,14 +88,15 @@ class PhotosOnnx:
             mapped = others.submit(self._mapped, picture)
             searched = others.submit(search, rgb, SEARCH_SIDE) if boxes is None else None
             detections = self._detector(rgb)
-            grid, words, cells, logits = mapped.result()
             if searched is not None:
                 boxes = propose(detections, searched.result(), self._regions)
-        assert boxes is not None
+            assert boxes is not None
+            scores = detector_scores(boxes, detections.boxes, detections.scores)  # while the network is at work
+            grid, words, cells, logits = mapped.result()
         classes = None
         if self._classes is not None and logits is not None:
             classes = self._classes.regions(logits, box_weights(boxes, *grid.shape[2:]))
-        return _Look(self._project, detections, boxes, grid, words, cells, image.size, classes)
+        return _Look(self._project, detections, boxes, scores, grid, words, cells, image.size, classes)
 
     @contextmanager
     def _helpers(self) -> Iterator[Executor]:
@@ -121,6 +123,7 @@ class _Look:
     project: Session
     detections: Detections
     boxes: Floats  # (R, 4), 0 to 1
+    scores: Floats  # (R, C), see `detector_scores`
     grid: Floats  # (1, C, rows, columns)
     words: Floats  # (W,), log(−log(1 − p)), scaled
     cells: Floats  # (rows · columns, W), logits
@@ -128,11 +131,10 @@ class _Look:
     classes: Floats | None  # (R, K)
 
     def seen(self, labels: bool) -> Seen:
-        boxes, detections, size = self.boxes, self.detections, self.size
+        boxes, detections, scores, size = self.boxes, self.detections, self.scores, self.size
         maps = {"map": self.grid[0], "map16": detections.maps[0], "map32": detections.maps[1]}
         weights = {f"{name}_weights": box_weights(boxes, *x.shape[1:]) for name, x in maps.items()}
         seen, detected = self.project(maps | weights)
-        scores = detector_scores(boxes, detections.boxes, detections.scores)
         return Seen(
             np.concatenate([seen, detected, scores, positions(boxes)], axis=1),
             boxes * np.array([*size, *size], np.float32),

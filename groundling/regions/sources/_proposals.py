@@ -54,8 +54,8 @@ NAMES = Pinned(
 )
 
 _NET = "FeatureExtractor/MobilenetV3/"
-_SCORES, _OFFSETS, _ANCHORS = "ClassPredictor/concat/sigmoid", "BoxEncodingPredictor/concat", "PriorBox/concat"
-_MAPS = (_NET + "expanded_conv_12/expand/hard_swish/mul_1", _NET + "Conv_1/hard_swish/mul_1")  # stride 16 and 32
+SCORES, OFFSETS, ANCHORS = "ClassPredictor/concat/sigmoid", "BoxEncodingPredictor/concat", "PriorBox/concat"
+MAPS = (_NET + "expanded_conv_12/expand/hard_swish/mul_1", _NET + "Conv_1/hard_swish/mul_1")  # stride 16 and 32
 MAP_DIMS = (672, 480)
 
 
@@ -175,7 +175,7 @@ class Detector:
         blob = self._blob(rgb, 1 / 127.5, (SIDE, SIDE), (127.5, 127.5, 127.5))
         with self._lock:
             self._net.setInput(blob)
-            scores, offsets, anchors, *maps = self._net.forward([_SCORES, _OFFSETS, _ANCHORS, *_MAPS])
+            scores, offsets, anchors, *maps = self._net.forward([SCORES, OFFSETS, ANCHORS, *MAPS])
         return Detections(
             boxes=decode(offsets.reshape(-1, 4), *anchors.reshape(2, -1, 4)).clip(0, 1),
             scores=scores.reshape(-1, 1 + CLASSES)[:, 1:],  # the first column is the background
