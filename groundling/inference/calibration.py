@@ -33,6 +33,7 @@ from groundling.inference.grounder import PhraseGrounder, best_similarity, load_
 from groundling.metrics.agreement import area_under_curve
 from groundling.metrics.calibration import (
     BROADER,
+    LEARNED,
     LOWEST,
     SAME,
     Bin,
@@ -180,7 +181,8 @@ def fitted(
     model = EvidenceModel(isotonic(answers.similarity, answers.truth))
     if answers.seen is not None:
         known = _fitted_words(answers, words, image_nouns)
-        unknown = np.array([known.concept(noun) is None for noun in answers.nouns])
+        concepts = [known.concept(noun) for noun in answers.nouns]
+        unknown = np.array([one is None or one.how not in known.weights for one in concepts])
         if unknown.sum() >= FEWEST_UNKNOWN:  # similarity alone is asked of these, and they are not as others are
             model = EvidenceModel(isotonic(answers.similarity[unknown], answers.truth[unknown]))
         model = replace(model, words=known)
@@ -201,25 +203,27 @@ def _fitted_words(answers: Answers, words: tuple[str, ...], image_nouns: ImageNo
     rows = _rows(answers, start)
     if not len(rows[SAME][0]):
         raise DataError("the captions have none of the words that the region source knows")
+    if len(rows[LEARNED][0]) < FEWEST_UNKNOWN:
+        del rows[LEARNED]  # they are asked by similarity alone
     weights = {how: logistic(*(rows[how] if len(rows[how][0]) else rows[SAME])) for how in rows}
     return replace(start, weights={how: tuple((HEDGE * row).tolist()) for how, row in weights.items()})
 
 
 def _fitted_on_captions(answers: Answers, of_captions: Answers, words: WordEvidence) -> dict[str, tuple[float, ...]]:
     """Coefficients for nouns of captions: of phrases and of captioners' nouns, which count as much together. Where
-    only a broader kind is known, those of any phrase: captioners say too few such nouns."""
+    the source does not know the noun, those of any phrase: captioners say too few such nouns."""
     phrases, nouns = _rows(answers, words)[SAME], _rows(of_captions, words)[SAME]
     if not len(nouns[0]):
         return {}
     counts = np.concatenate([np.ones(len(phrases[0])), np.full(len(nouns[0]), len(phrases[0]) / len(nouns[0]))])
     x, truth = (np.concatenate(both) for both in zip(phrases, nouns, strict=True))
-    return {SAME: tuple((HEDGE * logistic(x, truth, counts=counts)).tolist()), BROADER: words.weights[BROADER]}
+    return {**words.weights, SAME: tuple((HEDGE * logistic(x, truth, counts=counts)).tolist())}
 
 
 def _rows(answers: Answers, words: WordEvidence) -> dict[str, tuple[Array, Array]]:
     """Inputs and truth of the nouns that the source knows, by how it does."""
     assert answers.seen is not None
-    rows: dict[str, list[tuple[tuple[float, ...], float]]] = {SAME: [], BROADER: []}
+    rows: dict[str, list[tuple[tuple[float, ...], float]]] = {SAME: [], BROADER: [], LEARNED: []}
     for noun, s, true, image in zip(answers.nouns, answers.similarity, answers.truth, answers.image, strict=True):
         if concept := words.concept(noun):
             rows[concept.how].append((words.inputs(concept, float(s), answers.seen[image]), float(true)))
