@@ -28,9 +28,10 @@ from groundling.types import Example
 
 FEWEST = 15  # photos that have a word of the source as a noun, from which on it is learned; of others u is 0 and v that
 # of a noun on average
-FEWEST_OTHER = 8  # the same of another noun
+FEWEST_OTHER = 5  # the same of another noun
+MOST_OTHERS = 1000  # other nouns, the most frequent: each takes 76 bytes
 RANK = 64
-EPOCHS = 6
+EPOCHS = 12
 BATCH = 256
 RATE = 4e-3  # the highest learning rate: it rises, then falls
 DECAY = 0.01  # of weights
@@ -63,8 +64,10 @@ def learn(
         for example in examples
     ]
     often = Counter(noun for some in nouns for noun in some)
-    known = set(words)
-    others = tuple(noun for noun, n in often.most_common() if n >= FEWEST_OTHER and noun in vocab and noun not in known)
+    for word in words:
+        del often[word]
+    frequent = [noun for noun, n in often.items() if n >= FEWEST_OTHER and noun in vocab]
+    others = tuple(sorted(frequent, key=lambda noun: (-often[noun], noun))[:MOST_OTHERS])
     place = {noun: i for i, noun in enumerate((*words, *others))}
     vectors = np.zeros((len(examples), store.layout.whole - len(words)), np.float32)
     has = np.zeros((len(examples), len(place)), bool)

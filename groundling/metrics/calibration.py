@@ -12,9 +12,10 @@ log-odds of the noun w in captions of photos, u_w is how much the image vector r
 nouns than the source has words: then u and v are of the noun itself, and where the source knows no broader kind either,
 it has coefficients of its own ("learned"), with b = c = 0.
 
-Where nobody knows the noun, or the source has no words at all, P is a rising function of s alone. So P is asked of any phrase,
-which is as likely there as not whatever its noun. What a captioner says is not: its frequent nouns are right more often
-than its rare ones. For the nouns of captions there is a second set of coefficients (`caption_weights`).
+Where nobody knows the noun, or the source has no words at all, P is a rising function of s alone. So P is asked of any
+phrase, which is as likely there as not whatever its noun. What a captioner says is not: its frequent nouns are right
+more often than its rare ones. For the nouns of captions there is a second set of coefficients (`caption_weights`).
+Both are of a class of nouns (people, clothing, ...) where it is the "same" and they were fitted so (`kinds`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 
 from groundling.errors import DataError
 from groundling.metrics.statistics import Array
+from groundling.text.noun_kinds import kind_of
 from groundling.text.wordnet import wordnet
 from groundling.types import WORD_DEVIATION, WORD_MEAN
 
@@ -164,6 +166,7 @@ class Concept:
     words: tuple[int, ...]  # none where it is LEARNED
     how: str  # SAME, BROADER or LEARNED
     own: int | None = None  # the place of the noun itself among those of `ImageNouns`, where it is not the SAME
+    kind: str = field(default="", compare=False)  # the class of the noun
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,13 +267,15 @@ class WordEvidence:
         default_factory=dict
     )  # the same for nouns of captions, if fitted
     image_nouns: ImageNouns | None = field(default=None, compare=False)  # of the same words; None: nobody learned them
+    kinds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # class of nouns -> its weights of SAME
+    caption_kinds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # the same for nouns of captions
     _concepts: dict[str, Concept | None] = field(default_factory=dict, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         row: dict[str, Any] = {"prior": dict(self.prior)}
-        row["weights"] = {how: list(row) for how, row in self.weights.items()}
-        if self.caption_weights:
-            row["caption_weights"] = {how: list(row) for how, row in self.caption_weights.items()}
+        for name in ("weights", "caption_weights", "kinds", "caption_kinds"):
+            if some := getattr(self, name):
+                row[name] = {key: list(one) for key, one in some.items()}
         return row | ({"image_nouns": self.image_nouns.to_json()} if self.image_nouns else {})
 
     @staticmethod
@@ -284,6 +289,10 @@ class WordEvidence:
                 else {}
                 for some in (row["weights"], row.get("caption_weights"))
             )
+            kinds, caption_kinds = (
+                {str(kind): tuple(float(x) for x in one) for kind, one in row.get(name, {}).items()}
+                for name in ("kinds", "caption_kinds")
+            )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not word evidence: {type(error).__name__}: {error}") from error
         if not (prior and all(0 < p < 1 for p in prior.values())):
@@ -291,13 +300,12 @@ class WordEvidence:
         learned = row.get("image_nouns")
         image_nouns = None if learned is None else ImageNouns.from_json(learned, len(prior))
         count = INPUTS + 2 * (image_nouns is not None)
-        if any(
-            len(one) != count or not np.isfinite(one).all() for one in (*weights.values(), *caption_weights.values())
-        ):
+        every = (one for some in (weights, caption_weights, kinds, caption_kinds) for one in some.values())
+        if any(len(one) != count or not np.isfinite(one).all() for one in every):
             raise DataError(f"not word evidence: weights are {count} finite numbers for each of {SAME}, {BROADER}")
         if caption_weights and caption_weights.keys() != weights.keys():
             raise DataError(f"not word evidence: {LEARNED} is among the weights of captions, or of phrases, alone")
-        return WordEvidence(prior, weights, caption_weights, image_nouns)
+        return WordEvidence(prior, weights, caption_weights, image_nouns, kinds, caption_kinds)
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -326,7 +334,7 @@ class WordEvidence:
         one = wordnet().singular(noun)  # "men" are each a man: WordNet knows them as a workforce, too
         forms = (noun, one, noun.removesuffix("s"), noun.removesuffix("es"))  # as taggers cut them
         if own := next((form for form in forms if form in self._index), None) or self._base(noun):
-            return Concept((self._index[own],), SAME)
+            return Concept((self._index[own],), SAME, kind=kind_of(one))
         learned = self.image_nouns.place if self.image_nouns else {}
         own = next((learned[form] for form in (*forms, wordnet().base(one)) if form in learned), None)
         alone = None if own is None else Concept((), LEARNED, own)
@@ -334,7 +342,7 @@ class WordEvidence:
         if synset is None:
             return alone
         if below := self._below.get(synset):
-            return Concept(tuple(below), SAME)
+            return Concept(tuple(below), SAME, kind=kind_of(one))
         kinds = [kind for kind, _ in zip(wordnet().kinds(synset), range(KINDS + 1), strict=False)]
         above = (self._meaning(kind) for kind in kinds[1:])
         return next((Concept(words, BROADER, own) for words in above if words), alone)
@@ -368,8 +376,11 @@ class WordEvidence:
 
     def __call__(self, concept: Concept, similarity: float, seen: Array, in_caption: bool = False) -> float:
         """`in_caption`: of a noun of a caption, if that was fitted."""
-        weights = self.caption_weights if in_caption and self.caption_weights else self.weights
-        return float(sigmoid(np.dot(self.inputs(concept, similarity, seen), weights[concept.how])))
+        of_captions = in_caption and bool(self.caption_weights)
+        weights = (self.caption_weights if of_captions else self.weights)[concept.how]
+        if concept.how == SAME:
+            weights = (self.caption_kinds if of_captions else self.kinds).get(concept.kind, weights)
+        return float(sigmoid(np.dot(self.inputs(concept, similarity, seen), weights)))
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,7 @@ def test_an_irregular_plural_is_its_singular_first_of_all(plural: str, one: str)
 
 
 def test_nouns_that_are_no_words_of_the_source_are_learned_too() -> None:
-    """x = 5: z = 2. A spaniel is seen as a dog, p = 1/2, with its own u = −2 and v = −1: σ(0 + 3 · (−2) + (−1)) = σ(−7).
+    """x = 5: z = 2. A spaniel is seen as a dog, p = 1/2, with its own u = −2 and v = −1: σ(3 · (−2) + (−1)) = σ(−7).
     A theorem has no broader kind among the words: u = 4, v = −6: σ(1 + s + 4 − 6) = σ(−0.5). What neither knows is
     asked by similarity."""
     project, rows = np.ones((1, 1)), np.array([[0.5], [0], [0], [0], [-1.0], [2.0]])
@@ -244,6 +244,29 @@ def test_nouns_that_are_no_words_of_the_source_are_learned_too() -> None:
     alone = replace(words, caption_weights=few.weights)
     with pytest.raises(DataError, match="alone"):
         WordEvidence.from_json(alone.to_json())
+
+
+def test_classes_of_nouns_have_coefficients_of_their_own() -> None:
+    """Of dogs, p tells; of couches it does not, s does. So the same p = 0.9 and s = 0 raise the dog above the couch."""
+    draw = np.random.default_rng(0)
+    n = 2000
+    names = tuple(draw.choice(["dog", "couch"], n).tolist())
+    p, s = draw.choice([0.1, 0.9], n), draw.choice([0.0, 1.0], n)
+    truth = np.where(np.array(names) == "dog", p > 0.5, s > 0.5) * 1.0
+    seen = np.array([[[0.1] * 4], [[0.9] * 4]])
+    answers = Answers(names, s, truth, (p > 0.5).astype(np.int64), seen, np.ones(2, bool))
+    words = fitted(answers, tuple(PRIOR)).words
+    assert words and words.kinds.keys() == {"animals", "furniture"}
+    dog, couch = (words.concept(noun) for noun in ("dog", "couch"))
+    assert dog and couch and (dog.kind, couch.kind) == ("animals", "furniture")
+    assert words(dog, 0.0, seen[1]) > 0.9 and words(couch, 0.0, seen[1]) < 0.4
+    assert words(dog, 1.0, seen[0]) < 0.4 and words(couch, 1.0, seen[0]) > 0.6
+    assert words.to_json()["kinds"].keys() == words.kinds.keys() and WordEvidence.from_json(words.to_json()) == words
+    without = WordEvidence.from_json({k: v for k, v in words.to_json().items() if k != "kinds"})
+    equation = np.dot((1.0, math.log(9), math.log(words.prior["dog"]), 0.0), words.weights[SAME])
+    assert without(dog, 0.0, seen[1]) == pytest.approx(1 / (1 + math.exp(-equation)))
+    with pytest.raises(DataError, match="4 finite numbers"):
+        WordEvidence.from_json(words.to_json() | {"kinds": {"animals": [1.0]}})
 
 
 def test_a_rare_noun_is_predicted_as_those_that_mean_the_like() -> None:
