@@ -45,7 +45,9 @@ def run(args: argparse.Namespace) -> None:
     examples, store = load(args.data, args.split), Store.open(args.regions)
     image_nouns = None
     if args.learn_from:
-        image_nouns = learn(load(args.data, args.learn_from).examples, store, model.embed, model.vocab, quiet=False)
+        image_nouns = learn(
+            load(args.data, args.learn_from).examples, store, model.embed, model.vocab.words, quiet=False
+        )
     engine = engine_of(args)
     some = [examples.examples[start : start + TOGETHER] for start in range(0, len(examples), TOGETHER)]
     found = (

@@ -12,7 +12,7 @@ of its own: so a rare noun is predicted as those that are like it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import torch
@@ -46,7 +46,7 @@ def learn(
     examples: Sequence[Example],
     store: Store,
     embed: Embed | None = None,
-    vocab: Container[str] = (),
+    vocab: Collection[str] = (),
     seed: int = 0,
     *,
     quiet: bool = True,
@@ -66,7 +66,7 @@ def learn(
     often = Counter(noun for some in nouns for noun in some)
     for word in words:
         del often[word]
-    frequent = [noun for noun, n in often.items() if n >= FEWEST_OTHER and noun in vocab]
+    frequent = [noun for noun in often.keys() & set(vocab) if often[noun] >= FEWEST_OTHER]
     others = tuple(sorted(frequent, key=lambda noun: (-often[noun], noun))[:MOST_OTHERS])
     place = {noun: i for i, noun in enumerate((*words, *others))}
     vectors = np.zeros((len(examples), store.layout.whole - len(words)), np.float32)
@@ -135,4 +135,5 @@ def learned(
 def _scaled(meanings: Tensor) -> Tensor:
     """(K, H) of mean 0, their lengths 4 on average: so what nouns share is learned as fast as what they have alone."""
     apart = meanings - meanings.mean(0)
-    return apart * (4 / apart.norm(dim=1).mean().clamp(min=SMALLEST))
+    length = max(float(apart.norm(dim=1).mean()), SMALLEST)
+    return apart * (4 / length)

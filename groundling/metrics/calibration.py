@@ -336,8 +336,8 @@ class WordEvidence:
         if own := next((form for form in forms if form in self._index), None) or self._base(noun):
             return Concept((self._index[own],), SAME, kind=kind_of(one))
         learned = self.image_nouns.place if self.image_nouns else {}
-        own = next((learned[form] for form in (*forms, wordnet().base(one)) if form in learned), None)
-        alone = None if own is None else Concept((), LEARNED, own)
+        place = next((learned[form] for form in (*forms, wordnet().base(one)) if form in learned), None)
+        alone = None if place is None else Concept((), LEARNED, place)
         synset = wordnet().synset(one)
         if synset is None:
             return alone
@@ -345,7 +345,7 @@ class WordEvidence:
             return Concept(tuple(below), SAME, kind=kind_of(one))
         kinds = [kind for kind, _ in zip(wordnet().kinds(synset), range(KINDS + 1), strict=False)]
         above = (self._meaning(kind) for kind in kinds[1:])
-        return next((Concept(words, BROADER, own) for words in above if words), alone)
+        return next((Concept(words, BROADER, place) for words in above if words), alone)
 
     def _base(self, noun: str) -> str | None:
         base = wordnet().base(noun)
