@@ -200,7 +200,8 @@ def fitted(
 def _fitted_words(answers: Answers, words: tuple[str, ...], image_nouns: ImageNouns | None) -> WordEvidence:
     assert answers.seen is not None
     prior = answers.seen[answers.first, 0, : len(words)].mean(0).round(6).clip(LOWEST, 1 - LOWEST)
-    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {}, image_nouns=image_nouns)
+    classes = tuple(kind_of(word) for word in words)
+    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {}, image_nouns=image_nouns, classes=classes)
     rows = _rows(answers, start)
     if not len(rows[SAME].truth):
         raise DataError("the captions have none of the words that the region source knows")

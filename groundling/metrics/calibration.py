@@ -269,6 +269,7 @@ class WordEvidence:
     image_nouns: ImageNouns | None = field(default=None, compare=False)  # of the same words; None: nobody learned them
     kinds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # class of nouns -> its weights of SAME
     caption_kinds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # the same for nouns of captions
+    classes: tuple[str, ...] = ()  # of nouns, of each word; none: WordNet is asked
     _concepts: dict[str, Concept | None] = field(default_factory=dict, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -276,6 +277,7 @@ class WordEvidence:
         for name in ("weights", "caption_weights", "kinds", "caption_kinds"):
             if some := getattr(self, name):
                 row[name] = {key: list(one) for key, one in some.items()}
+        row |= {"classes": list(self.classes)} if self.classes else {}
         return row | ({"image_nouns": self.image_nouns.to_json()} if self.image_nouns else {})
 
     @staticmethod
@@ -293,8 +295,11 @@ class WordEvidence:
                 {str(kind): tuple(float(x) for x in one) for kind, one in row.get(name, {}).items()}
                 for name in ("kinds", "caption_kinds")
             )
+            classes = tuple(str(kind) for kind in row.get("classes", ()))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not word evidence: {type(error).__name__}: {error}") from error
+        if len(classes) not in (0, len(prior)):
+            raise DataError(f"not word evidence: {len(classes)} classes of {len(prior)} words")
         if not (prior and all(0 < p < 1 for p in prior.values())):
             raise DataError("not word evidence: each prior is between 0 and 1, and there is at least one")
         learned = row.get("image_nouns")
@@ -305,7 +310,7 @@ class WordEvidence:
             raise DataError(f"not word evidence: weights are {count} finite numbers for each of {SAME}, {BROADER}")
         if caption_weights and caption_weights.keys() != weights.keys():
             raise DataError(f"not word evidence: {LEARNED} is among the weights of captions, or of phrases, alone")
-        return WordEvidence(prior, weights, caption_weights, image_nouns, kinds, caption_kinds)
+        return WordEvidence(prior, weights, caption_weights, image_nouns, kinds, caption_kinds, classes)
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -331,6 +336,8 @@ class WordEvidence:
         return self._concepts[noun]
 
     def _find(self, noun: str) -> Concept | None:
+        if noun in self._index and self.classes:
+            return Concept((self._index[noun],), SAME, kind=self.classes[self._index[noun]])
         one = wordnet().singular(noun)  # "men" are each a man: WordNet knows them as a workforce, too
         forms = (noun, one, noun.removesuffix("s"), noun.removesuffix("es"))  # as taggers cut them
         if own := next((form for form in forms if form in self._index), None) or self._base(noun):

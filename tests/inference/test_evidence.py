@@ -265,6 +265,9 @@ def test_classes_of_nouns_have_coefficients_of_their_own() -> None:
     without = WordEvidence.from_json({k: v for k, v in words.to_json().items() if k != "kinds"})
     equation = np.dot((1.0, math.log(9), math.log(words.prior["dog"]), 0.0), words.weights[SAME])
     assert without(dog, 0.0, seen[1]) == pytest.approx(1 / (1 + math.exp(-equation)))
+    assert words.classes == ("animals", "animals", "furniture", "other")  # of PRIOR: WordNet need not be asked
+    with pytest.raises(DataError, match="1 classes of 4 words"):
+        WordEvidence.from_json(words.to_json() | {"classes": ["animals"]})
     with pytest.raises(DataError, match="4 finite numbers"):
         WordEvidence.from_json(words.to_json() | {"kinds": {"animals": [1.0]}})
 
