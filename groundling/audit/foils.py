@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby, islice
 from random import Random
 
 import numpy as np
@@ -136,16 +137,24 @@ def _foil(example: Example, number: int, pool: dict[tuple[str, str], list[Noun]]
 def evaluate(auditor: Auditor, foils: Sequence[Foil], store: Store, *, quiet: bool = True) -> FoilScores:
     """The evidence of every phrase of every foil, and the verdicts on the phrase and its foil."""
     rows, verdicts, in_caption = [], [], []
-    for foil in track(foils, "foils", total=len(foils), quiet=quiet):
-        asked = [_asked(auditor, foil, words, lemma) for words, lemma in _both(foil)]
-        four = [(words, words[foil.head]) for words in (foil.true, foil.foil, *asked)]
-        found, in_captions = _evidence(auditor, store[foil.image], [*four, *foil.others])
-        rows.append((found[0], found[1], min(found[4:], default=np.inf)))
-        both = [_verdict(auditor, foil, *one) for one in zip(_both(foil), in_captions[2:4], strict=True)]
-        verdicts.append((both[0], both[1]))
-        in_caption.append(in_captions[2:4])
+    of_images = [list(some) for _, some in groupby(foils, key=lambda foil: foil.image)]
+    for some in track(of_images, "photos of foils", total=len(of_images), quiet=quiet):
+        phrases = [_phrases(auditor, foil) for foil in some]
+        found = zip(*_evidence(auditor, store[some[0].image], [*chain.from_iterable(phrases)]), strict=True)
+        for foil, asked in zip(some, phrases, strict=True):
+            alone, in_captions = zip(*islice(found, len(asked)), strict=True)
+            rows.append((alone[0], alone[1], min(alone[4:], default=np.inf)))
+            both = [_verdict(auditor, foil, *one) for one in zip(_both(foil), in_captions[2:4], strict=True)]
+            verdicts.append((both[0], both[1]))
+            in_caption.append(in_captions[2:4])
     true, false, lowest = np.array(rows, float).reshape(-1, 3).T
     return FoilScores(tuple(foils), true, false, lowest, tuple(verdicts), np.array(in_caption, float).reshape(-1, 2))
+
+
+def _phrases(auditor: Auditor, foil: Foil) -> list[tuple[Words, str]]:
+    """With their heads: the true phrase and its foil, both as an audit would look for them, the caption's others."""
+    asked = [_asked(auditor, foil, words, lemma) for words, lemma in _both(foil)]
+    return [*((words, words[foil.head]) for words in (foil.true, foil.foil, *asked)), *foil.others]
 
 
 def _evidence(auditor: Auditor, regions: Regions, phrases: Sequence[tuple[Words, str]]) -> list[list[float]]:

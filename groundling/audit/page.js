@@ -18,14 +18,17 @@ function paint(row, svg, phrase) {
     for (const one of row.phrases) if (one.verdict === "wrong place") give(one);
     return;
   }
-  for (const place of [...phrase.likely].reverse()) svg.append(rect(place.box, { class: `likely ${of(phrase)}`, "fill-opacity": (0.35 * place.score).toFixed(3), "stroke-opacity": Math.max(0.25, place.score).toFixed(3) }));
+  for (const place of [...phrase.likely].reverse()) svg.append(rect(place.box, { class: `likely ${of(phrase)}`, "fill-opacity": (0.35 * place.score).toFixed(3), "stroke-opacity": Math.max(0.5, place.score).toFixed(3) }));
   give(phrase);
 }
+
+/** Is it called grounded, though it is more likely not there? The bound of "not there" spares nouns that are there. */
+const doubtful = (phrase) => phrase.verdict === "grounded" && phrase.evidence !== null && phrase.evidence < 0.5;
 
 /** The verdict on a phrase, in words. */
 function explain(phrase) {
   const parts = [make("b", { class: `v${number.get(phrase.verdict)}` }, phrase.verdict), ` · ${phrase.phrase}`];
-  if (phrase.evidence !== null) parts.push(` · evidence ${Math.round(100 * phrase.evidence)} %`);
+  if (phrase.evidence !== null) parts.push(` · evidence ${Math.round(100 * phrase.evidence)} %${doubtful(phrase) ? ", doubtful" : ""}`);
   if (phrase.asked) parts.push(` · looked for as “${phrase.asked}”, a ${phrase.how}`);
   if (phrase.reason) parts.push(` · ${phrase.reason}`);
   if (phrase.colour && phrase.colour.verdict === "not there") parts.push(` · seems not to be ${phrase.colour.word}`);
@@ -39,7 +42,7 @@ function sentence(row, light) {
   for (const phrase of [...row.phrases].sort((a, b) => a.span[0] - b.span[0])) {
     if (phrase.span[0] < at) continue;
     line.append(row.caption.slice(at, phrase.span[0]));
-    const word = make("button", { type: "button", class: `word v${number.get(phrase.verdict)}` }, row.caption.slice(...phrase.span));
+    const word = make("button", { type: "button", class: `word v${number.get(phrase.verdict)}${doubtful(phrase) ? " doubtful" : ""}` }, row.caption.slice(...phrase.span));
     word.setAttribute("aria-label", `${phrase.phrase}: ${phrase.verdict}`);
     for (const [event, one] of [["mouseenter", phrase], ["focus", phrase], ["click", phrase], ["mouseleave", null], ["blur", null]]) word.addEventListener(event, () => light(one));
     line.append(word);

@@ -43,7 +43,11 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("--learn-from and --split are the same: evidence is fitted on images not learned from")
     model = inference.load_grounder(args.model, args.device)
     examples, store = load(args.data, args.split), Store.open(args.regions)
-    image_nouns = learn(load(args.data, args.learn_from).examples, store, quiet=False) if args.learn_from else None
+    image_nouns = None
+    if args.learn_from:
+        image_nouns = learn(
+            load(args.data, args.learn_from).examples, store, model.embed, model.vocab.words, quiet=False
+        )
     engine = engine_of(args)
     some = [examples.examples[start : start + TOGETHER] for start in range(0, len(examples), TOGETHER)]
     found = (

@@ -33,6 +33,7 @@ from groundling.inference.grounder import PhraseGrounder, best_similarity, load_
 from groundling.metrics.agreement import area_under_curve
 from groundling.metrics.calibration import (
     BROADER,
+    LEARNED,
     LOWEST,
     SAME,
     Bin,
@@ -60,6 +61,9 @@ log = logging.getLogger(__name__)
 SEPARATION = "separation"  # the name of the score
 MISSED = 0.05  # share of the phrases that are there that an audit may call "not there": so `not_there` is chosen
 FEWEST_UNKNOWN = 100  # phrases whose noun the source does not know, from which on they are fitted on their own
+KIND_SCALE = (
+    0.2  # what a class of nouns adds to the coefficients counts 1 / 0.2² times in the ridge: rare classes differ little
+)
 HEDGE = 0.9  # that logit P of the fit is multiplied by: other photos are less like those of the fit than its other half
 
 Words = tuple[str, ...]
@@ -180,7 +184,8 @@ def fitted(
     model = EvidenceModel(isotonic(answers.similarity, answers.truth))
     if answers.seen is not None:
         known = _fitted_words(answers, words, image_nouns)
-        unknown = np.array([known.concept(noun) is None for noun in answers.nouns])
+        concepts = [known.concept(noun) for noun in answers.nouns]
+        unknown = np.array([one is None or one.how not in known.weights for one in concepts])
         if unknown.sum() >= FEWEST_UNKNOWN:  # similarity alone is asked of these, and they are not as others are
             model = EvidenceModel(isotonic(answers.similarity[unknown], answers.truth[unknown]))
         model = replace(model, words=known)
@@ -188,42 +193,82 @@ def fitted(
     model = replace(model, not_there=float(np.quantile(answers.evidence(model)[there], MISSED)))
     if model.words is None or of_captions is None or not len(of_captions.nouns):
         return model
-    model = replace(
-        model, words=replace(model.words, caption_weights=_fitted_on_captions(answers, of_captions, model.words))
-    )
+    model = replace(model, words=_fitted_on_captions(answers, of_captions, model.words))
     return replace(model, caption_not_there=float(np.quantile(answers.evidence(model, in_caption=True)[there], MISSED)))
 
 
 def _fitted_words(answers: Answers, words: tuple[str, ...], image_nouns: ImageNouns | None) -> WordEvidence:
     assert answers.seen is not None
-    prior = answers.seen[answers.first, 0].mean(0).round(6).clip(LOWEST, 1 - LOWEST)
-    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {}, image_nouns=image_nouns)
+    prior = answers.seen[answers.first, 0, : len(words)].mean(0).round(6).clip(LOWEST, 1 - LOWEST)
+    classes = tuple(kind_of(word) for word in words)
+    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {}, image_nouns=image_nouns, classes=classes)
     rows = _rows(answers, start)
-    if not len(rows[SAME][0]):
+    if not len(rows[SAME].truth):
         raise DataError("the captions have none of the words that the region source knows")
-    weights = {how: logistic(*(rows[how] if len(rows[how][0]) else rows[SAME])) for how in rows}
-    return replace(start, weights={how: tuple((HEDGE * row).tolist()) for how, row in weights.items()})
+    if len(rows[LEARNED].truth) < FEWEST_UNKNOWN:
+        del rows[LEARNED]  # they are asked by similarity alone
+    same, kinds = _by_kind(rows[SAME])
+    others = {how: logistic(some.inputs, some.truth) for how, some in rows.items() if how != SAME and len(some.truth)}
+    weights = {how: _hedged(others.get(how, same)) for how in rows}
+    return replace(start, weights=weights, kinds={kind: _hedged(row) for kind, row in kinds.items()})
 
 
-def _fitted_on_captions(answers: Answers, of_captions: Answers, words: WordEvidence) -> dict[str, tuple[float, ...]]:
-    """Coefficients for nouns of captions: of phrases and of captioners' nouns, which count as much together. Where
-    only a broader kind is known, those of any phrase: captioners say too few such nouns."""
+def _fitted_on_captions(answers: Answers, of_captions: Answers, words: WordEvidence) -> WordEvidence:
+    """With coefficients for nouns of captions: of phrases and of captioners' nouns, which count as much together. Where
+    the source does not know the noun, those of any phrase: captioners say too few such nouns."""
     phrases, nouns = _rows(answers, words)[SAME], _rows(of_captions, words)[SAME]
-    if not len(nouns[0]):
-        return {}
-    counts = np.concatenate([np.ones(len(phrases[0])), np.full(len(nouns[0]), len(phrases[0]) / len(nouns[0]))])
-    x, truth = (np.concatenate(both) for both in zip(phrases, nouns, strict=True))
-    return {SAME: tuple((HEDGE * logistic(x, truth, counts=counts)).tolist()), BROADER: words.weights[BROADER]}
+    if not len(nouns.truth):
+        return words
+    n, m = len(phrases.truth), len(nouns.truth)
+    both = Rows(
+        np.concatenate([phrases.inputs, nouns.inputs]),
+        np.concatenate([phrases.truth, nouns.truth]),
+        phrases.kinds + nouns.kinds,
+    )
+    same, kinds = _by_kind(both, np.concatenate([np.ones(n), np.full(m, n / m)]))
+    return replace(
+        words,
+        caption_weights={**words.weights, SAME: _hedged(same)},
+        caption_kinds={kind: _hedged(row) for kind, row in kinds.items()},
+    )
 
 
-def _rows(answers: Answers, words: WordEvidence) -> dict[str, tuple[Array, Array]]:
-    """Inputs and truth of the nouns that the source knows, by how it does."""
+def _hedged(weights: Array) -> tuple[float, ...]:
+    return tuple((HEDGE * weights).tolist())
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Nouns in images: inputs of the equation (n, k), truth (n,), and the class of each noun."""
+
+    inputs: Array
+    truth: Array
+    kinds: list[str]
+
+
+def _by_kind(rows: Rows, counts: Array | float = 1.0) -> tuple[Array, dict[str, Array]]:
+    """Coefficients that all classes of nouns share, and those of each: these and what the class adds, by one logistic
+    regression of inputs x and KIND_SCALE x of the class."""
+    names = sorted(set(rows.kinds))
+    own = [rows.inputs * (KIND_SCALE * (np.array(rows.kinds) == name))[:, None] for name in names]
+    shared, *added = logistic(np.hstack([rows.inputs, *own]), rows.truth, counts=counts).reshape(1 + len(names), -1)
+    return shared, {name: shared + KIND_SCALE * one for name, one in zip(names, added, strict=True)}
+
+
+def _rows(answers: Answers, words: WordEvidence) -> dict[str, Rows]:
+    """Inputs, truth and classes of the nouns that somebody knows, by how."""
     assert answers.seen is not None
-    rows: dict[str, list[tuple[tuple[float, ...], float]]] = {SAME: [], BROADER: []}
+    rows: dict[str, list[tuple[tuple[float, ...], float, str]]] = {SAME: [], BROADER: [], LEARNED: []}
     for noun, s, true, image in zip(answers.nouns, answers.similarity, answers.truth, answers.image, strict=True):
         if concept := words.concept(noun):
-            rows[concept.how].append((words.inputs(concept, float(s), answers.seen[image]), float(true)))
-    return {how: (np.array([x for x, _ in some]), np.array([true for _, true in some])) for how, some in rows.items()}
+            inputs = words.inputs(concept, float(s), answers.seen[image])
+            rows[concept.how].append((inputs, float(true), concept.kind))
+    return {
+        how: Rows(
+            np.array([x for x, _, _ in some]), np.array([true for _, true, _ in some]), [kind for *_, kind in some]
+        )
+        for how, some in rows.items()
+    }
 
 
 # ---------------------------------------------------------------- what is asked

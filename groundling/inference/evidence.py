@@ -14,7 +14,7 @@ from groundling.metrics.calibration import EvidenceModel
 
 CALIBRATION = "calibration.json"  # beside the model
 OLD_NAME = "presence.json"  # as versions before 0.2 wrote it
-FORMAT, READABLE = 3, (1, 2, 3)  # format 1 has no words, format 2 no nouns of image vectors
+FORMAT, READABLE = 4, (1, 2, 3, 4)  # format 1 has no words, 2 no nouns of image vectors, 3 none but the source's words
 LARGEST = 1 << 24  # bytes of its file
 LEAST_EVIDENCE = 0.01  # of a noun while words are chosen: one that is very likely by the sentence may still be chosen
 THRESHOLD = 0.5  # a phrase with less evidence is not found

@@ -8,11 +8,14 @@ phrase, and π_w, the mean of p_w over the photos of the fit,
 
 w is the noun, a synonym, or its likeliest narrower kind ("same"), else its nearest broader kind ("broader"), with
 coefficients of both. The last two are there where nouns of images were learned (`ImageNouns`): v_w are the
-log-odds of the noun w in captions of photos, u_w is how much the image vector raises them.
+log-odds of the noun w in captions of photos, u_w is how much the image vector raises them. They may be learned of more
+nouns than the source has words: then u and v are of the noun itself, and where the source knows no broader kind either,
+it has coefficients of its own ("learned"), with b = c = 0.
 
-Where the source knows no such word, or no words at all, P is a rising function of s alone. So P is asked of any phrase,
-which is as likely there as not whatever its noun. What a captioner says is not: its frequent nouns are right more often
-than its rare ones. For the nouns of captions there is a second set of coefficients (`caption_weights`).
+Where nobody knows the noun, or the source has no words at all, P is a rising function of s alone. So P is asked of any
+phrase, which is as likely there as not whatever its noun. What a captioner says is not: its frequent nouns are right
+more often than its rare ones. For the nouns of captions there is a second set of coefficients (`caption_weights`).
+Both are of a class of nouns (people, clothing, ...) where it is the "same" and they were fitted so (`kinds`).
 """
 
 from __future__ import annotations
@@ -28,11 +31,12 @@ from numpy.typing import NDArray
 
 from groundling.errors import DataError
 from groundling.metrics.statistics import Array
+from groundling.text.noun_kinds import kind_of
 from groundling.text.wordnet import wordnet
 from groundling.types import WORD_DEVIATION, WORD_MEAN
 
 BINS = 10
-SAME, BROADER = "same", "broader"
+SAME, BROADER, LEARNED = "same", "broader", "learned"
 KINDS = 4  # broader kinds that are tried, nearest first
 INPUTS = 4  # 1, logit p, log π, s; two more where there are ImageNouns: u, v
 FARTHEST = 6.0  # deviations from its mean that a number of an image vector is taken to be away at most
@@ -159,13 +163,16 @@ def expected_calibration_error(curve: list[Bin]) -> float:
 class Concept:
     """The words that stand for a noun, as places among the words of a source, and how."""
 
-    words: tuple[int, ...]
-    how: str  # SAME or BROADER
+    words: tuple[int, ...]  # none where it is LEARNED
+    how: str  # SAME, BROADER or LEARNED
+    own: int | None = None  # the place of the noun itself among those of `ImageNouns`, where it is not the SAME
+    kind: str = field(default="", compare=False)  # the class of the noun
 
 
 @dataclass(frozen=True, eq=False)
 class ImageNouns:
-    """How much an image raises the log-odds of each of W words, as nouns, by D numbers of its vector:
+    """How much an image raises the log-odds of each of W words, as nouns, and of X other nouns, by D numbers of its
+    vector, K = W + X:
 
         u = offset + words · project · z        z = (x − mean) / deviation, from −FARTHEST to FARTHEST
 
@@ -176,16 +183,17 @@ class ImageNouns:
     deviation: NDArray[np.float32]  # (D,)
     project: NDArray[np.int8]  # (r, D)
     project_scale: NDArray[np.float32]  # (r,)
-    words: NDArray[np.int8]  # (W, r)
-    words_scale: NDArray[np.float32]  # (W,)
-    offset: NDArray[np.float32]  # (W,)
-    usual: NDArray[np.float32]  # (W,) v, the log-odds of the noun in captions of any photo
+    words: NDArray[np.int8]  # (K, r)
+    words_scale: NDArray[np.float32]  # (K,)
+    offset: NDArray[np.float32]  # (K,)
+    usual: NDArray[np.float32]  # (K,) v, the log-odds of the noun in captions of any photo
+    others: tuple[str, ...] = ()  # the X nouns that are no words of the source
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ImageNouns) and self.to_json() == other.to_json()
 
     def __call__(self, whole: NDArray[Any]) -> Array:
-        """(…, G) -> (…, W): u, of image vectors whose first numbers are x."""
+        """(…, G) -> (…, K): u, of image vectors whose first numbers are x."""
         if whole.shape[-1] < len(self.mean):
             raise DataError(f"nouns of images were learned from {len(self.mean)} numbers, these have {whole.shape[-1]}")
         z = np.clip((whole[..., : len(self.mean)] - self.mean) / self.deviation, -FARTHEST, FARTHEST)
@@ -204,6 +212,7 @@ class ImageNouns:
         words: NDArray[Any],
         offset: NDArray[Any],
         usual: NDArray[Any],
+        others: Sequence[str] = (),
     ) -> ImageNouns:
         """Of matrices of any numbers: each row is scaled so that its largest number is 127."""
         scales = [np.maximum(np.abs(one).max(1), 1e-12).astype(np.float32) / 127 for one in (project, words)]
@@ -211,20 +220,26 @@ class ImageNouns:
             np.rint(one / scale[:, None]).astype(np.int8) for one, scale in zip((project, words), scales, strict=True)
         )
         mean, deviation, offset, usual = (np.asarray(one, np.float32) for one in (mean, deviation, offset, usual))
-        return ImageNouns(mean, deviation, project, scales[0], words, scales[1], offset, usual)
+        return ImageNouns(mean, deviation, project, scales[0], words, scales[1], offset, usual, tuple(others))
 
-    def to_json(self) -> dict[str, str]:
-        return {one.name: b64encode(getattr(self, one.name).tobytes()).decode() for one in fields(self)}
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Of the X nouns among all."""
+        return {noun: i for i, noun in enumerate(self.others, len(self.words) - len(self.others))}
+
+    def to_json(self) -> dict[str, Any]:
+        arrays = {name: b64encode(getattr(self, name).tobytes()).decode() for name in ARRAYS}
+        return arrays | ({"others": list(self.others)} if self.others else {})
 
     @staticmethod
     def from_json(row: Mapping[str, Any], count: int) -> ImageNouns:
         """The inverse of `to_json`, of `count` words; DataError for anything else."""
         try:
+            others = tuple(str(noun) for noun in row.get("others", ()))
+            count += len(others)
             kept = {
-                one.name: np.frombuffer(
-                    b64decode(row[one.name], validate=True), np.int8 if one.name in ("project", "words") else "<f4"
-                )
-                for one in fields(ImageNouns)
+                name: np.frombuffer(b64decode(row[name], validate=True), np.int8 if name in MATRICES else "<f4")
+                for name in ARRAYS
             }
             kept["project"] = kept["project"].reshape(len(kept["project_scale"]), len(kept["mean"]))
             kept["words"] = kept["words"].reshape(count, len(kept["project_scale"]))
@@ -233,11 +248,16 @@ class ImageNouns:
         of_words = len(kept["words_scale"]) == len(kept["offset"]) == len(kept["usual"]) == count
         sound = all((np.abs(one.astype(np.float32)) < LARGE).all() for one in kept.values())
         sound = sound and bool((kept["deviation"] > 1 / LARGE).all())
+        sound = sound and len(set(others)) == len(others)
         if not (of_words and sound and kept["deviation"].shape == kept["mean"].shape):
             raise DataError(
                 f"not nouns of images: numbers below {LARGE:g} of equal shapes are expected, each deviation above 0"
             )
-        return ImageNouns(**kept)
+        return ImageNouns(**kept, others=others)
+
+
+MATRICES = ("project", "words")  # of `ImageNouns`
+ARRAYS = tuple(one.name for one in fields(ImageNouns) if one.name != "others")
 
 
 @dataclass(frozen=True)
@@ -245,18 +265,22 @@ class WordEvidence:
     """Coefficients of the equation above, and π of every word of the source."""
 
     prior: Mapping[str, float]  # word -> π
-    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d, and e, f with `image_nouns`
+    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d, and e, f with `image_nouns`; LEARNED, if so
     caption_weights: Mapping[str, tuple[float, ...]] = field(
         default_factory=dict
     )  # the same for nouns of captions, if fitted
     image_nouns: ImageNouns | None = None  # of the same words; None: nobody learned them
+    kinds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # class of nouns -> its weights of SAME
+    caption_kinds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # the same for nouns of captions
+    classes: tuple[str, ...] = ()  # of nouns, of each word; none: WordNet is asked
     _concepts: dict[str, Concept | None] = field(default_factory=dict, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         row: dict[str, Any] = {"prior": dict(self.prior)}
-        row["weights"] = {how: list(row) for how, row in self.weights.items()}
-        if self.caption_weights:
-            row["caption_weights"] = {how: list(row) for how, row in self.caption_weights.items()}
+        for name in ("weights", "caption_weights", "kinds", "caption_kinds"):
+            if some := getattr(self, name):
+                row[name] = {key: list(one) for key, one in some.items()}
+        row |= {"classes": list(self.classes)} if self.classes else {}
         return row | ({"image_nouns": self.image_nouns.to_json()} if self.image_nouns else {})
 
     @staticmethod
@@ -265,21 +289,31 @@ class WordEvidence:
         try:
             prior = {str(word): float(p) for word, p in row["prior"].items()}
             weights, caption_weights = (
-                {how: tuple(float(x) for x in some[how]) for how in (SAME, BROADER)} if some is not None else {}
+                {how: tuple(float(x) for x in some[how]) for how in (SAME, BROADER, *({LEARNED} & some.keys()))}
+                if some is not None
+                else {}
                 for some in (row["weights"], row.get("caption_weights"))
             )
+            kinds, caption_kinds = (
+                {str(kind): tuple(float(x) for x in one) for kind, one in row.get(name, {}).items()}
+                for name in ("kinds", "caption_kinds")
+            )
+            classes = tuple(str(kind) for kind in row.get("classes", ()))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not word evidence: {type(error).__name__}: {error}") from error
+        if len(classes) not in (0, len(prior)):
+            raise DataError(f"not word evidence: {len(classes)} classes of {len(prior)} words")
         if not (prior and all(0 < p < 1 for p in prior.values())):
             raise DataError("not word evidence: each prior is between 0 and 1, and there is at least one")
         learned = row.get("image_nouns")
         image_nouns = None if learned is None else ImageNouns.from_json(learned, len(prior))
         count = INPUTS + 2 * (image_nouns is not None)
-        if any(
-            len(one) != count or not np.isfinite(one).all() for one in (*weights.values(), *caption_weights.values())
-        ):
+        every = (one for some in (weights, caption_weights, kinds, caption_kinds) for one in some.values())
+        if any(len(one) != count or not np.isfinite(one).all() for one in every):
             raise DataError(f"not word evidence: weights are {count} finite numbers for each of {SAME}, {BROADER}")
-        return WordEvidence(prior, weights, caption_weights, image_nouns)
+        if caption_weights and caption_weights.keys() != weights.keys():
+            raise DataError(f"not word evidence: {LEARNED} is among the weights of captions, or of phrases, alone")
+        return WordEvidence(prior, weights, caption_weights, image_nouns, kinds, caption_kinds, classes)
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -299,23 +333,29 @@ class WordEvidence:
         return below
 
     def concept(self, noun: str) -> Concept | None:
-        """Which words of the source stand for a noun; None where it knows neither it nor a kind near it."""
+        """What stands for a noun; None where the source knows neither it nor a kind near it, and nobody learned it."""
         if noun not in self._concepts:
             self._concepts[noun] = self._find(noun.lower())
         return self._concepts[noun]
 
     def _find(self, noun: str) -> Concept | None:
-        forms = (noun, noun.removesuffix("s"), noun.removesuffix("es"))  # as taggers cut them
+        if noun in self._index and self.classes:
+            return Concept((self._index[noun],), SAME, kind=self.classes[self._index[noun]])
+        one = wordnet().singular(noun)  # "men" are each a man: WordNet knows them as a workforce, too
+        forms = (noun, one, noun.removesuffix("s"), noun.removesuffix("es"))  # as taggers cut them
         if own := next((form for form in forms if form in self._index), None) or self._base(noun):
-            return Concept((self._index[own],), SAME)
-        synset = wordnet().synset(noun)
+            return Concept((self._index[own],), SAME, kind=kind_of(one))
+        learned = self.image_nouns.place if self.image_nouns else {}
+        place = next((learned[form] for form in (*forms, wordnet().base(one)) if form in learned), None)
+        alone = None if place is None else Concept((), LEARNED, place)
+        synset = wordnet().synset(one)
         if synset is None:
-            return None
+            return alone
         if below := self._below.get(synset):
-            return Concept(tuple(below), SAME)
+            return Concept(tuple(below), SAME, kind=kind_of(one))
         kinds = [kind for kind, _ in zip(wordnet().kinds(synset), range(KINDS + 1), strict=False)]
         above = (self._meaning(kind) for kind in kinds[1:])
-        return next((Concept(words, BROADER) for words in above if words), None)
+        return next((Concept(words, BROADER, place) for words in above if words), alone)
 
     def _base(self, noun: str) -> str | None:
         base = wordnet().base(noun)
@@ -327,22 +367,30 @@ class WordEvidence:
         return tuple(self._index[w] for w in net.lemmas(synset) if w in self._index and net.synset(w) == synset)
 
     def seen(self, whole: NDArray[Any]) -> Array:
-        """(…, G) -> (…, 1 or 2, W): what image vectors tell of words: p, and u where `image_nouns` was learned."""
-        told = [image_word_probabilities(whole, len(self.prior))]
-        return np.stack(told + ([self.image_nouns(whole)] if self.image_nouns else []), -2)
+        """What image vectors tell of words: (…, G) -> (…, 1, W), p; where `image_nouns` was learned (…, 2, K), p and u,
+        p being 0 of the nouns that are no words of the source."""
+        p = image_word_probabilities(whole, len(self.prior))
+        if self.image_nouns is None:
+            return p[..., None, :]
+        u = self.image_nouns(whole)
+        return np.stack([np.concatenate([p, np.zeros_like(u[..., p.shape[-1] :])], -1), u], -2)
 
     def inputs(self, concept: Concept, similarity: float, seen: Array) -> tuple[float, ...]:
         """1, logit p, log π, s, and where they are known u and v, of a noun in an image of which `seen` tells."""
-        best = max(concept.words, key=lambda word: seen[0, word])
-        alone = 1.0, float(logit(seen[0, best])), float(self._log_prior[best]), similarity
-        if self.image_nouns is None:
-            return alone
-        return *alone, float(seen[1, best]), float(self.image_nouns.usual[best])
+        best = max(concept.words, key=lambda word: seen[0, word], default=None)
+        known = (0.0, 0.0) if best is None else (float(logit(seen[0, best])), float(self._log_prior[best]))
+        own = best if concept.own is None else concept.own
+        if self.image_nouns is None or own is None:
+            return 1.0, *known, similarity
+        return 1.0, *known, similarity, float(seen[1, own]), float(self.image_nouns.usual[own])
 
     def __call__(self, concept: Concept, similarity: float, seen: Array, in_caption: bool = False) -> float:
         """`in_caption`: of a noun of a caption, if that was fitted."""
-        weights = self.caption_weights if in_caption and self.caption_weights else self.weights
-        return float(sigmoid(np.dot(self.inputs(concept, similarity, seen), weights[concept.how])))
+        of_captions = in_caption and bool(self.caption_weights)
+        weights = (self.caption_weights if of_captions else self.weights)[concept.how]
+        if concept.how == SAME:
+            weights = (self.caption_kinds if of_captions else self.kinds).get(concept.kind, weights)
+        return float(sigmoid(np.dot(self.inputs(concept, similarity, seen), weights)))
 
 
 @dataclass(frozen=True)
@@ -426,7 +474,7 @@ class EvidenceModel:
         if self.words is None or seen is None:
             return found
         for i, noun in enumerate(nouns):
-            if concept := self.words.concept(noun):
+            if (concept := self.words.concept(noun)) and concept.how in self.words.weights:
                 found[i] = self.words(concept, float(similarity[i]), seen[i], in_caption)
         return found
 

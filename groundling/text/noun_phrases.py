@@ -106,8 +106,13 @@ def _simple(caption: Caption) -> Iterator[Span]:
     known = compounds(caption)
     nouns = _nouns(caption, known)
     begins = {i: start for start, end in known for i in range(start, end)}
-    for first, last in _chunks(caption, nouns):
-        chunk = begins.get(first, first), last
+    chunks: list[Span] = []
+    for first, end in _chunks(caption, nouns):
+        start = begins.get(first, first)
+        if chunks and start < chunks[-1][1]:  # a compound began there: "a pair" and "pair of scissors"
+            start = chunks.pop()[0]
+        chunks.append((start, end))
+    for chunk in chunks:
         for span in _parts(caption, chunk, nouns, known):
             yield from _listed(caption, span, nouns, known)
 

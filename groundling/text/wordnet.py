@@ -48,6 +48,10 @@ class WordNet:
         forms = (word.removesuffix(ending) + other for ending, other in ENDINGS if word.endswith(ending))
         return next((form for form in forms if form in self._first), None)
 
+    def singular(self, word: str) -> str:
+        """Of an irregular plural ("men", "teeth"), which may also be a lemma of its own; any other word as it is."""
+        return self._plurals.get(word.lower(), word)
+
     def synset(self, word: str) -> int | None:
         """What the noun most often means."""
         lemma = self.base(word)

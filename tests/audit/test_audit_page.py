@@ -24,7 +24,7 @@ def phrase(text: str, start: int, verdict: str, p: float | None, **more: Any) ->
 
 
 def rows() -> list[dict[str, Any]]:
-    good = [phrase("a dog", 0, "grounded", 0.9, box=[10.0, 10.0, 60.0, 50.0])]
+    good = [phrase("a dog", 0, "grounded", 0.4, box=[10.0, 10.0, 60.0, 50.0])]
     given = {"boxes": [[100.0, 50.0, 150.0, 90.0]], "points": [[5.0, 5.0]], "overlap": 0.0}
     bad = [phrase("a dog", 0, "wrong place", 0.8, given=given), phrase("a cat", 10, "not there", 0.1)]
     unknown = [phrase("a blorp", 0, "cannot tell", None, reason="never learned")]
@@ -75,6 +75,9 @@ def test_the_worst_caption_is_first_and_a_phrase_shows_where_it_was_looked_for(c
     assert [card.get_attribute("data-row") for card in find("article")] == ["2", "1", "3"]
     first = find("article")[0]
     assert len(first.find_elements("css selector", "rect.given")) == 1  # the wrong place is drawn from the start
+    doubtful = find(".word.doubtful")
+    assert [word.get_attribute("aria-label") for word in doubtful] == ["a dog: grounded"]
+    assert "evidence 40 %, doubtful" in find("article")[1].text and "doubtful" not in first.text
     body = chromium.find_element("css selector", "body")
     body.send_keys("j")
     assert len(first.find_elements("css selector", "rect.likely")) == 2

@@ -22,6 +22,7 @@ from groundling.inference.evidence import CALIBRATION, read_calibration
 from groundling.inference.image_nouns import learn, learned
 from groundling.metrics.calibration import (
     BROADER,
+    LEARNED,
     SAME,
     CaptionForm,
     Concept,
@@ -153,8 +154,10 @@ def test_nouns_are_learned_and_other_words_are_not() -> None:
         require=lambda ids: None,
         batch=lambda ids, limit: SimpleNamespace(whole=vectors[ids[0]]),
     )
+    with_cats = learn(examples, store, lambda nouns: torch.ones(len(nouns), 2), {"cat"})
+    assert with_cats.others == ("cat",) and len(with_cats.words) == 3  # "dog", "run" and "cat"
     found = learn(examples, store)
-    assert found.words.any(1).tolist() == [True, False] and len(found.mean) == 1
+    assert found.others == () and found.words.any(1).tolist() == [True, False] and len(found.mean) == 1
     assert found.usual == pytest.approx([math.log(20.5 / 20.5)] * 2, abs=1e-6)
     store.fingerprint = Fingerprint("scenes", "1", 5, labels=("dog",))
     with pytest.raises(DataError, match="has no words of images"):
@@ -196,10 +199,93 @@ def test_an_answer_may_count_several_times() -> None:
         ("animal", Concept((0, 1), SAME)),  # its kinds
         ("spaniel", Concept((0,), BROADER)),
         ("theorem", None),
+        ("oxen", None),
     ],
 )
 def test_a_noun_is_seen_as_itself_its_kinds_or_what_it_is_a_kind_of(noun: str, concept: Concept | None) -> None:
     assert WORDS.concept(noun) == concept
+
+
+@pytest.mark.parametrize(("plural", "one"), [("men", "man"), ("teeth", "tooth"), ("leaves", "leaf")])
+def test_an_irregular_plural_is_its_singular_first_of_all(plural: str, one: str) -> None:
+    """WordNet also has "men", a workforce, and "teeth", all of them together; "leave" is a word of captions, too."""
+    words = WordEvidence(dict.fromkeys(["group", "collection", "leave", one], 0.5), WORDS.weights)
+    assert words.concept(plural) == Concept((3,), SAME)
+    kind = {"man": "person", "tooth": "bone", "leaf": "plant_organ"}[one]
+    assert WordEvidence(dict.fromkeys(["group", "collection", kind], 0.5), {}).concept(plural) == Concept((2,), BROADER)
+
+
+def test_nouns_that_are_no_words_of_the_source_are_learned_too() -> None:
+    """x = 5: z = 2. A spaniel is seen as a dog, p = 1/2, with its own u = −2 and v = −1: σ(3 · (−2) + (−1)) = σ(−7).
+    A theorem has no broader kind among the words: u = 4, v = −6: σ(1 + s + 4 − 6) = σ(−0.5). What neither knows is
+    asked by similarity."""
+    project, rows = np.ones((1, 1)), np.array([[0.5], [0], [0], [0], [-1.0], [2.0]])
+    usual = [-2.0, 0, 0, 0, -1.0, -6.0]
+    learned = ImageNouns.packed(
+        np.ones(1), np.full(1, 2.0), project, rows, np.zeros(6), np.array(usual), ["spaniel", "theorem"]
+    )
+    weights = {SAME: (0.0,) * 6, BROADER: (0.0, 2.0, 0.0, 0.0, 3.0, 1.0), LEARNED: (1.0, 9.0, 9.0, 1.0, 1.0, 1.0)}
+    words = replace(WORDS, weights=weights, image_nouns=learned, _concepts={})
+    assert words.concept("spaniels") == Concept((0,), BROADER, 4)
+    assert words.concept("theorems") == Concept((), LEARNED, 5)
+    assert words.concept("dog") == Concept((0,), SAME)
+    p = np.full(4, 0.5)
+    whole = np.array([5.0, *(np.log(-np.log1p(-p)) - WORD_MEAN) / WORD_DEVIATION])
+    model = EvidenceModel(LINE, words)
+    found = model.of_image(["spaniel", "theorem", "blorp"], np.array([0.3, 0.5, 0.4]), whole)
+    assert found == pytest.approx([1 / (1 + math.exp(7)), 1 / (1 + math.exp(0.5)), 0.4])
+    read = EvidenceModel.from_json(json.loads(json.dumps(model.to_json())))
+    assert read.of_image(["spaniel", "theorem", "blorp"], np.array([0.3, 0.5, 0.4]), whole) == found
+    few = replace(words, weights={how: row for how, row in weights.items() if how != LEARNED})  # too few to fit on
+    assert EvidenceModel(LINE, few).of_image(["theorem"], np.array([0.5]), whole) == [0.5]
+    for others in (["spaniel", "spaniel"], ["spaniel"], 5):
+        row = model.to_json()
+        row["words"]["image_nouns"]["others"] = others
+        with pytest.raises(DataError, match="not nouns of images"):
+            EvidenceModel.from_json(row)
+    alone = replace(words, caption_weights=few.weights)
+    with pytest.raises(DataError, match="alone"):
+        WordEvidence.from_json(alone.to_json())
+
+
+def test_classes_of_nouns_have_coefficients_of_their_own() -> None:
+    """Of dogs, p tells; of couches it does not, s does. So the same p = 0.9 and s = 0 raise the dog above the couch."""
+    draw = np.random.default_rng(0)
+    n = 2000
+    names = tuple(draw.choice(["dog", "couch"], n).tolist())
+    p, s = draw.choice([0.1, 0.9], n), draw.choice([0.0, 1.0], n)
+    truth = np.where(np.array(names) == "dog", p > 0.5, s > 0.5) * 1.0
+    seen = np.array([[[0.1] * 4], [[0.9] * 4]])
+    answers = Answers(names, s, truth, (p > 0.5).astype(np.int64), seen, np.ones(2, bool))
+    words = fitted(answers, tuple(PRIOR)).words
+    assert words and words.kinds.keys() == {"animals", "furniture"}
+    dog, couch = (words.concept(noun) for noun in ("dog", "couch"))
+    assert dog and couch and (dog.kind, couch.kind) == ("animals", "furniture")
+    assert words(dog, 0.0, seen[1]) > 0.9 and words(couch, 0.0, seen[1]) < 0.4
+    assert words(dog, 1.0, seen[0]) < 0.4 and words(couch, 1.0, seen[0]) > 0.6
+    assert words.to_json()["kinds"].keys() == words.kinds.keys() and WordEvidence.from_json(words.to_json()) == words
+    without = WordEvidence.from_json({k: v for k, v in words.to_json().items() if k != "kinds"})
+    equation = np.dot((1.0, math.log(9), math.log(words.prior["dog"]), 0.0), words.weights[SAME])
+    assert without(dog, 0.0, seen[1]) == pytest.approx(1 / (1 + math.exp(-equation)))
+    assert words.classes == ("animals", "animals", "furniture", "other")  # of PRIOR: WordNet need not be asked
+    with pytest.raises(DataError, match="1 classes of 4 words"):
+        WordEvidence.from_json(words.to_json() | {"classes": ["animals"]})
+    with pytest.raises(DataError, match="4 finite numbers"):
+        WordEvidence.from_json(words.to_json() | {"kinds": {"animals": [1.0]}})
+
+
+def test_a_rare_noun_is_predicted_as_those_that_mean_the_like() -> None:
+    """Dogs are in every second photo, where x = 1. Eight captions, four where x = 1 and four where it is not, have
+    "spaniel", as many have "theorem": so what they have of their own is nothing, and only what is shared with the dog,
+    whose meaning the spaniel has, tells them apart."""
+    x = np.tile(np.array([[1.0], [-1.0]], np.float32), (60, 1))
+    has = np.zeros((120, 3), bool)
+    has[:, 0], has[:8, 1], has[8:16, 2] = x[:, 0] > 0, True, True
+    meanings = np.array([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], np.float32)
+    found = learned(x, has, meanings, ["spaniel", "theorem"], rank=2, epochs=100)
+    dog, spaniel, theorem = found(np.array([1.0])) - found(np.array([-1.0]))
+    assert dog > 1 and spaniel > theorem + 0.2
+    assert found.place == {"spaniel": 1, "theorem": 2}
 
 
 def test_the_likeliest_of_several_kinds_counts() -> None:

@@ -119,6 +119,7 @@ def test_no_noun_of_five_hundred_sentences_of_a_grammar_is_lost_and_hardly_a_phr
         ("a man's red hat", ["a man", "red hat"]),
         ("the man 's hat and his dog", ["the man", "hat", "his dog"]),
         ("a group of people in front of a building", ["a group of people", "a building"]),
+        ("a pair of scissors on a table", ["a pair of scissors", "a table"]),  # "pair of scissors" is a compound
         ("what color is the dog?", ["color", "the dog"]),
         ("How many boats are in the picture", ["many boats", "the picture"]),
         ("she holds a cup", ["she", "a cup"]),
