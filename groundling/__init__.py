@@ -77,6 +77,6 @@ def __getattr__(name: str) -> Any:
     for module, names in _HOME.items():
         if name in names:
             if module == "inference":
-                import_module("groundling.cli").wait_passively()  # before it imports torch
+                import_module("groundling.progress").wait_passively()  # before it imports torch
             return getattr(import_module(f"groundling.{module}"), name)
     raise AttributeError(f"module 'groundling' has no attribute {name!r}")

@@ -11,14 +11,8 @@ from contextlib import suppress
 
 from groundling import commands
 from groundling.errors import GroundlingError, printable
+from groundling.progress import wait_passively
 
-PATIENT = {  # OpenMP is torch's pool; OpenBLAS is numpy's, whose products are small
-    "OMP_WAIT_POLICY": "PASSIVE",
-    "KMP_BLOCKTIME": "0",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OPENCV_THREAD_POOL_ACTIVE_WAIT_MAIN": "0",
-    "OPENCV_THREAD_POOL_ACTIVE_WAIT_WORKER": "0",
-}
 EXTRA_OF = {"torch": "train", "spacy": "train", "cv2": "photos", "efficientnet_lite_pytorch": "photos"}
 
 
@@ -80,14 +74,6 @@ def _share_cores(command: Sequence[str]) -> None:
     """
     if not {"train", "adapt", "seeds", "reproduce"} & set(command):
         wait_passively()
-
-
-def wait_passively() -> None:
-    """Threads without work sleep, where nobody said otherwise: on a busy machine threads that spin take the cores of
-    those that work. Libraries read this when they are loaded, so one that is there already goes on as it did.
-    """
-    for name, value in PATIENT.items():
-        os.environ.setdefault(name, value)
 
 
 class _Formatter(logging.Formatter):

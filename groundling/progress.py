@@ -1,14 +1,23 @@
-"""Long work: the one progress bar, on standard error and hidden without a terminal; pauses of the collector; Ctrl-C."""
+"""Long work: the one progress bar, on standard error and hidden without a terminal; pauses of the collector; threads
+that wait; Ctrl-C."""
 
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 Thing = TypeVar("Thing")
+PASSIVE = {  # OpenMP is torch's pool; OpenBLAS is numpy's, whose products are small
+    "OMP_WAIT_POLICY": "PASSIVE",
+    "KMP_BLOCKTIME": "0",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OPENCV_THREAD_POOL_ACTIVE_WAIT_MAIN": "0",
+    "OPENCV_THREAD_POOL_ACTIVE_WAIT_WORKER": "0",
+}
 
 
 def track(things: Iterable[Thing], what: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Thing]:
@@ -42,6 +51,14 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def wait_passively() -> None:
+    """Threads without work sleep, where nobody said otherwise: on a busy machine threads that spin take the cores of
+    those that work. Libraries read this when they are loaded, so one that is there already goes on as it did.
+    """
+    for name, value in PASSIVE.items():
+        os.environ.setdefault(name, value)
 
 
 @contextmanager

@@ -24,9 +24,9 @@ USE = BRICKS | {"recipes", "training"}
 PRODUCTS = {"formats", "audit", "labels", "search", "serve"}
 ALL = USE | PRODUCTS | {"inference", "evaluation", "scenes", "report", "papers", "__version__"}
 MAY_IMPORT = {  # a module or package -> what of ours it may import, itself aside; the longest name that fits counts
-    "__init__": {"cli", "serve", "inference", "report", "types"},
+    "__init__": {"progress", "serve", "inference", "report", "types"},
     "__main__": {"cli"},
-    "cli": {"commands", "errors"},
+    "cli": {"commands", "errors", "progress"},
     "errors": set(),
     "types": {"errors"},
     "progress": set(),

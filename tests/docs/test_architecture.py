@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 WALKS = ("photo", "batch", "score")
-MOST = 26  # files in which a reader follows a photo from the command to the boxes
+MOST = 25  # files in which a reader follows a photo from the command to the boxes
 
 
 @pytest.fixture(scope="module")

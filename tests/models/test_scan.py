@@ -55,7 +55,7 @@ def test_a_word_is_the_mean_of_what_is_read_from_both_sides() -> None:
     model, words = scan(), torch.tensor([[4, 5, EOS, PAD]])
     states, _ = model.gru(model.embed(words[:, :2]))
     mean = (states[..., :6] + states[..., 6:]) / 2
-    read = model.read(words, is_word(words))
+    read = model.encode_words(words, is_word(words))
     torch.testing.assert_close(read[:, :2], mean / mean.norm(dim=-1, keepdim=True))
     assert not read[:, 2:].any()
 
@@ -69,13 +69,13 @@ def test_scan_looks_for_every_word_and_pos_scan_for_tagged_nouns() -> None:
 
 def test_words_that_do_not_count_are_read_and_take_attention_from_nouns_unless_these_are_alone() -> None:
     model, words = scan(NOUNS), TOKENS[:1, 1:]
-    torch.testing.assert_close(model.read(words, model.counted(words)), scan().read(words, is_word(words)))
+    torch.testing.assert_close(model.encode_words(words, model.counted(words)), scan().encode_words(words, is_word(words)))
     model.nouns_only = True
     counts = model.counted(words)
-    e = model.read(words, counts)
-    torch.testing.assert_close(e, scan().read(words, is_word(words)) * counts[..., None])
+    e = model.encode_words(words, counts)
+    torch.testing.assert_close(e, scan().encode_words(words, is_word(words)) * counts[..., None])
     other = words.masked_fill(words == 9, 10)  # what stands between the nouns
-    assert not torch.allclose(model.read(other, counts), e)
+    assert not torch.allclose(model.encode_words(other, counts), e)
 
 
 def test_the_score_of_pos_scan_is_that_of_its_nouns() -> None:

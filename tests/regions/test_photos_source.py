@@ -351,7 +351,7 @@ def test_regions_are_what_the_fingerprint_promises(camera: photos.Photos) -> Non
 @opencv
 def test_the_detector_on_onnxruntime_is_that_of_opencv() -> None:
     pytest.importorskip("onnxruntime")
-    from groundling.regions.sources._detector_onnx import DetectorOnnx
+    from groundling.regions.sources._photos_onnx import DetectorOnnx
 
     one, other = DetectorOnnx(), Detector()
     for size in ((480, 360), (90, 240)):

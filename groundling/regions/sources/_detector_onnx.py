@@ -24,9 +24,6 @@ from groundling.regions.sources._proposals import (
     OFFSETS,
     SCORES,
     SIDE,
-    Detections,
-    decode,
-    opencv,
 )
 
 Array = NDArray[Any]
@@ -37,27 +34,12 @@ INPUT = "normalized_input_image_tensor"
 SIXTH = np.float32(1 / 6)
 
 
-class DetectorOnnx:
-    """As `_proposals.Detector`; it may be called by several threads at once."""
-
-    def __init__(self) -> None:
-        nodes = [_Node.of(tree) for tree in _parsed(CONFIG.read().decode())["node"]]
-        constants = _constants(GRAPH.read())
-        self._session = Session(_Network(constants).graph(nodes).to_bytes())
-        self._blob = opencv().dnn.blobFromImage
-        self._priors = [node for node in nodes if node.op == "PriorBox"]
-        self._anchors: tuple[Floats, Floats] | None = None
-
-    def __call__(self, rgb: NDArray[np.uint8]) -> Detections:
-        blob = self._blob(rgb, 1 / 127.5, (SIDE, SIDE), (127.5, 127.5, 127.5))
-        scores, offsets, fine, coarse, *sizes = self._session({"pixels": blob})
-        if self._anchors is None:
-            self._anchors = _anchors(self._priors, [tuple(size) for size in sizes])
-        return Detections(
-            boxes=decode(offsets, *self._anchors).clip(0, 1),
-            scores=scores[:, 1:],  # the first column is the background
-            maps=(fine[0], coarse[0]),
-        )
+def load_detector() -> tuple[Session, tuple[Floats, Floats]]:
+    """The network, (1, 3, SIDE, SIDE) pixels -> scores, offsets, two maps, sizes of maps; its anchors, variances."""
+    nodes = [_Node.of(tree) for tree in _parsed(CONFIG.read().decode())["node"]]
+    session = Session(_Network(_constants(GRAPH.read())).graph(nodes).to_bytes())
+    _, _, _, _, *sizes = session({"pixels": np.zeros((1, 3, SIDE, SIDE), np.float32)})
+    return session, _anchors([node for node in nodes if node.op == "PriorBox"], [tuple(size) for size in sizes])
 
 
 # ---------------------------------------------------------------- TensorFlow's graph to ours

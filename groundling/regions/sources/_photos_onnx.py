@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from groundling.regions.graphs import AtOnce, Graph, Session, cores
-from groundling.regions.sources._detector_onnx import DetectorOnnx
+from groundling.regions.sources._detector_onnx import load_detector
 from groundling.regions.sources._image_classes import FROZEN, ClassesOnnx
 from groundling.regions.sources._photos_files import CELLS, SEARCH_SIDE, STAGE_STRIDES, WORKING_SIDE, read_word_file
 from groundling.regions.sources._pooling import (
@@ -35,7 +35,16 @@ from groundling.regions.sources._pooling import (
     pixel_array,
     positions,
 )
-from groundling.regions.sources._proposals import CLASSES, MAP_DIMS, Detections, propose, search
+from groundling.regions.sources._proposals import (
+    CLASSES,
+    MAP_DIMS,
+    SIDE,
+    Detections,
+    decode,
+    opencv,
+    propose,
+    search,
+)
 from groundling.types import WORD_DEVIATION, WORD_MEAN
 
 Floats = NDArray[np.float32]
@@ -54,6 +63,23 @@ class Seen:
     scores: Floats  # (R, L)
     picture: Image.Image | None = None  # a small copy, where the colours of regions may be asked for
     classes: Floats | None = None  # (R, K) probabilities of the nouns of `_image_classes`, where they were asked for
+
+
+class DetectorOnnx:
+    """As `_proposals.Detector`; it may be called by several threads at once."""
+
+    def __init__(self) -> None:
+        self._session, self._anchors = load_detector()
+        self._blob = opencv().dnn.blobFromImage
+
+    def __call__(self, rgb: NDArray[np.uint8]) -> Detections:
+        blob = self._blob(rgb, 1 / 127.5, (SIDE, SIDE), (127.5, 127.5, 127.5))
+        scores, offsets, fine, coarse, *_ = self._session({"pixels": blob})
+        return Detections(
+            boxes=decode(offsets, *self._anchors).clip(0, 1),
+            scores=scores[:, 1:],  # the first column is the background
+            maps=(fine[0], coarse[0]),
+        )
 
 
 class PhotosOnnx:
