@@ -69,7 +69,9 @@ def test_scan_looks_for_every_word_and_pos_scan_for_tagged_nouns() -> None:
 
 def test_words_that_do_not_count_are_read_and_take_attention_from_nouns_unless_these_are_alone() -> None:
     model, words = scan(NOUNS), TOKENS[:1, 1:]
-    torch.testing.assert_close(model.encode_words(words, model.counted(words)), scan().encode_words(words, is_word(words)))
+    torch.testing.assert_close(
+        model.encode_words(words, model.counted(words)), scan().encode_words(words, is_word(words))
+    )
     model.nouns_only = True
     counts = model.counted(words)
     e = model.encode_words(words, counts)
