@@ -4,7 +4,7 @@
 
 Two networks of one shape: EfficientNet-Lite2 as published (ImageNet), and the same with its last stages fine-tuned on
 the words of captions (tools/train_word_backbone.py). Neither has seen these photos. On each, a ridge regression from
-the mean and the maximum of the map to the words is fitted on the first photos, and judged on the last 1,000. The
+the mean and the maximum of the map to the words is fitted on the first photos, and scored on the last 1,000. The
 strength of the penalty is chosen on a quarter of the photos that it is fitted on.
 """
 
@@ -28,7 +28,7 @@ from groundling.regions.sources._features import load_backbone, load_word_backbo
 from groundling.regions.sources._photos_files import WORKING_SIDE
 from groundling.types import Example
 
-FEWEST = 5  # photos to judge on that have a word
+FEWEST = 5  # photos to score on that have a word
 PENALTIES = (300.0, 1000.0, 3000.0, 10_000.0)
 DRAWS = 2000
 
@@ -52,9 +52,9 @@ def average_precisions(scores: Tensor, true: NDArray[np.bool_]) -> NDArray[np.fl
     return np.asarray((precision * hit).sum(0) / hit.sum(0))
 
 
-def probe(x: Tensor, true: NDArray[np.bool_], judged: int) -> NDArray[np.float64]:
-    """Average precision of each word on the last `judged` rows, by a regression fitted on the others."""
-    fitted = len(x) - judged
+def probe(x: Tensor, true: NDArray[np.bool_], scored: int) -> NDArray[np.float64]:
+    """Average precision of each word on the last `scored` rows, by a regression fitted on the others."""
+    fitted = len(x) - scored
     x = (x - x[:fitted].mean(0)) / x[:fitted].std(0).clamp(min=1e-6)
     y = torch.from_numpy(true).float()
     y = y - y[:fitted].mean(0)
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="captioned photos that neither network has seen")
     parser.add_argument("--split", default="val")
     parser.add_argument("--photos", type=int, default=4000, help="the first so many")
-    parser.add_argument("--judged", type=int, default=1000, help="the last so many of them")
+    parser.add_argument("--scored", type=int, default=1000, help="the last so many of them")
     args = parser.parse_args()
     examples = list(load(args.data, args.split))[: args.photos]
     words = {word: i for i, word in enumerate(load_word_backbone().words)}
@@ -94,9 +94,9 @@ def main() -> None:
     for row, example in enumerate(examples):
         lemmas = {lemma.lower() for caption in example.captions for lemma in caption.lemmas}
         true[row, [words[lemma] for lemma in lemmas if lemma in words]] = True
-    often = true[-args.judged :].sum(0) >= FEWEST
-    precision = {name: probe(x, true[:, often], args.judged) for name, x in features(examples).items()}
-    table = Table("network", "mean average precision", title=f"{often.sum()} words, {args.judged} photos")
+    often = true[-args.scored :].sum(0) >= FEWEST
+    precision = {name: probe(x, true[:, often], args.scored) for name, x in features(examples).items()}
+    table = Table("network", "mean average precision", title=f"{often.sum()} words, {args.scored} photos")
     for name, values in precision.items():
         table.add_row(name, f"{values.mean():.4f}")
     console = Console()

@@ -74,6 +74,7 @@ def _share_cores(command: Sequence[str]) -> None:
     """
     if not {"train", "adapt", "seeds", "reproduce"} & set(command):
         wait_passively()
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's, whose products are small
 
 
 class _Formatter(logging.Formatter):

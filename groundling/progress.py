@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 Thing = TypeVar("Thing")
-PASSIVE = {  # OpenMP is torch's pool; OpenBLAS is numpy's, whose products are small
+PASSIVE = {  # OpenMP is torch's pool
     "OMP_WAIT_POLICY": "PASSIVE",
     "KMP_BLOCKTIME": "0",
-    "OPENBLAS_NUM_THREADS": "1",
     "OPENCV_THREAD_POOL_ACTIVE_WAIT_MAIN": "0",
     "OPENCV_THREAD_POOL_ACTIVE_WAIT_WORKER": "0",
 }

@@ -26,7 +26,7 @@ from groundling.tensors import Regions
 from groundling.text.dependencies import trees
 from groundling.types import Caption
 
-FORMAT = 3  # raised when the same grounder would give other verdicts
+FORMAT = 4  # raised when the same grounder would give other verdicts
 WINDOW = 50_000  # rows that are put in order of their images
 IMAGES = KEPT // 2  # that are audited at a time
 

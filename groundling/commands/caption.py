@@ -175,8 +175,8 @@ def run(args: argparse.Namespace) -> int:
         examples = [shot for example in examples for shot in _shots(example)]
     if not examples:
         raise GroundlingError(f"none of {', '.join(args.images)} can be read: nothing to caption")
-    if one_png:
-        _check_png(args.png, examples)
+    if pngs:
+        _check_png(pngs, bool(one_png), examples)
     unread: list[str] = []  # ids of what has no caption
     unseen: set[str] = set()  # ids of what has one, but no picture
     make = _maker(captioner, examples, decoding, engine, args, unread)
@@ -516,15 +516,16 @@ def _page(path: Path, captions: Sequence[GroundedCaption]) -> set[str]:
         return page(path, ["captions"], systems, none, title=path.stem)
 
 
-def _check_png(name: str, examples: Sequence[Example]) -> None:
-    """That --png may be this file."""
-    from groundling.commands.outputs import refuse_input
+def _check_png(path: Path, one: bool, examples: Sequence[Example]) -> None:
+    """That --png may be this file, or this folder: nothing that is read may be drawn over."""
+    from groundling.commands.outputs import file_name, refuse_input
     from groundling.errors import GroundlingError
 
-    if len(examples) > 1:
-        folder = Path(name).with_suffix("")
-        raise GroundlingError(f"--png {name} is one picture, and {len(examples)} are drawn: name a folder, {folder}/")
-    refuse_input(name, examples[0].media)
+    if one and len(examples) > 1:
+        folder = path.with_suffix("")
+        raise GroundlingError(f"--png {path} is one picture, and {len(examples)} are drawn: name a folder, {folder}/")
+    media = [example.media for example in examples]
+    refuse_input([path] if one else [path / file_name(example.id, ".png") for example in examples], media)
 
 
 def _png(path: Path, caption: GroundedCaption) -> bool:

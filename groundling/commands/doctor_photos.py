@@ -49,13 +49,13 @@ def advice(dataset: Dataset) -> dict[str, int | str]:
         facts["training"] = (
             f"{train} photo{'s are' if train > 1 else ' is'} few: `groundling adapt` goes on with trained weights"
         )
-        judged = sum(example.split == "val" for example in dataset)
-        facts["adapting"] = _needs(len(dataset)) if judged >= FEWEST else _too_few(judged)
+        scored = sum(example.split == "val" for example in dataset)
+        facts["adapting"] = _needs(len(dataset)) if scored >= FEWEST else _too_few(scored)
     return facts
 
 
-def _too_few(judged: int) -> str:
-    photos = f"{judged} photo{'s' * (judged != 1)}"
+def _too_few(scored: int) -> str:
+    photos = f"{scored} photo{'s' * (scored != 1)}"
     return f"needs {FEWEST} photos in the split val, better {FEW}, and has {photos}: add photos"
 
 

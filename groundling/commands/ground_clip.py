@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def run(args: argparse.Namespace) -> None:
     from groundling import inference
     from groundling.commands.ground import save_picture
-    from groundling.commands.outputs import new_file
+    from groundling.commands.outputs import new_file, refuse_input
     from groundling.errors import GroundlingError
     from groundling.report.picture import draw_clip
     from groundling.video import frames
@@ -25,6 +25,8 @@ def run(args: argparse.Namespace) -> None:
     if args.heatmap or args.coco_boxes:
         raise GroundlingError("--heatmap and --coco-boxes are of one picture: name a frame of the video, not the video")
     png = new_file(args.png) if args.png else None
+    if png:
+        refuse_input([png], [args.image])
     model = inference.load_grounder(args.model, args.device)
     shots = list(frames(args.image))
     grounded = [list(model.ground(shot, args.sentence, args.phrase)) for shot in shots]

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,13 @@ def new_file(name: str) -> Path:
     return _allowed(path, existing)
 
 
-def refuse_input(name: str | Path, read: str | Path) -> None:
-    """GroundlingError where the file that will be written is the picture that is read."""
-    if Path(name).exists() and Path(read).exists() and Path(name).samefile(read):
-        raise GroundlingError(f"{name} is the picture itself, and would be lost: choose another place")
+def refuse_input(written: Iterable[str | Path], read: Iterable[str | Path]) -> None:
+    """GroundlingError where a file that is to be written is a picture or video that is read, or a frame of one."""
+    kept = {os.path.realpath(path) for path in read}
+    for path in written:
+        real = os.path.realpath(path)
+        if os.path.exists(real) and not kept.isdisjoint((real, os.path.dirname(real))):
+            raise GroundlingError(f"{path} is the picture itself, and would be lost: choose another place")
 
 
 def new_folder(name: str) -> Path:

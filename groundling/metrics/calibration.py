@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from groundling.errors import DataError
 from groundling.metrics.statistics import Array
-from groundling.text.noun_kinds import kind_of
+from groundling.text.noun_kinds import OTHER, kind_of
 from groundling.text.wordnet import wordnet
 from groundling.types import WORD_DEVIATION, WORD_MEAN
 
@@ -243,7 +243,7 @@ class ImageNouns:
             }
             kept["project"] = kept["project"].reshape(len(kept["project_scale"]), len(kept["mean"]))
             kept["words"] = kept["words"].reshape(count, len(kept["project_scale"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"not nouns of images: {type(error).__name__}: {error}") from error
         of_words = len(kept["words_scale"]) == len(kept["offset"]) == len(kept["usual"]) == count
         sound = all((np.abs(one.astype(np.float32)) < LARGE).all() for one in kept.values())
@@ -338,13 +338,21 @@ class WordEvidence:
             self._concepts[noun] = self._find(noun.lower())
         return self._concepts[noun]
 
+    def _kind(self, word: str, noun: str) -> str:
+        """The class of a word of the source that stands for a noun, or of the noun where the word has none.
+
+        WordNet knows cookies as cooks, too, and no clothes that are called a pant.
+        """
+        kind = self.classes[self._index[word]] if self.classes else kind_of(word)
+        return kind_of(noun) if kind == OTHER else kind
+
     def _find(self, noun: str) -> Concept | None:
         if noun in self._index and self.classes:
             return Concept((self._index[noun],), SAME, kind=self.classes[self._index[noun]])
         one = wordnet().singular(noun)  # "men" are each a man: WordNet knows them as a workforce, too
         forms = (noun, one, noun.removesuffix("s"), noun.removesuffix("es"))  # as taggers cut them
         if own := next((form for form in forms if form in self._index), None) or self._base(noun):
-            return Concept((self._index[own],), SAME, kind=kind_of(one))
+            return Concept((self._index[own],), SAME, kind=self._kind(own, one))
         learned = self.image_nouns.place if self.image_nouns else {}
         place = next((learned[form] for form in (*forms, wordnet().base(one)) if form in learned), None)
         alone = None if place is None else Concept((), LEARNED, place)

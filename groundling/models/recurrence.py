@@ -48,7 +48,7 @@ class Weights(NamedTuple):
     weigh: Tensor  # w (1, A)
 
 
-class Gates(NamedTuple):
+class Cell(NamedTuple):
     """An LSTM at one step."""
 
     gates: Tensor  # (n, 4H): i, f, g, o
@@ -63,11 +63,11 @@ class Step:
     parent: Tensor | None  # (n,) the row of the step before that each goes on from; None: the same rows
     here: EncodedImage  # the image of each
     before: Tensor  # (n, 2H): [h2; h1]
-    first: Gates
+    first: Cell
     mixed: Tensor  # (n, R, A): the sigmoids
     attn: Tensor  # (n, R): β
     seen: Tensor  # (n, 3H): [v̂; h1; h2]
-    second: Gates
+    second: Cell
     h2: Tensor  # (n, H)
 
     def only(self, count: int) -> Step:
@@ -78,8 +78,8 @@ class Step:
             self,
             parent=None if self.parent is None else self.parent[:count],
             here=self.here[torch.arange(count)],
-            first=Gates(*(x[:count] for x in self.first)),
-            second=Gates(*(x[:count] for x in self.second)),
+            first=Cell(*(x[:count] for x in self.first)),
+            second=Cell(*(x[:count] for x in self.second)),
             **{name: getattr(self, name)[:count] for name in ("before", "mixed", "attn", "seen", "h2")},
         )
 
@@ -187,7 +187,7 @@ class _Recorded(Function):
         return None, *ctx.run.gradient(Weights(*ctx.saved_tensors), of_h2, of_attn)
 
 
-def _cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Gates]:
+def _cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Cell]:
     """As `updown.cell`, with gates (N, 4H) that are overwritten: h, c and what the gradient needs."""
     size = c.shape[1]
     gates[:, : 2 * size].sigmoid_()
@@ -196,10 +196,10 @@ def _cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Gates]:
     i, f, g, o = gates.chunk(4, 1)
     now = torch.addcmul(f * c, i, g)
     tanh = now.tanh()
-    return o * tanh, now, Gates(gates, c, tanh)
+    return o * tanh, now, Cell(gates, c, tanh)
 
 
-def _cell_gradient(at: Gates, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+def _cell_gradient(at: Cell, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """By the gates (N, 4H) before their functions, and by the cell before, from those by h and c (N, H)."""
     i, f, g, o = at.gates.chunk(4, 1)
     c = torch.addcmul(c, h * o, 1 - at.tanh * at.tanh)

@@ -23,7 +23,7 @@ CIDEr-D is from 0 to 10, on word ids with the end as a word, with the document f
 BLEU-4 may be added, as the code that the papers build on allows.
 
 The paper's: (17) to (19). The released code's: the mean over the words that were drawn, BLEU-4 as a reward.
-Ours: captions are drawn without gradients; those of log p(y) are made afterwards, in less time (`draw`),
+Ours: captions are drawn without gradients; the gradients of log p(y) are computed afterwards, in less time (`draw`),
 without PAD, BOS and UNK (else UNK, which is never drawn, would take what is taken from captions below the greedy
 one). Dropout is off in both: with a draw of it for each, the captions would not be those of the p that is scored, the
 mean of ∇log p would not be 0, and as the greedy caption is mostly better the captioner would unlearn its captions.

@@ -25,7 +25,8 @@ KINDS = {  # a lemma of WordNet that stands above the word -> the class
     "way": "places",
     "artifact": "things",
 }
-CLASSES = (*dict.fromkeys(KINDS.values()), "other")
+OTHER = "other"
+CLASSES = (*dict.fromkeys(KINDS.values()), OTHER)
 
 
 @cache
@@ -37,4 +38,4 @@ def kind_of(lemma: str) -> str:
         for name in net.lemmas(kind):
             if name in KINDS:
                 return KINDS[name]
-    return "other"
+    return OTHER

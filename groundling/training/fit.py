@@ -134,6 +134,7 @@ class _Loop:
             self.must_be_finite(values, batch)
             self.optimizer.zero_grad(set_to_none=True)
             torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
+            del terms  # and what its backward pass kept, before the next batch
             values["norm"] = clip_gradient(self.weights, stage)
             self.must_be_finite(values, batch)
             self.optimizer.step()

@@ -67,6 +67,8 @@ MISTAKES = [
     ("caption photo.png --frames 0", "--frames"),
     ("caption photo.png --png photo.png", "photo.png is the picture itself, and would be lost: choose another place"),
     ("caption photo.png pictures/a.png --png x.png", "--png x.png is one picture, and 2 are drawn: name a folder, x/"),
+    ("caption pictures/a.png --png pictures", "pictures/a.png is the picture itself, and would be lost"),
+    ("ground pictures dog --png pictures/a.png", "pictures/a.png is the picture itself, and would be lost"),
     ("ground photo.png dog --png photo.png", "photo.png is the picture itself, and would be lost"),
     ("caption empty.jpg", "the file is empty; fetch it again"),
     ("ground missing.png dog", "missing.png does not exist: check the path"),

@@ -35,6 +35,7 @@ from groundling.metrics.calibration import (
     logistic,
 )
 from groundling.regions.fingerprints import words_of
+from groundling.text.noun_kinds import kind_of
 from groundling.types import WORD_DEVIATION, WORD_MEAN, Example, Fingerprint
 
 PRIOR = {"dog": 0.2, "sheep": 0.1, "couch": 0.5, "pant": 0.3}
@@ -120,6 +121,9 @@ def test_nouns_of_images_are_kept_in_8_bits() -> None:
             ImageNouns.from_json(wrong, 2)
     with pytest.raises(DataError, match="not nouns of images"):
         ImageNouns.from_json(kept.to_json(), 3)
+    row = WORDS.to_json() | {"image_nouns": ["mean"]}
+    with pytest.raises(DataError):
+        WordEvidence.from_json(row)
     with pytest.raises(DataError, match="learned from 2 numbers, these have 1"):
         read(np.zeros(1))
     words = replace(WORDS, image_nouns=nouns_of(1.0, 0.0))  # its weights are those without
@@ -213,6 +217,17 @@ def test_an_irregular_plural_is_its_singular_first_of_all(plural: str, one: str)
     assert words.concept(plural) == Concept((3,), SAME)
     kind = {"man": "person", "tooth": "bone", "leaf": "plant_organ"}[one]
     assert WordEvidence(dict.fromkeys(["group", "collection", kind], 0.5), {}).concept(plural) == Concept((2,), BROADER)
+
+
+@pytest.mark.parametrize(
+    ("plural", "word", "kind"),
+    [("cookies", "cookie", "food"), ("hands", "hand", "body parts"), ("pants", "pant", "clothing")],
+)
+def test_a_plural_is_of_the_class_of_its_word(plural: str, word: str, kind: str) -> None:
+    """WordNet has an entry for each of these plurals: a cook, workers, clothes."""
+    for classes in ((), (kind_of(word),)):
+        found = WordEvidence({word: 0.5}, {}, classes=classes).concept(plural)
+        assert found is not None and found.kind == kind
 
 
 def test_nouns_that_are_no_words_of_the_source_are_learned_too() -> None:

@@ -122,9 +122,12 @@ def test_what_cannot_be_scored_is_told(hypotheses: Any, references: Any, message
         score_captions(hypotheses, references)
 
 
-def test_an_unknown_metric_is_told_with_those_there_are() -> None:
-    with pytest.raises(DataError, match="unknown metric 'blue'; there are bleu, rouge, cider, cider-d, meteor, spice"):
-        score_captions({"1": "a"}, {"1": ["a"]}, ["blue"])
+@pytest.mark.parametrize(
+    ("name", "told"), [("blue", r"did you mean bleu\?"), ("x", "there are bleu, rouge, cider, cider-d, meteor, spice")]
+)
+def test_an_unknown_metric_is_told_with_the_nearest_or_with_all(name: str, told: str) -> None:
+    with pytest.raises(DataError, match=f"unknown metric '{name}'; {told}"):
+        score_captions({"1": "a"}, {"1": ["a"]}, [name])
 
 
 # ---------------------------------------------------------------- files
@@ -174,7 +177,7 @@ def test_predictions_that_are_wrong_are_told(tmp_path: Path, content: str, messa
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[]", "expected an object"),
+        ("[]", "references are COCO captions JSON"),
         ("{}", "'annotations' is missing"),
         ('{"images": 7, "annotations": []}', "expected a list"),
         ('{"images": [{"id": 1}, {"id": "1"}], "annotations": []}', "image 1 is listed a second time"),

@@ -137,7 +137,7 @@ def test_dropout_is_off_so_that_captions_are_of_the_probabilities_that_learn(tmp
 def test_words_that_are_never_drawn_gain_nothing_from_captions_below_the_baseline(tmp_path: Path) -> None:
     context, batch = world(tmp_path)
     m = untrained(context)
-    worth = (torch.arange(4 * len(batch.ids)) < len(batch.ids)).float()  # 1 for the greedy captions, 0 for the drawn
+    worth = (torch.arange(4 * len(batch.ids)) >= 3 * len(batch.ids)).float()  # 0 for the drawn, 1 for the greedy ones
     losses = Scst.of(samples=3).losses(lambda m, batch, words, image_of: worth, 6)
     losses(m, batch, Clock(0, 0))["scst"].backward()
     grad = m.captioner.logits.bias.grad
