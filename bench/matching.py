@@ -119,8 +119,9 @@ def compared(name: str, args: argparse.Namespace, plain: Callable[[], object], o
 
 
 def large(threads: int) -> Row:
-    """In double precision some are equal. In single precision each formulation rounds in its own way: they differ by
-    1e-6 of the largest score among 7,000 pairs, as much as each from double precision, and by 8e-6 among 35,000."""
+    """In single precision each formulation rounds in its own way, and a score jumps where the greatest similarity of a
+    region to the words crosses 0: s / |s| is 0 below and 1 above. Pairs that differ by more than rounding are few, and
+    are compared once more in double precision."""
     v, e, counts = made(1000, 5000)
     few = v[:SAMPLE].double(), e[:SAMPLE].double(), counts[:SAMPLE]
     close("some scores, in double precision", score_all(*few, TAU), plain_scores(*few), 1e-6)
@@ -129,7 +130,13 @@ def large(threads: int) -> Row:
         timed(lambda: found.append(plain_scores(v, e, counts))),
         timed(lambda: found.append(score_all(v, e, counts, TAU))),
     )
-    close("1,000 x 5,000 scores", found[1], found[0], 1e-4)
+    apart = ((found[1] - found[0]).abs() > 1e-4 * found[0].abs().max()).nonzero()
+    print(f"1,000 x 5,000 scores: {len(apart)} of {found[0].numel()} differ by more than 1e-4 of the largest")
+    if len(apart) > found[0].numel() / 1e5:
+        raise SystemExit("that is more than rounding")
+    for i, j in apart.tolist():
+        one = v[i : i + 1].double(), e[j : j + 1].double(), counts[j : j + 1]
+        close(f"image {i}, caption {j}, in double precision", score_all(*one, TAU), plain_scores(*one), 1e-6)
     some = e[:SAMPLE], counts[:SAMPLE]
     used = memory(lambda: plain_scores(v, *some)), memory(lambda: score_all(v, e, counts, TAU))
     return measured("SCAN scores, 1,000 images x 5,000 captions, once", [pair], threads, used)
