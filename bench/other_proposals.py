@@ -52,7 +52,9 @@ class Yolox:
     def __init__(self, file: Path) -> None:
         import onnxruntime
 
-        self._session = onnxruntime.InferenceSession(str(file))
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(str(file), options)
         cells = [np.stack(np.meshgrid(*2 * [np.arange(self.SIDE // step)]), 2).reshape(-1, 2) for step in (8, 16, 32)]
         self._cells = np.concatenate(cells)
         self._steps = np.repeat([8, 16, 32], [len(some) for some in cells])[:, None]
@@ -77,6 +79,7 @@ class PicoDet:
 
         config = inference.Config(str(folder / "model.pdmodel"), str(folder / "model.pdiparams"))
         config.disable_gpu()
+        config.set_cpu_math_library_num_threads(1)
         self._predictor = inference.create_predictor(config)
 
     def __call__(self, rgb: Picture) -> Detections:
