@@ -36,13 +36,12 @@ from reference_captioner import Reference
 from results import row, timed, told, write
 from torch import Tensor
 
-from groundling import decoding
 from groundling.data.dataset import Dataset
 from groundling.metrics.reward import CiderReward
 from groundling.models.updown import UpDown
 from groundling.objectives.reinforce import reinforce
 from groundling.recipes import TrainingContext
-from groundling.recipes.scst import Scst, log_likelihood
+from groundling.recipes.scst import Scst, draw
 from groundling.regions.records import Layout
 from groundling.tensors import Batch, Regions
 from groundling.text.classes import Classes
@@ -155,8 +154,7 @@ def check(ours: UpDown, published: Plain, plain: Plain, references: list[list[li
     ours.eval().zero_grad()
     plain.model.eval().zero_grad()
     encoded = ours.encode(regions)
-    usual, words = decoding.sample_with_greedy(ours, encoded, LENGTH + 1, SAMPLES)
-    logp = log_likelihood(Parts(captioner=ours), encoded[image], words)
+    words, usual, logp = draw(Parts(captioner=ours), encoded, LENGTH + 1, SAMPLES, greedy=True)
     gain = torch.randn(len(words), generator=torch.Generator().manual_seed(0))
     reinforce(logp, words, gain).backward()
     inputs, targets = torch.cat([torch.full_like(words[:, :1], BOS), words[:, :-1]], 1), words

@@ -104,15 +104,6 @@ def _decode(
     return Decoding(tokens, logp, attn, guess, picks)
 
 
-def sample_with_greedy(captioner: Captioner, encoded: EncodedImage, length: int, samples: int) -> tuple[Tensor, Tensor]:
-    """The greedy caption of each of N rows, tokens (N, T), and `samples` drawn captions of each, (N * samples, T).
-
-    See `sample_several`.
-    """
-    tokens = sample_several(captioner, encoded, length, samples, greedy=True)
-    return tokens[len(encoded) * samples :], tokens[: len(encoded) * samples]
-
-
 def sample_several(
     captioner: Captioner, encoded: EncodedImage, length: int, samples: int, greedy: bool = False
 ) -> Tensor:

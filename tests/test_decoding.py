@@ -338,7 +338,8 @@ def test_greedy_and_samples_at_once_are_those_of_each_alone() -> None:
     chain = random_chain(images=3, seed=2)
     chain.logits[:, :, [PAD, BOS, UNK]] += 3
     torch.manual_seed(0)
-    usual, drawn = decoding.sample_with_greedy(chain, chain.encoded()[torch.tensor([0, 2, 1, 0])], 6, 200)
+    several = decoding.sample_several(chain, chain.encoded()[torch.tensor([0, 2, 1, 0])], 6, 200, greedy=True)
+    drawn, usual = several.tensor_split([800])
     greedy = decoding.greedy(chain, chain.encoded()[torch.tensor([0, 2, 1, 0])], 6).tokens
     assert torch.equal(usual[:, : greedy.shape[1]], greedy) and not usual[:, greedy.shape[1] :].any()
     assert drawn.shape == (800, 6)
@@ -353,7 +354,7 @@ def test_samples_have_words_as_often_as_they_are_likely_without_special_tokens()
     logits[0, BOS, [UNK, A, B, EOS]] = torch.tensor([9.0, 1.0, 0.5, 0.0])
     chain = Chain(logits)
     torch.manual_seed(0)
-    _, drawn = decoding.sample_with_greedy(chain, chain.encoded(), 1, 20_000)
+    drawn = decoding.sample_several(chain, chain.encoded(), 1, 20_000)
     counts = torch.stack([drawn.view(2, -1).eq(word).float().mean(1) for word in (EOS, A, B, C)], 1)
     expected = torch.tensor([[0.0, 1.0, 0.5, 0.0], [0.0, 0.0, 0.0, 0.0]]).softmax(1)
     torch.testing.assert_close(counts, expected, atol=0.02, rtol=0)

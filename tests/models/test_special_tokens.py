@@ -39,7 +39,7 @@ def model(request: pytest.FixtureRequest) -> Any:
 def drawn(model: Captioner) -> tuple[EncodedImage, Tensor]:
     torch.manual_seed(0)
     encoded = model.encode(regions(4, 2, 3))
-    return encoded[torch.arange(3).repeat_interleave(5)], decoding.sample_with_greedy(model, encoded, 6, 5)[1]
+    return encoded[torch.arange(3).repeat_interleave(5)], decoding.sample_several(model, encoded, 6, 5)
 
 
 def before(words: Tensor) -> Tensor:

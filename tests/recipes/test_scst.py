@@ -89,7 +89,7 @@ def test_the_gradient_is_minus_the_gain_over_the_baseline_times_that_of_log_p(ba
     image_of = torch.arange(8).repeat_interleave(3)
     encoded = m.captioner.encode(batch.regions)
     if baseline == "greedy":
-        usual, drawn = decoding.sample_with_greedy(m.captioner, encoded, 7, 3)
+        drawn, usual = decoding.sample_several(m.captioner, encoded, 7, 3, greedy=True).tensor_split([24])
     else:  # no greedy caption is made
         drawn = decoding.sample_several(m.captioner, encoded, 7, 3)
     worth = reward(m, batch, drawn, image_of)
