@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
 from groundling.inference.inputs import Item
-from groundling.inference.loading import CAPTIONER, GROUNDER, WEIGHTS, device_of, load_model, model_folder, source_of
+from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, load_model, model_folder, source_of
 from groundling.inference.settings import DEFAULT, DecodingSettings
 from groundling.recipes import Model
 from groundling.regions.fingerprints import require
@@ -421,8 +421,9 @@ def _has_onnxruntime() -> bool:
 def folders(path: str | Path, grounder: str | Path) -> tuple[Path, Path | None]:
     """Of a captioner and of the grounder beside it, as `load` names them."""
     folder = model_folder(path, CAPTIONER)
-    if folder != Path(path):  # of a captioner and a grounder that belong together, such as the package's
-        grounder = grounder or path or WEIGHTS[0]
+    beside = folder.parent / GROUNDER
+    if not grounder and folder != Path(path) and beside.is_dir():  # both belong together, such as the package's
+        grounder = beside
     return folder, model_folder(grounder, GROUNDER) if grounder else None
 
 

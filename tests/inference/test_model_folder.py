@@ -28,6 +28,11 @@ def test_a_folder_of_both_gives_the_captioner_and_the_grounder(tmp_path: Path) -
     assert folders(tmp_path, "flickr8k") == (tmp_path / CAPTIONER, SHIPPED / "flickr8k" / GROUNDER)
 
 
+def test_a_folder_with_a_captioner_alone_gives_it_without_a_grounder(tmp_path: Path) -> None:
+    make(tmp_path / CAPTIONER)
+    assert folders(tmp_path, "") == (tmp_path / CAPTIONER, None)
+
+
 def test_a_model_comes_before_others_in_its_folder(tmp_path: Path) -> None:
     make(tmp_path / "run", tmp_path / "run" / CAPTIONER)
     assert model_folder(tmp_path / "run", CAPTIONER) == tmp_path / "run"
