@@ -142,12 +142,14 @@ def _beam_search(
 def _continued(live: Sequence[Chosen], may: Array, width: int) -> list[tuple[int, int, np.float32]]:
     """The `width` best continuations of one image's beams, best first: beam, word, score of all words."""
     scores = (may + np.array([beam.total for beam in live], np.float32)[:, None]).ravel()
-    if width == 1:
-        chosen = np.array([scores.argmax()])
-    else:
-        chosen = np.argpartition(-scores, min(width, len(scores)) - 1)[:width]
-        chosen = chosen[np.argsort(-scores[chosen], kind="stable")]
-    return [(*divmod(int(i), may.shape[1]), scores[i]) for i in chosen if scores[i] > -math.inf]
+    found: list[tuple[int, int, np.float32]] = []
+    for _ in range(min(width, len(scores))):  # for few, faster than to sort or to part the scores
+        i = int(scores.argmax())
+        if not scores[i] > -math.inf:
+            break
+        found.append((*divmod(i, may.shape[1]), scores[i]))
+        scores[i] = -math.inf
+    return found
 
 
 def _restrict(may: Array, words: Sequence[int], settings: BeamSearch, once: Sequence[bool]) -> None:
@@ -162,5 +164,5 @@ def _restrict(may: Array, words: Sequence[int], settings: BeamSearch, once: Sequ
         may[[*again, words[-1]]] = -math.inf
     if once:
         may[[word for word in words if once[word]]] = -math.inf
-    if np.isneginf(may).all():  # a tiny vocabulary is used up: better to end than to say what is forbidden
+    if may.max() == -math.inf:  # a tiny vocabulary is used up: better to end than to say what is forbidden
         may[EOS] = end

@@ -74,10 +74,10 @@ def detector_scores(boxes: Floats, detected: Floats, scores: Floats) -> Floats:
     detected, scores = detected[some], scores[some]
     overlap = iou_of_arrays(boxes, detected)  # (R, N)
     best = np.zeros((len(boxes), scores.shape[1]), np.float32)
-    for r, weights in enumerate(overlap):
-        near = weights >= NEAR
-        if near.any():
-            best[r] = (weights[near, None] * scores[near]).max(0)
+    region, near = np.nonzero(overlap >= NEAR)
+    if len(region):
+        starts = np.flatnonzero(np.diff(region, prepend=-1))
+        best[region[starts]] = np.maximum.reduceat(overlap[region, near, None] * scores[near], starts)
     return best
 
 
