@@ -9,7 +9,7 @@ numbers.
 
 `bias` (N, V) or None: added to the log-probabilities of every step when words are compared, and to nothing else. Its
 numbers are 0 or less: log-evidence of nouns, times a weight.
-`Constraints` are what is known of words beside the captioner, from which settings make `bias` and `once`.
+`Constraints` are what is known of words beside the captioner: settings make `bias`, `once` and `conjunction` of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from groundling.types import BOS, EOS, PAD
 class Constraints:
     """What is known of the words of a vocabulary beside the captioner, for V words and N rows."""
 
-    nouns: Tensor | None = None  # (V,) bool: the words that are nouns, which a caption may be asked to have once
+    once: Tensor | None = None  # (V,) bool: words that a caption may be asked to have once
+    conjunction: int = PAD  # the id of "and"; PAD: none
     log_evidence: Tensor | None = None  # (N, V), of each word in the image of a row; 0 where nothing is known
 
 
@@ -178,19 +179,22 @@ def beam(
     no_repeat: int = 0,
     min_length: int = 0,
     once: Tensor | None = None,
+    conjunction: int = PAD,
     bias: Tensor | None = None,
 ) -> Decoding:
     """The best caption that beam search finds for each row, by Σ (logp + bias) / tokens^length_penalty.
 
     At every step the `width` best continuations of each row are kept; those that end are set aside and compared at
-    last. `no_repeat`: no n-gram of that size twice, and no word twice in a row (0: allowed). `min_length`: no EOS
-    before so many words. `once` (V,) bool: words that no caption has twice. All rows and beams are one batch. A row is
-    dropped as soon as none of its beams can beat its best finished one.
+    last. `no_repeat`: no n-gram of that size twice, no word twice in a row nor on both sides of `conjunction` (0:
+    allowed). `min_length`: no EOS before so many words. `once` (V,) bool: words that no caption has twice. All rows and
+    beams are one batch. A row is dropped as soon as none of its beams can beat its best finished one.
     """
     if width < 1 or length_penalty < 0:
         raise ValueError(f"width must be at least 1 and length_penalty at least 0, got {width} and {length_penalty}")
     with _generating(captioner, encoded) as (stepper, rows):
-        return _Beams(stepper, rows, length, width, length_penalty).search(no_repeat, min_length, once, bias)
+        return _Beams(stepper, rows, length, width, length_penalty).search(
+            no_repeat, min_length, once, conjunction, bias
+        )
 
 
 class _Beams:
@@ -217,12 +221,14 @@ class _Beams:
         self.best_path = torch.zeros_like(self.best_words)
         self.best_logps = torch.zeros(n, length, dtype=exact, device=device)
 
-    def search(self, no_repeat: int, min_length: int, once: Tensor | None, bias: Tensor | None) -> Decoding:
+    def search(
+        self, no_repeat: int, min_length: int, once: Tensor | None, conjunction: int, bias: Tensor | None
+    ) -> Decoding:
         for t in range(self.length):
             logp, glimpse, self.state = self.captioner.step(self.words[:, -1], self.encoded, self.state)
             allowed = without_special(logp)
             if no_repeat or min_length or once is not None:
-                _restrict(allowed, self.words[:, 1:], no_repeat, min_length, once)
+                _restrict(allowed, self.words[:, 1:], no_repeat, min_length, once, conjunction)
             scores = allowed if bias is None else allowed + bias[self.rows].repeat_interleave(self.each, 0)
             self.glimpses.append(glimpse)
             self.guesses.append(scores.max(1).indices)
@@ -290,11 +296,13 @@ class _Beams:
         )
 
 
-def _restrict(allowed: Tensor, words: Tensor, no_repeat: int, min_length: int, once: Tensor | None) -> None:
-    """Take from `may` (M, V), in place, what may not follow `words` (M, t).
+def _restrict(
+    allowed: Tensor, words: Tensor, no_repeat: int, min_length: int, once: Tensor | None, conjunction: int
+) -> None:
+    """Take from `allowed` (M, V), in place, what may not follow `words` (M, t).
 
-    That is: EOS before `min_length` words, the last word of an n-gram that is there already, the last word again, and
-    words of `once` that are there already.
+    That is: EOS before `min_length` words, the last word of an n-gram that is there already, the last word again, the
+    word before `conjunction` after it, and words of `once` that are there already.
     """
     end = allowed[:, EOS].clone()
     if words.shape[1] < min_length:
@@ -306,6 +314,8 @@ def _restrict(allowed: Tensor, words: Tensor, no_repeat: int, min_length: int, o
         allowed.scatter_(1, grams[..., -1].masked_fill(~seen, PAD), -math.inf)  # PAD is forbidden anyway
     if no_repeat and words.shape[1]:
         allowed.scatter_(1, words[:, -1:], -math.inf)
+        joined = words[:, -2:-1].masked_fill(words[:, -1:] != conjunction, PAD)  # nothing, of a single word
+        allowed.scatter_(1, joined, -math.inf)
     if once is not None:
         allowed.scatter_(1, words.masked_fill(~once[words], PAD), -math.inf)
     stuck = allowed.isneginf().all(1)  # a tiny vocabulary is used up: better to end than to choose what is forbidden

@@ -15,7 +15,9 @@ from torch import Tensor
 
 from groundling import decoding
 from groundling.inference import links
+from groundling.inference.settings import said_once
 from groundling.tensors import Decoding, EncodedImage, Glimpse, Regions
+from groundling.text.vocab import Vocabulary
 from groundling.types import BOS, EOS, PAD, UNK
 
 A, B, C = 4, 5, 6  # words
@@ -247,6 +249,26 @@ def test_a_word_of_once_is_chosen_once_and_others_as_often_as_before() -> None:
     [free], [bound] = (written(decoding.beam(chain, chain.encoded(), 5, width=1, once=x)) for x in (None, nouns))
     assert free == [4, 5, 4, 5, 4]
     assert bound == [4, 5, 6, 5, 6]
+
+
+def test_no_word_stands_on_both_sides_of_a_conjunction() -> None:
+    """ "4 and 4" is likeliest, "4 and 6" next; the word before the conjunction may come again later."""
+    logits = torch.full((1, 7, 7), -5.0, dtype=torch.float64)
+    logits[0, BOS, 4], logits[0, 4, 5], logits[0, 5, 4], logits[0, 5, 6], logits[0, 6, 4] = 5.0, 5.0, 5.0, 3.0, 5.0
+    chain = Chain(logits)
+    several = (PAD, 5)
+    [free], [bound] = (
+        written(decoding.beam(chain, chain.encoded(), 4, width=1, no_repeat=3, conjunction=x)) for x in several
+    )
+    assert free == [4, 5, 4, 5]
+    assert bound == [4, 5, 6, 4]
+
+
+def test_nouns_are_said_once_but_first_parts_of_compounds() -> None:
+    vocab = Vocabulary(
+        ("<pad>", "<bos>", "<eos>", "<unk>", "tennis", "court", "on"), (False,) * 4 + (True, True, False)
+    )
+    assert said_once(vocab) == (False,) * 5 + (True, False)
 
 
 def test_a_beam_with_nothing_left_to_say_ends() -> None:

@@ -119,13 +119,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-repeat",
         type=int,
         metavar="N",
-        help="no N words in a row occur twice, and no word twice in a row (default 2; 0: both may)",
+        help='no N words in a row occur twice, and no word twice in a row or around "and" (default 2; 0: all may)',
     )
     group.add_argument(
         "--repeat-nouns",
         action="store_true",
         default=None,
-        help="a caption may have a noun twice (default: it may not)",
+        help='a caption may have a noun twice (default: only in compounds: "playing tennis on a tennis court")',
     )
     group.add_argument("--min-length", type=int, metavar="N", help="a caption has at least N words (default 0)")
     group.add_argument(

@@ -16,7 +16,7 @@ from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
 from groundling.inference.inputs import Item
 from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, load_model, model_folder, source_of
-from groundling.inference.settings import DEFAULT, DecodingSettings
+from groundling.inference.settings import CONJUNCTION, DEFAULT, DecodingSettings, said_once
 from groundling.recipes import Model
 from groundling.regions.fingerprints import require
 from groundling.regions.graphs import cores
@@ -240,7 +240,8 @@ class GroundedCaptioner:
         seen = regions.of_each_frame(model.recipe.data.regions_per_image).to(self.device)
         with torch.inference_mode():
             encoded = self.network.encode(seen)
-            constraints = Constraints(torch.tensor(model.vocab.nouns, device=self.device))
+            once = torch.tensor(said_once(model.vocab), device=self.device)
+            constraints = Constraints(once, model.vocab.encode([CONJUNCTION])[0])
             if reranker is None:
                 decoded = decoding.decode(self.network, encoded, self.length, constraints)
                 return _renamed(link(decoded, seen, model.vocab, ids, groundable, media=media), regions)

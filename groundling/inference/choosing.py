@@ -42,17 +42,19 @@ def choose_words(
     state: State,
     length: int,
     settings: DecodingSettings,
-    nouns: Sequence[bool] = (),
+    once: Sequence[bool] = (),
+    conjunction: int = PAD,
     log_evidence: Array | None = None,
 ) -> list[Chosen]:
     """A caption of each image, of at most `length` tokens; `state` has one row for each image.
 
-    `nouns`: which words are nouns, where that is known. `log_evidence` (B, V): see `BeamSearch`.
+    `once`: words that no caption has twice, unless `settings` let nouns be repeated. `conjunction`: the id of "and".
+    `log_evidence` (B, V): see `BeamSearch`.
     """
     bias = settings.evidence_weight * log_evidence if settings.evidence_weight and log_evidence is not None else None
     if isinstance(settings, Sampling):
         return _sample(step, state, length, settings, bias)
-    return _beam_search(step, state, length, settings, nouns, bias)
+    return _beam_search(step, state, length, settings, once, conjunction, bias)
 
 
 def _sample(step: Step, state: State, length: int, settings: Sampling, bias: Array | None) -> list[Chosen]:
@@ -102,9 +104,15 @@ def _drawn(p: Array, draw: np.random.RandomState) -> Array:
 
 
 def _beam_search(
-    step: Step, state: State, length: int, settings: BeamSearch, nouns: Sequence[bool], bias: Array | None
+    step: Step,
+    state: State,
+    length: int,
+    settings: BeamSearch,
+    once: Sequence[bool],
+    conjunction: int,
+    bias: Array | None,
 ) -> list[Chosen]:
-    once = () if settings.repeat_nouns else nouns
+    once = () if settings.repeat_nouns else once
     images = len(state[0])
     beams = {image: [Chosen()] for image in range(images)}
     best, best_score = [Chosen()] * images, [-math.inf] * images
@@ -113,7 +121,7 @@ def _beam_search(
         tokens = np.array([beam.words[-1] if beam.words else BOS for _, beam in rows])
         logp, attn, state = step(tokens, np.array([image for image, _ in rows]), state)
         for may, (_, beam) in zip(logp, rows, strict=True):
-            _restrict(may, beam.words, settings, once)
+            _restrict(may, beam.words, settings, once, conjunction)
         scores = logp if bias is None else logp + bias[[image for image, _ in rows]]
         parents: list[int] = []
         going: dict[int, list[Chosen]] = {}
@@ -152,7 +160,7 @@ def _continued(live: Sequence[Chosen], may: Array, width: int) -> list[tuple[int
     return found
 
 
-def _restrict(may: Array, words: Sequence[int], settings: BeamSearch, once: Sequence[bool]) -> None:
+def _restrict(may: Array, words: Sequence[int], settings: BeamSearch, once: Sequence[bool], conjunction: int) -> None:
     """−∞, in place, in log-probabilities (V,) for what may not follow these words; as `decoding._restrict`."""
     may[[PAD, BOS, UNK]] = -math.inf
     end, n = may[EOS], settings.no_repeat
@@ -162,6 +170,8 @@ def _restrict(may: Array, words: Sequence[int], settings: BeamSearch, once: Sequ
         last = words[len(words) - n + 1 :] if len(words) >= n else None
         again = [words[i + n - 1] for i in range(len(words) - n + 1) if words[i : i + n - 1] == last]
         may[[*again, words[-1]]] = -math.inf
+        if len(words) > 1 and words[-1] == conjunction:
+            may[words[-2]] = -math.inf
     if once:
         may[[word for word in words if once[word]]] = -math.inf
     if may.max() == -math.inf:  # a tiny vocabulary is used up: better to end than to say what is forbidden

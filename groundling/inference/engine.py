@@ -28,7 +28,7 @@ from groundling.inference.naming import renamed
 from groundling.inference.networks import Folder, read_about, read_model
 from groundling.inference.phrases import TEMPERATURE, BaseGrounder, Compared, Cues, with_cues
 from groundling.inference.pointing import ATTENDED, Pointed, captioned
-from groundling.inference.settings import DecodingSettings
+from groundling.inference.settings import CONJUNCTION, DecodingSettings, said_once
 from groundling.metrics.calibration import EvidenceModel, sigmoid
 from groundling.regions.fingerprints import from_json
 from groundling.regions.graphs import Session, cores
@@ -64,6 +64,7 @@ class Engine:
     ) -> None:
         fields = captioner.about["fields"]
         self.vocab, self.groundable = captioner.vocab, captioner.groundable
+        self._once, [self._conjunction] = said_once(self.vocab), self.vocab.encode([CONJUNCTION])
         self.grounder, self.weight = grounder, weight
         self.length, self._limit = fields["length"] + 1, fields["regions_per_image"]
         self._captioner, self._source = captioner, source
@@ -155,7 +156,7 @@ class Engine:
             return logp, attn, tuple(after)
 
         nothing = np.zeros((len(seen), memory.shape[1]), np.float32)
-        return choose_words(step, (nothing,) * 4, self.length, settings, self.vocab.nouns, log_evidence)
+        return choose_words(step, (nothing,) * 4, self.length, settings, self._once, self._conjunction, log_evidence)
 
     def _gates(self, tokens: Sequence[int]) -> Array:
         """What the graph of words makes of each: of the few that captions are made of, it is asked once."""

@@ -107,7 +107,7 @@ def test_words_are_those_that_torch_chooses(settings: DecodingSettings) -> None:
     encoded = chain.encoded()
     nouns = tuple(word in (4, 6) for word in range(9))
     evidence = torch.rand(8, 9, generator=torch.Generator().manual_seed(0)).log()
-    expected = settings.decode(chain, encoded, 7, Constraints(torch.tensor(nouns), evidence))
+    expected = settings.decode(chain, encoded, 7, Constraints(torch.tensor(nouns), 5, evidence))
 
     def step(tokens: Array, images: Array, state: tuple[Array, ...]) -> tuple[Array, Array, tuple[Array, ...]]:
         rows: EncodedImage = encoded[torch.from_numpy(images)]
@@ -115,7 +115,7 @@ def test_words_are_those_that_torch_chooses(settings: DecodingSettings) -> None:
         return logp.float().numpy().copy(), glimpse.attn.numpy(), tuple(x.numpy() for x in after)
 
     state = tuple(x.numpy() for x in chain.start(encoded))
-    chosen = choose_words(step, state, 7, settings, nouns, evidence.numpy())
+    chosen = choose_words(step, state, 7, settings, nouns, 5, evidence.numpy())
     for n, one in enumerate(chosen):
         words = [word for word in expected.tokens[n].tolist() if word != PAD]
         assert list(one.words) == words
