@@ -67,7 +67,7 @@ class Engine:
         self.grounder, self.weight = grounder, weight
         self.length, self._limit = fields["length"] + 1, fields["regions_per_image"]
         self._captioner, self._source = captioner, source
-        step = networks.step_graph(captioner.weights, fields["coupled"], known_words=True)
+        step = networks.step_graph(captioner.weights, fields["coupled"], fast=True)
         self._step = Session(step, min(THREADS, cores()))
         self._words, self._word_gates = Session(networks.word_graph(captioner.weights)), dict[int, Array]()
         self._encode = Session(networks.encoder_graph(captioner.weights))
