@@ -80,8 +80,9 @@ def test_logits_of_likely_words_are_exact_and_those_of_others_nearly(linked: boo
     np.testing.assert_allclose(likely - likely[:, :1], theirs - theirs[:, :1], atol=1e-4)
     apart = (found - expected) - (found - expected).mean(1, keepdims=True)
     assert 0.001 < np.abs(apart).max() < 0.3
-    logp = [x - np.log(np.exp(x).sum(1, keepdims=True)) for x in (found, expected)]
-    np.testing.assert_allclose(*(np.take_along_axis(x, order, 1) for x in logp), atol=2e-3)
+    ours, logp = (x - np.log(np.exp(x).sum(1, keepdims=True)) for x in (found, expected))
+    ours, logp = (np.take_along_axis(x, order, 1) for x in (ours, logp))
+    np.testing.assert_allclose(ours, logp, atol=2e-3)
 
 
 def test_onnxruntime_reports_to_nobody_and_writes_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -119,11 +119,12 @@ class PhotosOnnx:
                 boxes = propose(detections, searched.result(), self._regions)
             assert boxes is not None
             scores = detector_scores(boxes, detections.boxes, detections.scores)  # while the network is at work
-            grid, words, cells, logits = mapped.result()
-        classes = None
-        if self._classes is not None and logits is not None:
-            classes = self._classes.regions(logits, box_weights(boxes, *grid.shape[2:]))
-        return _Look(self._project, detections, boxes, scores, grid, words, cells, image.size, classes)
+            grid, words, cells, late = mapped.result()
+            weights = box_weights(boxes, *grid.shape[2:])
+            classes = None
+            if self._classes is not None and late is not None:
+                classes = others.submit(self._classes.regions, late, weights)  # while `seen` projects
+        return _Look(self._project, detections, boxes, scores, grid, weights, words, cells, image.size, classes)
 
     @contextmanager
     def _helpers(self) -> Iterator[Executor]:
@@ -138,7 +139,7 @@ class PhotosOnnx:
                 self._looking -= 1
 
     def _mapped(self, picture: Any) -> tuple[Floats, Floats, Floats, Floats | None]:
-        """The map, the numbers of words, of image and cells; where they are asked for, the logits of image classes."""
+        """The map, the numbers of words, of image and cells; where image classes are asked for, their cells."""
         grid, words, cells, early = self._network({"pixels": pixel_array(picture, WORKING_SIDE)})
         return grid, words, cells, self._classes.cells(early) if self._classes else None
 
@@ -152,16 +153,17 @@ class _Look:
     boxes: Floats  # (R, 4), 0 to 1
     scores: Floats  # (R, C), see `detector_scores`
     grid: Floats  # (1, C, rows, columns)
+    weights: Floats  # (R, rows · columns), see `box_weights`
     words: Floats  # (W,), log(−log(1 − p)), scaled
     cells: Floats  # (rows · columns, W), logits
     size: tuple[int, int]
-    classes: Floats | None  # (R, K)
+    classes: Future[Floats] | None  # (R, K)
 
     def seen(self, labels: bool) -> Seen:
         boxes, detections, scores, size = self.boxes, self.detections, self.scores, self.size
-        maps = {"map": self.grid[0], "map16": detections.maps[0], "map32": detections.maps[1]}
+        maps = {"map16": detections.maps[0], "map32": detections.maps[1]}
         weights = {f"{name}_weights": box_weights(boxes, *x.shape[1:]) for name, x in maps.items()}
-        seen, detected = self.project(maps | weights)
+        seen, detected = self.project(maps | weights | {"map": self.grid[0], "map_weights": self.weights})
         return Seen(
             np.concatenate([seen, detected, scores, positions(boxes)], axis=1),
             boxes * np.array([*size, *size], np.float32),
@@ -169,7 +171,7 @@ class _Look:
             size,
             np.concatenate([seen[0], detections.scores.max(0), self.words]).astype(np.float32),
             *(self._labels(scores) if labels else (np.zeros((len(boxes), 0), np.int64), scores[:, :0])),
-            classes=self.classes,
+            classes=None if self.classes is None else self.classes.result(),
         )
 
     def _labels(self, scores: Floats) -> tuple[NDArray[np.int64], Floats]:
