@@ -1,8 +1,8 @@
 """Captions with boxes by onnxruntime and numpy alone: from what is seen of images to what users get. No torch.
 
 The same mathematics as `GroundedCaptioner.generate`: `decoding`, `links.rerank`, `links.link` and
-`PhraseGrounder.add_evidence`, on arrays. The numbers agree to rounding, so two words or two regions that are nearly
-equal may change places.
+`PhraseGrounder.add_evidence`, on arrays. The numbers agree to rounding, log-probabilities to 1 in 2,000, so two words
+or two regions that are nearly equal may change places.
 """
 
 from __future__ import annotations
