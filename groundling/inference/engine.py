@@ -28,7 +28,7 @@ from groundling.inference.naming import renamed
 from groundling.inference.networks import Folder, read_about, read_model
 from groundling.inference.phrases import TEMPERATURE, BaseGrounder, Compared, Cues, with_cues
 from groundling.inference.pointing import ATTENDED, Pointed, captioned
-from groundling.inference.settings import DecodingSettings
+from groundling.inference.settings import DecodingSettings, Sampling
 from groundling.metrics.calibration import EvidenceModel, sigmoid
 from groundling.regions.fingerprints import from_json
 from groundling.regions.graphs import Session, cores
@@ -151,11 +151,22 @@ class Engine:
 
         def step(tokens: Array, images: Array, state: State) -> tuple[Array, Array, State]:
             cells = dict(zip(("h1", "c1", "h2", "c2"), state, strict=True))
-            logp, attn, *after = self._step(fixed | cells | {"row": images, "word": self._gates(tokens.tolist())})
+            given = fixed | cells | {"row": images}
+            if isinstance(settings, Sampling):
+                logp, attn, *after = self._exact_step(given | {"token": tokens})
+            else:
+                logp, attn, *after = self._step(given | {"word": self._gates(tokens.tolist())})
             return logp, attn, tuple(after)
 
         nothing = np.zeros((len(seen), memory.shape[1]), np.float32)
         return choose_words(step, (nothing,) * 4, self.length, settings, self.vocab.nouns, log_evidence)
+
+    @cached_property
+    def _exact_step(self) -> Session:
+        """For words that are drawn: those that are not likely are drawn, too, as torch draws them."""
+        captioner = self._captioner
+        step = networks.step_graph(captioner.weights, captioner.about["fields"]["coupled"])
+        return Session(step, min(THREADS, cores()))
 
     def _gates(self, tokens: Sequence[int]) -> Array:
         """What the graph of words makes of each: of the few that captions are made of, it is asked once."""

@@ -193,6 +193,7 @@ def assert_close(one: Any, other: Any) -> None:
         BeamSearch(),
         BeamSearch(3, length_penalty=0.5, min_length=6),
         BeamSearch(evidence_weight=0.5),
+        Sampling(seed=1),
         Sampling(0.5, seed=5),
         Sampling(top_k=20, evidence_weight=0.3),
     ],
