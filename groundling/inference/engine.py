@@ -1,8 +1,8 @@
 """Captions with boxes by onnxruntime and numpy alone: from what is seen of images to what users get. No torch.
 
 The same mathematics as `GroundedCaptioner.generate`: `decoding`, `links.rerank`, `links.link` and
-`PhraseGrounder.add_evidence`, on arrays. The numbers agree to rounding, so two words or two regions that are nearly
-equal may change places.
+`PhraseGrounder.add_evidence`, on arrays. The numbers agree to rounding, log-probabilities to 1 in 2,000, so two words
+or two regions that are nearly equal may change places.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from groundling.inference.naming import renamed
 from groundling.inference.networks import Folder, read_about, read_model
 from groundling.inference.phrases import TEMPERATURE, BaseGrounder, Compared, Cues, with_cues
 from groundling.inference.pointing import ATTENDED, Pointed, captioned
-from groundling.inference.settings import CONJUNCTION, DecodingSettings, said_once
+from groundling.inference.settings import CONJUNCTION, DecodingSettings, Sampling, said_once
 from groundling.metrics.calibration import EvidenceModel, sigmoid
 from groundling.regions.fingerprints import from_json
 from groundling.regions.graphs import Session, cores
@@ -68,7 +68,7 @@ class Engine:
         self.grounder, self.weight = grounder, weight
         self.length, self._limit = fields["length"] + 1, fields["regions_per_image"]
         self._captioner, self._source = captioner, source
-        step = networks.step_graph(captioner.weights, fields["coupled"], known_words=True)
+        step = networks.step_graph(captioner.weights, fields["coupled"], fast=True)
         self._step = Session(step, min(THREADS, cores()))
         self._words, self._word_gates = Session(networks.word_graph(captioner.weights)), dict[int, Array]()
         self._encode = Session(networks.encoder_graph(captioner.weights))
@@ -152,11 +152,22 @@ class Engine:
 
         def step(tokens: Array, images: Array, state: State) -> tuple[Array, Array, State]:
             cells = dict(zip(("h1", "c1", "h2", "c2"), state, strict=True))
-            logp, attn, *after = self._step(fixed | cells | {"row": images, "word": self._gates(tokens.tolist())})
+            given = fixed | cells | {"row": images}
+            if isinstance(settings, Sampling):
+                logp, attn, *after = self._exact_step(given | {"token": tokens})
+            else:
+                logp, attn, *after = self._step(given | {"word": self._gates(tokens.tolist())})
             return logp, attn, tuple(after)
 
         nothing = np.zeros((len(seen), memory.shape[1]), np.float32)
         return choose_words(step, (nothing,) * 4, self.length, settings, self._once, self._conjunction, log_evidence)
+
+    @cached_property
+    def _exact_step(self) -> Session:
+        """For words that are drawn: those that are not likely are drawn, too, as torch draws them."""
+        captioner = self._captioner
+        step = networks.step_graph(captioner.weights, captioner.about["fields"]["coupled"])
+        return Session(step, min(THREADS, cores()))
 
     def _gates(self, tokens: Sequence[int]) -> Array:
         """What the graph of words makes of each: of the few that captions are made of, it is asked once."""

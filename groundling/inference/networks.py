@@ -23,7 +23,7 @@ from groundling.errors import DataError
 from groundling.files import check_manifest, read_bytes
 from groundling.inference.loading import SHIPPED
 from groundling.recipes import ABOUT, FORMAT, WEIGHTS
-from groundling.regions.graphs import Graph
+from groundling.regions.graphs import KINDS, Graph
 from groundling.text.classes import Classes
 from groundling.text.vocab import Vocabulary
 
@@ -33,6 +33,7 @@ ODD = (LookupError, TypeError, ValueError, AttributeError, SafetensorError, Recu
 LARGEST = 1 << 31  # bytes of a file of weights
 NORM_EPSILON, BATCH_EPSILON, UNIT_EPSILON = 1e-5, 1e-5, 1e-12  # of PyTorch's layer norm, batch norm and normalize
 NEVER = np.float32(np.finfo(np.float32).min)
+LIKELY = 64  # words of a step whose logits are exact: those that a beam may choose, and more than it may not repeat
 
 CAPTIONER = frozenset(
     f"captioner.{name}"
@@ -168,10 +169,10 @@ def _word_gates(graph: Graph, token: str, w: Mapping[str, Array]) -> str:
     return graph.linear(embedded, w["word_gates.weight"])
 
 
-def step_graph(weights: Mapping[str, Array], coupled: bool, known_words: bool = False) -> bytes:
+def step_graph(weights: Mapping[str, Array], coupled: bool, fast: bool = False) -> bytes:
     """The words before and the states of N rows, `row` being the image of each, to the next: eq. 10 to 14.
 
-    `known_words`: instead of words, it is given what `word_graph` makes of them.
+    `fast`: instead of words, it is given what `word_graph` makes of them, and logits are those of `_likely_logits`.
     """
     graph, w = Graph("step"), {name.removeprefix("captioner."): x for name, x in weights.items()}
     hidden, size = w["attend.of_memory.weight"].shape[::-1]
@@ -179,7 +180,7 @@ def step_graph(weights: Mapping[str, Array], coupled: bool, known_words: bool = 
     keys, valid = graph.input("keys", "images", "regions", size), graph.input("valid", "images", "regions", 1)
     still = graph.input("still", "images", 4 * hidden)
     row = graph.input("row", "rows", kind="int64")
-    if known_words:
+    if fast:
         word = graph.input("word", "rows", 4 * hidden)
     else:
         word = _word_gates(graph, graph.input("token", "rows", kind="int64"), w)
@@ -215,16 +216,46 @@ def step_graph(weights: Mapping[str, Array], coupled: bool, known_words: bool = 
     context = graph.add("Squeeze", graph.add("MatMul", across, here(memory)), graph.constant(np.array([1])))
     seen = graph.add("Concat", context, h1, h2, axis=1)
     h2, c2 = cell(graph.linear(seen, w["language_gates.weight"], w["language_gates.bias"]), c2)
-    logits = graph.linear(h2, w["logits.weight"], w["logits.bias"])
+    linked = ""
     if "word_link.gain" in w:
         words = here(graph.input("words", "images", len(w["logits.bias"])))
         gate = graph.add("Sigmoid", graph.linear(h2, w["word_link.gate.weight"], w["word_link.gate.bias"]))
-        logits = graph.add("Add", logits, graph.add("Mul", gate, words))
+        linked = graph.add("Mul", gate, words)
+    if fast:
+        logits = _likely_logits(graph, h2, w, linked)
+    else:
+        logits = graph.linear(h2, w["logits.weight"], w["logits.bias"])
+        logits = graph.add("Add", logits, linked) if linked else logits
     graph.output(graph.add("LogSoftmax", logits, axis=-1), "logp", "rows", len(w["logits.bias"]))
     graph.output(graph.add("Squeeze", across, graph.constant(np.array([1]))), "attn", "rows", "regions")
     for value, name in ((h1, "next_h1"), (c1, "next_c1"), (h2, "next_h2"), (c2, "next_c2")):
         graph.output(value, name, "rows", hidden)
     return graph.to_bytes()
+
+
+def _likely_logits(graph: Graph, h: str, w: Mapping[str, Array], linked: str) -> str:
+    """W h + b + `linked` (N, V), up to a constant in each row; `linked` is "" where there is no word link.
+
+    The LIKELY largest of each row are exact. The others are products of whole numbers, h in 8 bits and W in 7 (with 8,
+    sums of two products would overflow where a processor adds them in 16): W is more than caches hold, and reading it
+    is what takes the time. Rounding h moves all of a row alike, and the exact ones are moved with them.
+    """
+    weight, bias = w["logits.weight"].astype(np.float32), w["logits.bias"]
+    unit = np.maximum(np.abs(weight).max(1), NORM_EPSILON) / np.float32(63)
+    whole = np.ascontiguousarray(np.round(weight / unit[:, None]).astype(np.int8).T)
+    x, x_unit, zero = graph.several("DynamicQuantizeLinear", 3, h)
+    product = graph.add("Cast", graph.add("MatMulInteger", x, graph.constant(whole), zero), to=KINDS["float32"])
+    logits = graph.add("Mul", product, graph.add("Mul", x_unit, graph.constant(unit)))
+    logits = graph.add("Add", logits, graph.constant(bias))
+    logits = graph.add("Add", logits, linked) if linked else logits
+    rough, likely = graph.several("TopK", 2, logits, graph.constant(np.array([min(LIKELY, len(bias))])), axis=1)
+    rows = graph.add("Gather", graph.constant(w["logits.weight"]), likely, axis=0)  # (N, LIKELY, hidden)
+    last = graph.constant(np.array([2]))
+    exact = graph.add("Squeeze", graph.add("MatMul", rows, graph.add("Unsqueeze", h, last)), last)
+    exact = graph.add("Add", exact, graph.add("Gather", graph.constant(bias), likely, axis=0))
+    exact = graph.add("Add", exact, graph.add("GatherElements", linked, likely, axis=1)) if linked else exact
+    moved = graph.add("ReduceMean", graph.add("Sub", rough, exact), axes=[1], keepdims=1)
+    return graph.add("ScatterElements", logits, likely, graph.add("Add", exact, moved), axis=1)
 
 
 # ---------------------------------------------------------------- the grounder

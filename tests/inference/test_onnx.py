@@ -24,6 +24,7 @@ from groundling.inference import BeamSearch, DecodingSettings, Sampling
 from groundling.inference.choosing import _drawn, choose_words
 from groundling.inference.engine import _phrases
 from groundling.inference.loading import SHIPPED
+from groundling.inference.networks import LIKELY, _likely_logits
 from groundling.models.grounder import Grounder
 from groundling.regions.graphs import Graph, _varint
 from groundling.types import EOS, PAD, Example
@@ -60,6 +61,28 @@ def test_a_graph_computes_what_was_written(kind: type) -> None:
     session = Session(graph.to_bytes())
     assert session({"x": np.array([[1, 2]], np.float32)})[0].tolist() == [[10.5, 15.0]]
     assert session.signature == {"inputs": {"x": ["rows", 2]}, "outputs": {"y": ["rows", 2]}}
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_logits_of_likely_words_are_exact_and_those_of_others_nearly(linked: bool) -> None:
+    """Of 1,000 words: the largest differ from each other as W h + b + link says, the others by less than 0.3."""
+    draw = np.random.default_rng(0)
+    w = {"logits.weight": draw.normal(0, 0.5, (1000, 64)).astype(np.float16)}
+    w["logits.bias"] = draw.normal(0, 1, 1000).astype(np.float32)
+    h, link = np.tanh(draw.normal(0, 2, (3, 64))).astype(np.float32), draw.normal(0, 2, (3, 1000)).astype(np.float32)
+    graph = Graph("logits")
+    added = graph.input("link", "rows", 1000) if linked else ""
+    graph.output(_likely_logits(graph, graph.input("h", "rows", 64), w, added), "logits", "rows", 1000)
+    [found] = Session(graph.to_bytes())({"h": h} | ({"link": link} if linked else {}))
+    expected = h @ w["logits.weight"].astype(np.float32).T + w["logits.bias"] + (link if linked else 0)
+    order = np.argsort(-expected, 1)[:, : LIKELY // 2]  # nearly equal ones may be in the other half, or out of it
+    likely, theirs = (np.take_along_axis(x, order, 1) for x in (found, expected))
+    np.testing.assert_allclose(likely - likely[:, :1], theirs - theirs[:, :1], atol=1e-4)
+    apart = (found - expected) - (found - expected).mean(1, keepdims=True)
+    assert 0.001 < np.abs(apart).max() < 0.3
+    ours, logp = (x - np.log(np.exp(x).sum(1, keepdims=True)) for x in (found, expected))
+    ours, logp = (np.take_along_axis(x, order, 1) for x in (ours, logp))
+    np.testing.assert_allclose(ours, logp, atol=2e-3)
 
 
 def test_onnxruntime_reports_to_nobody_and_writes_nothing(tmp_path: Path) -> None:
@@ -148,11 +171,14 @@ def test_phrases_are_those_of_the_grounder() -> None:
 
 
 def assert_close(one: Any, other: Any) -> None:
-    """Equal, numbers to rounding: those of JSON have four digits."""
+    """Equal, numbers to rounding: those of JSON have four digits, and log-probabilities are to 1 in 2,000."""
     if isinstance(one, dict):
         assert one.keys() == other.keys()
         for key in one:
-            assert_close(one[key], other[key])
+            if key == "logp":
+                assert one[key] == pytest.approx(other[key], rel=5e-4)
+            else:
+                assert_close(one[key], other[key])
     elif isinstance(one, list | tuple):
         assert len(one) == len(other)
         for a, b in zip(one, other, strict=True):
@@ -167,6 +193,7 @@ def assert_close(one: Any, other: Any) -> None:
         BeamSearch(),
         BeamSearch(3, length_penalty=0.5, min_length=6),
         BeamSearch(evidence_weight=0.5),
+        Sampling(seed=1),
         Sampling(0.5, seed=5),
         Sampling(top_k=20, evidence_weight=0.3),
     ],

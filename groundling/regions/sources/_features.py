@@ -135,7 +135,7 @@ class ClassNetwork(nn.Module):
         """(1, C, H, W) early map -> (R, K)"""
         grid = F.relu6(self.head(self.blocks(early)), inplace=True)[0]
         weights = torch.from_numpy(box_weights(boxes, *grid.shape[1:]))
-        logits = weights @ F.linear(grid.flatten(1).T, *self.classes)
+        logits = F.linear(weights @ grid.flatten(1).T, *self.classes)
         return logits.softmax(-1) @ self.members
 
 

@@ -1,10 +1,10 @@
 """What the published classifier of EfficientNet-Lite2 says of regions: nouns for what captions seldom name.
 
 The network of the source `photos` is EfficientNet-Lite2 whose first FROZEN blocks are as published. So the published
-late blocks run beside its own on the same early map, and give logits of ImageNet's 1,000 classes in each cell. A region
-has the softmax of the mean logits over its box; a noun has the sum over its classes:
+late blocks run beside its own on the same early map, and the classifier gives logits of ImageNet's 1,000 classes of the
+mean of their map over the box of a region. A region has the softmax of these; a noun has the sum over its classes:
 
-    p_rk = Σ_{c of noun k} softmax(Σ_g w_rg z_g)_c        w: `box_weights`; z_g: logits of cell g
+    p_rk = Σ_{c of noun k} softmax(A Σ_g w_rg x_g + b)_c        w: `box_weights`; x_g: cell g of the map
 
 "squirrel" is "fox squirrel", "butterfly" is "admiral", "ringlet", "monarch", … (tools/build_image_classes.py).
 No torch: `ClassNetwork` of `_features` is the same with it.
@@ -92,27 +92,25 @@ class ClassesOnnx:
         self._late, self._regions = (Session(graph) for graph in class_graphs(file).values())
 
     def cells(self, early: Floats) -> Floats:
-        """(1, 120, 2 H, 2 W) -> (H · W, C) logits."""
+        """(1, 120, 2 H, 2 W) -> (H · W, 1280)."""
         cells: Floats = self._late({"early": early})[0]
         return cells
 
     def regions(self, cells: Floats, weights: Floats) -> Floats:
-        """(G, C) logits and the weights (R, G) of the cells in each box -> (R, K)."""
+        """The map (G, 1280) and the weights (R, G) of its cells in each box -> (R, K)."""
         p: Floats = self._regions({"cells": cells, "weights": weights})[0]
         return p
 
 
 def class_graphs(file: ClassFile) -> dict[str, bytes]:
-    """`late`: the early map to the logits of cells. `regions`: those, and the weights of cells, to nouns."""
-    late, regions = Graph("late"), Graph("regions")
-    classes, nouns = file.members.shape
-    logits = _late(
-        late, late.input("early", 1, file.state["blocks.0.up.weight"].shape[1], "rows", "columns"), file.state
-    )
-    late.output(logits, "cells", "cells", classes)
-    mean = regions.add("MatMul", regions.input("weights", "regions", "cells"), regions.input("cells", "cells", classes))
-    p = regions.add("MatMul", regions.add("Softmax", mean, axis=-1), regions.constant(file.members))
-    regions.output(p, "nouns", "regions", nouns)
+    """`late`: the early map to cells of the late one. `regions`: those, and the weights of cells, to nouns."""
+    late, regions, state = Graph("late"), Graph("regions"), file.state
+    early, wide = state["blocks.0.up.weight"].shape[1], len(state["head.weight"])
+    late.output(_late(late, late.input("early", 1, early, "rows", "columns"), state), "cells", "cells", wide)
+    mean = regions.add("MatMul", regions.input("weights", "regions", "cells"), regions.input("cells", "cells", wide))
+    logits = regions.linear(mean, state["classes.weight"], state["classes.bias"])
+    p = regions.add("MatMul", regions.add("Softmax", logits, axis=-1), regions.constant(file.members))
+    regions.output(p, "nouns", "regions", file.members.shape[1])
     return {"late": late.to_bytes(), "regions": regions.to_bytes()}
 
 
@@ -131,6 +129,5 @@ def _late(graph: Graph, x: str, state: Mapping[str, Floats]) -> str:
         same = state[at + "up.weight"].shape[1] == state[at + "down.weight"].shape[0]
         x = graph.add("Add", y, x) if same and stride == 1 else y
     x = convolution(x, "head")
-    flat = graph.constant(np.array([state["head.weight"].shape[0], -1]))
-    cells = graph.add("Transpose", graph.add("Reshape", x, flat), perm=[1, 0])
-    return graph.linear(cells, state["classes.weight"], state["classes.bias"])
+    flat = graph.constant(np.array([len(state["head.weight"]), -1]))
+    return graph.add("Transpose", graph.add("Reshape", x, flat), perm=[1, 0])
