@@ -83,7 +83,7 @@ class Summary:
             "classes": self.classes(),
             "not_there": self.by_word.most_common(20),
             "cannot_tell": self.unknown.most_common(20),
-            "not_judged": dict(self.errors),
+            "not_checked": dict(self.errors),
             "captions_with_problems": self.problems,
         }
 

@@ -132,7 +132,7 @@ def _tell(
     if captions:
         print(
             f"captions: one of a photo above one of another, near photo: {captions.auc:.4f} (area under the curve), "
-            f"with references {captions.auc_with_references:.4f}, on {captions.judged_on} captions"
+            f"with references {captions.auc_with_references:.4f}, on {captions.tested_on} captions"
         )
 
 
@@ -156,7 +156,7 @@ def _print_calibration(calibration: Calibration) -> None:
 
     print(
         f"evidence: area under the curve {calibration.auc:.4f}, expected calibration error {calibration.ece:.4f} "
-        f"on {calibration.judged_on} phrases, "
+        f"on {calibration.tested_on} phrases, "
         f"right {calibration.accuracy:.4f}; fitted on {calibration.fitted_on} phrases of other images"
     )
     if calibration.caption_auc is not None:

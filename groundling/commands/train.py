@@ -269,7 +269,7 @@ def _calibrate(out: Path, held_out: Dataset, store: Store) -> None:
 
     with one_by_one():
         if rank() == 0 and (fitted := calibrate_run(out, held_out, store)):
-            print(f"evidence: right for {fitted.accuracy:.2f} of {fitted.judged_on} phrases of validation images")
+            print(f"evidence: right for {fitted.accuracy:.2f} of {fitted.tested_on} phrases of validation images")
 
 
 @contextmanager

@@ -242,7 +242,7 @@ class CaptionFit:
     auc: float
     auc_with_references: float
     fitted_on: int  # captions
-    judged_on: int
+    tested_on: int
 
 
 @dataclass(frozen=True)

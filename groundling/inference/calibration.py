@@ -122,7 +122,7 @@ class Calibration:
     curve: list[Bin]
     accuracy: float  # of "found", at the threshold
     fitted_on: int  # phrases, half of them absent
-    judged_on: int
+    tested_on: int
     caption_auc: float | None = None  # a noun of captioners that references bear out has more than another
     caption_nouns: int = 0  # nouns
 

@@ -39,6 +39,7 @@ BINS = 10
 SAME, BROADER, LEARNED = "same", "broader", "learned"
 KINDS = 4  # broader kinds that are tried, nearest first
 INPUTS = 4  # 1, logit p, log π, s; two more where there are ImageNouns: u, v
+MOST_CONCEPTS = 50_000  # nouns that are remembered, so that texts of any length take a bounded memory
 FARTHEST = 6.0  # deviations from its mean that a number of an image vector is taken to be away at most
 LARGE = 1e4  # no number of `ImageNouns` is as large, so that none of its sums is infinite
 CAPTION_INPUTS = ("phrases", "words", "mentioned")  # of a caption in an image
@@ -335,6 +336,8 @@ class WordEvidence:
     def concept(self, noun: str) -> Concept | None:
         """What stands for a noun; None where the source knows neither it nor a kind near it, and nobody learned it."""
         if noun not in self._concepts:
+            if len(self._concepts) >= MOST_CONCEPTS:
+                self._concepts.clear()
             self._concepts[noun] = self._find(noun.lower())
         return self._concepts[noun]
 

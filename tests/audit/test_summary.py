@@ -47,7 +47,7 @@ def test_shares_are_of_all_nouns() -> None:
     low, high = row["intervals"]["not there"]
     assert 0 <= low <= 0.2 <= high <= 1
     assert {one["class"]: one["nouns"] for one in row["classes"]} == {"animals": 4, "clothing": 1}
-    assert row["not_there"] == [("dog", 1)] and sum(row["not_judged"].values()) == 1
+    assert row["not_there"] == [("dog", 1)] and sum(row["not_checked"].values()) == 1
     json.dumps(row, allow_nan=False)
 
 

@@ -20,6 +20,7 @@ from groundling.evaluation.evidence import parse
 from groundling.inference.calibration import HEDGE, Answers, fitted
 from groundling.inference.evidence import CALIBRATION, read_calibration
 from groundling.inference.image_nouns import learn, learned
+from groundling.metrics import calibration
 from groundling.metrics.calibration import (
     BROADER,
     LEARNED,
@@ -301,6 +302,13 @@ def test_a_rare_noun_is_predicted_as_those_that_mean_the_like() -> None:
     dog, spaniel, theorem = found(np.array([1.0])) - found(np.array([-1.0]))
     assert dog > 1 and spaniel > theorem + 0.2
     assert found.place == {"spaniel": 1, "theorem": 2}
+
+
+def test_nouns_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "MOST_CONCEPTS", 3)
+    words = replace(WORDS, _concepts={})
+    assert [words.concept(noun) is None for noun in ("blorp", "snurf", "dog", "plim", "dog")] == [1, 1, 0, 1, 0]
+    assert len(words._concepts) == 2
 
 
 def test_the_likeliest_of_several_kinds_counts() -> None:

@@ -92,7 +92,7 @@ def test_a_reward_model_prefers_what_is_there(run: Path, tmp_path: Path) -> None
 def test_evidence_is_fitted_and_measured_on_different_images(run: Path, tmp_path: Path) -> None:
     dataset, store = make(tmp_path, images=60, seed=4)
     found = calibrate(load_grounder(run), dataset, store)
-    assert found.fitted_on > 0 and found.judged_on > 0
+    assert found.fitted_on > 0 and found.tested_on > 0
     assert found.accuracy > 0.8
     assert found.ece < 0.3  # few phrases: the noise of a bin of ten
 
