@@ -57,6 +57,10 @@ MISTAKES = [
     ("caption notes.txt", "no known data set is here"),
     ("caption photo.png --out nothing", "is a folder: give the name of a file"),
     ("ground photo.png", "name what to find"),
+    (
+        "ground photo.png a dog on grass",
+        "too many arguments, from 'dog on grass' on: what has spaces is written between",
+    ),
     ("train updwn --data d --regions r --out o", "did you mean updown?"),
     ("train two_branch --data d --regions r --out o --heart 1", "did you mean --hard?"),
     ("train updown --data missing --regions r --out o", "r"),
