@@ -62,6 +62,7 @@ MISTAKES = [
     ("train updwn --data d --regions r --out o", "did you mean updown?"),
     ("train two_branch --data d --regions r --out o --heart 1", "did you mean --hard?"),
     ("train updown --data missing --regions r --out o", "r"),
+    ("train updown --data d --regions r --out o", "make one: groundling regions extract DATA --source photos --out r"),
     ("adapt", "required: --data"),
     ("adapt --data missing", "missing: no such file or folder"),
     ("adapt --data columns.csv", "columns.csv"),
