@@ -3,14 +3,15 @@
     python bench/adapt_curve.py flickr8k-entities --regions VAL_STORE --out RUNS [--sizes 100 300 1000 3000]
     python bench/adapt_curve.py flickr8k-entities --regions VAL_STORE --out RUNS --table    # of what is there already
 
-"Own photos" are drawn at random from the training split, each with one of its captions: 100 to judge epochs on, and for
-each size the first so many of one order, so a smaller set is part of a larger one. `groundling adapt` begins with the
-weights of this package. "nothing" is what the README says for thousands of photos: `groundling train two_branch`, then
-`groundling train groundling --guide` it, with their defaults. Every model is judged on the validation split of the data
-set, which no training sees: CIDEr-D of captions (a beam of 3) with all references, and the accuracy of phrases against
-the boxes that people drew. p: paired randomisation over images, against the weights that adapting begins with.
-Processor time is that of all processes; regions are made once for all sizes, or taken from --photo-regions, and are not
-counted. What is finished is not run again, and a training that was stopped goes on.
+"Own photos" are drawn at random from the training split, each with one of its captions: 100 to choose the epoch on, and
+for each size the first so many of one order, so a smaller set is part of a larger one. `groundling adapt` begins with
+the weights of this package. "nothing" is what the README says for thousands of photos: `groundling train two_branch`,
+then `groundling train groundling --guide` it, with their defaults. Every model is scored on the first photos of the
+validation split of the data set (--validation), which no training sees: CIDEr-D of captions (a beam of 3) with all
+references, and the accuracy of phrases against the boxes that people drew. p: paired randomisation over images, against
+the weights that adapting begins with. Processor time is that of all processes; regions are made once for all sizes, or
+taken from --photo-regions, and are not counted. What is finished is not run again, and a training that was stopped goes
+on.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-HELD_OUT = 100  # own photos that epochs are judged on
+HELD_OUT = 100  # own photos that the epoch is chosen on
 WAYS = "adapt", "nothing"
 MODELS = {"before": ("", ""), "adapt": ("captioner", "grounder"), "nothing": ("model", "grounder")}
 Result = dict[str, Any]
@@ -44,7 +45,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--photo-regions", type=Path, help="regions of its training split (default: made in OUT)")
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 300, 1000, 3000])
-    parser.add_argument("--judged", type=int, default=1000, help="how many validation photos judge a model")
+    parser.add_argument(
+        "--validation", type=int, default=1000, metavar="N", help="validation photos that each model is scored on"
+    )
     parser.add_argument("--ways", choices=WAYS, nargs="+", default=WAYS)
     parser.add_argument("--draw", action="store_true", help="choose the photos, make their regions, and end")
     parser.add_argument("--table", action="store_true", help="run nothing, show what is there")
@@ -65,7 +68,7 @@ def make(args: argparse.Namespace) -> None:
         once(args.out / "regions.json", lambda: groundling(extract))
     if args.draw:
         return
-    judged(args, "before", args.out / "before")
+    scored(args, "before", args.out / "before")
     for size, data in own.items():
         given = ["--data", data, "--regions", store, "--seed", args.seed]
         for way in args.ways:
@@ -78,7 +81,7 @@ def make(args: argparse.Namespace) -> None:
                 ],
             }[way]
             once(out / "learned.json", lambda c=commands: groundling(*c))
-            judged(args, way, out)
+            scored(args, way, out)
 
 
 def draw(data: Path, sizes: Sequence[int], out: Path, seed: int) -> None:
@@ -132,7 +135,7 @@ def validation(data: Path) -> Any:
     return load(data, "val")
 
 
-def judged(args: argparse.Namespace, way: str, out: Path) -> Result:
+def scored(args: argparse.Namespace, way: str, out: Path) -> Result:
     """Captions of the first validation photos; phrases found, of how many, of each of them."""
 
     def work() -> Result:
@@ -141,7 +144,7 @@ def judged(args: argparse.Namespace, way: str, out: Path) -> Result:
         from groundling.regions.store import Store
 
         captioner, grounder = (str(out / name) if name else "" for name in MODELS[way])
-        store, examples = Store.open(args.regions), validation(args.data)[: args.judged]
+        store, examples = Store.open(args.regions), validation(args.data)[: args.validation]
         captions = inference.load(captioner).caption([example.id for example in examples], regions=store)
         texts = {caption.id: caption.text for caption in captions}
         found = localised(inference.load_grounder(grounder), examples, store)
@@ -152,24 +155,24 @@ def judged(args: argparse.Namespace, way: str, out: Path) -> Result:
             image[:] = (a + b for a, b in zip(image, (*hits, 1), strict=True))
         return {"texts": texts, "phrases": counts}
 
-    return once(out / "judged.json", work)
+    return once(out / "scored.json", work)
 
 
 def show(data: Path, out: Path) -> None:
-    """The curve as a table of Markdown, of the photos that judged every model."""
+    """The curve as a table of Markdown, of the photos on which every model was scored."""
     from groundling.data.dataset import load
     from groundling.metrics.significance import compare
 
-    runs = [(int(path.parent.name.rpartition("-")[2]), path.parent) for path in out.glob("*-*/judged.json")]
+    runs = [(int(path.parent.name.rpartition("-")[2]), path.parent) for path in out.glob("*-*/scored.json")]
     results = {
-        run: json.loads((run / "judged.json").read_text()) for run in (out / "before", *(run for _, run in runs))
+        run: json.loads((run / "scored.json").read_text()) for run in (out / "before", *(run for _, run in runs))
     }
     common = set.intersection(*(set(result["texts"]) for result in results.values()))
     examples = load(data, "val", annotated=False)
     references = {x.id: [caption.text for caption in x.captions] for x in examples if x.id in common}
     baseline = statistics_of(results[out / "before"], references)
     values = " | ".join(f"{one.score().value:.4f}" for one in baseline)
-    print(f"{len(references)} photos judge every model\n")
+    print(f"{len(references)} photos, on which every model is scored\n")
     print("| photos | way | CIDEr-D | p | phrases, any | p | phrases, union | p | CPU-seconds |")
     print("|---|---|---|---|---|---|---|---|---|")
     print(f"| 0 | as shipped | {values.replace(' | ', ' | | ')} | | |")

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from groundling import commands
 from groundling.errors import GroundlingError, printable
-from groundling.progress import wait_passively
+from groundling.progress import wait_passively, wait_shortly
 
 EXTRA_OF = {"torch": "train", "spacy": "train", "cv2": "photos", "efficientnet_lite_pytorch": "photos"}
 
@@ -70,9 +70,11 @@ def _missing(command: str, module: str) -> str:
 def _share_cores(command: Sequence[str]) -> None:
     """Threads that wait must not take the cores of those that work, ours or others': read when libraries are loaded.
 
-    Training keeps the ways of the libraries: its threads have work at once, and it has the machine for itself.
+    Threads of a training soon have work again, and wait for it a moment.
     """
-    if not {"train", "adapt", "seeds", "reproduce"} & set(command):
+    if {"train", "adapt", "seeds", "reproduce"} & set(command):
+        wait_shortly()
+    else:
         wait_passively()
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's, whose products are small
 

@@ -156,10 +156,10 @@ class GroundedCaption:
 
     id: str
     text: str
-    tokens: tuple[str, ...]
-    spans: tuple[Span, ...]  # characters of each token
+    tokens: tuple[str, ...] = field(repr=False)
+    spans: tuple[Span, ...] = field(repr=False)  # characters of each token
     links: tuple[Link, ...] = ()
-    attention: tuple[WordAttention, ...] = ()
+    attention: tuple[WordAttention, ...] = field(default=(), repr=False)  # would fill a screen
     logp: float = 0.0  # of the whole caption
     size: tuple[int, int] = (0, 0)  # width and height that the boxes refer to
     media: str = ""

@@ -105,7 +105,7 @@ def test_the_confidence_of_labels_is_that_of_the_packed_grounder(
     assert calibration.FILE in (packed / MANIFEST).read_text()
 
 
-def test_packing_removes_the_confidence_of_the_weights_before(
+def test_packing_removes_what_was_fitted_to_the_weights_before(
     tool: ModuleType, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("captioner", "grounder"):
@@ -113,12 +113,14 @@ def test_packing_removes_the_confidence_of_the_weights_before(
         (tmp_path / "work" / name).symlink_to(run)
     presence = {"format": evidence.FORMAT, "calibration": {"x": [0, 1], "p": [0, 1]}}
     (run / evidence.CALIBRATION).write_text(json.dumps(presence))
-    old = tmp_path / "out" / "grounder" / "labels.json"
-    old.parent.mkdir(parents=True)
-    old.write_text("{}")
+    old = [tmp_path / "out" / "grounder" / name for name in ("labels.json", "audit.json")]
+    old[0].parent.mkdir(parents=True)
+    for path in old:
+        path.write_text("{}")
     tool.pack(tmp_path / "work", tmp_path / "out")
     tool.fit_labels(tmp_path / "work", tmp_path / "out" / "grounder", None, None)
-    assert not old.exists() and "its confidence is the score: name a data set with --boxes" in capsys.readouterr().out
+    assert not any(path.exists() for path in old)
+    assert "its confidence is the score: name a data set with --boxes" in capsys.readouterr().out
 
 
 def test_a_model_between_two_is_as_far_as_asked(tool: ModuleType, run: Path, tmp_path: Path) -> None:
@@ -156,3 +158,26 @@ def test_every_step_is_a_command_that_is_understood(
         words = [word.format(**named) for word in command.split()]
         monkeypatch.setattr(sys, "argv", ["groundling", *words])
         assert main() == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "boxes", "last"),
+    [
+        (["everyday", "photos", "--work", "w"], None, "score w/val.jsonl"),
+        (["everyday", "photos", "--work", "w", "--boxes", "b"], "b", "score w/val.jsonl"),
+        (["flickr8k", "photos", "--work", "w"], "photos", "ground --data photos"),
+    ],
+)
+def test_one_call_runs_all_steps_in_their_order(
+    tool: ModuleType, words: list[str], boxes: str | None, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is named twice or left out, and what is packed is what is labelled and scored."""
+    done: list[str] = []
+    monkeypatch.setattr(sys, "argv", ["make_weights.py", *words])
+    monkeypatch.setattr(tool, "groundling", lambda words: done.append(" ".join(words)))
+    monkeypatch.setattr(tool, "pack", lambda work, out: done.append(f"pack {out.name}"))
+    monkeypatch.setattr(tool, "fit_labels", lambda work, grounder, boxes, regions: done.append(f"labels by {boxes}"))
+    tool.main()
+    steps = [step.format(data="photos", work="w") for step in tool.STEPS[words[0]].values()]
+    assert done[: len(steps) + 2] == [*steps, f"pack {words[0]}", f"labels by {boxes}"]
+    assert done[len(steps) + 2].startswith("caption photos --split val") and done[-1].startswith(last)

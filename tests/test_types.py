@@ -125,3 +125,9 @@ def test_a_link_with_a_number_that_is_none_is_refused(field: str, value: object)
 def test_a_row_that_is_no_caption_is_named() -> None:
     with pytest.raises(DataError, match="caption"):
         GroundedCaption.from_dict({"id": "7"})
+
+
+def test_a_printed_caption_shows_its_text_and_boxes_and_fits_a_screen() -> None:
+    link, seen = Link(1, (2, 5), (0, 0, 4, 4), 0.9, evidence=0.8), WordAttention(1, ((0, 0, 4, 4),) * 50, (0.02,) * 50)
+    printed = repr(GroundedCaption("7", "a cat", ("a", "cat"), ((0, 1), (2, 5)), (link,), (seen,) * 20))
+    assert "a cat" in printed and "(0, 0, 4, 4)" in printed and "evidence=0.8" in printed and len(printed) < 400

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from groundling import recipes
+from groundling.audit import verdicts
 from groundling.files import write_manifest
 from groundling.inference.evidence import CALIBRATION, read_calibration
 from groundling.inference.loading import CAPTIONER, GROUNDER, SHIPPED
@@ -135,7 +136,8 @@ def pack(work: Path, out: Path) -> None:
         interpolate(work / "taught", work / "rewarded", KEPT, work / CAPTIONER)
     if read_calibration(work / GROUNDER) is None:
         sys.exit(f"{work / GROUNDER} was not calibrated: run the step `calibrate`")
-    (out / GROUNDER / confidence.FILE).unlink(missing_ok=True)  # of the weights before
+    for name in (confidence.FILE, verdicts.FILE):  # of the weights before
+        (out / GROUNDER / name).unlink(missing_ok=True)
     for name in (GROUNDER, CAPTIONER):
         shrink(work / name, out / name)
     (out / GROUNDER / CALIBRATION).write_bytes((work / GROUNDER / CALIBRATION).read_bytes())

@@ -190,8 +190,10 @@ def _with_cure(root: argparse.ArgumentParser, message: str) -> str:
         what, word, choices = match.groups()
         return unknown(what.lower(), word, re.findall(r"[\w-]+", choices))
     if message.startswith(UNKNOWN):
-        words = message.removeprefix(UNKNOWN).split()
-        flag = next((word.partition("=")[0] for word in words if word.startswith("-")), words[0])
+        rest = message.removeprefix(UNKNOWN).strip()
+        flag = next((word.partition("=")[0] for word in rest.split() if word.startswith("-")), None)
+        if flag is None:
+            return f"{rest!r} is one argument too many" + (": write a sentence between quotes" if " " in rest else "")
         return f"unknown argument {flag}{did_you_mean(flag, _flags(root))}"
     return message
 

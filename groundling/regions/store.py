@@ -77,7 +77,9 @@ class Store:
         path = Path(path)
         if not (path / INDEX).exists():
             if not (path / DATA).exists():
-                raise DataError(f"no region store at {path}; make one with `groundling regions`")
+                raise DataError(
+                    f"no region store at {path}; make one: groundling regions extract DATA --source photos --out {path}"
+                )
             cure = "run the command that makes it again: it goes on where it was stopped"
             raise DataError(f"the region store {path} is unfinished; {cure}")
         index = mapped_index(path)

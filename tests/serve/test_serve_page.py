@@ -148,6 +148,15 @@ class TestInABrowser:
         assert "Both name: cat" in person.one("#found").text and "Only you name: car" in person.one("#found").text
         assert len(person.all("#stage rect.box")) == 1  # what is not there gets no box
 
+    def test_two_names_of_one_thing_have_boxes_apart(self, chromium: Any, server: Running) -> None:
+        person = Person(chromium, server)
+        person.choose_a_photo("cat.jpg")
+        person.one("#sentence").send_keys("a cat, a kitten")
+        person.one("#ground .primary").click()
+        outer, inner = person.until(lambda: len(person.all("#stage rect.box")) == 2 and person.all("#stage rect.box"))
+        for side, sign in (("x", 1), ("y", 1), ("width", -1), ("height", -1)):
+            assert sign * (float(inner.get_attribute(side)) - float(outer.get_attribute(side))) > 0
+
     def test_every_control_has_a_name_and_every_text_can_be_read(self, chromium: Any, server: Running) -> None:
         """As a screen reader is told it; and WCAG's contrast of 4.5, light and dark."""
         person = Person(chromium, server)

@@ -105,9 +105,12 @@ export class Stage {
     const now = this.now();
     const shown = this.marks.filter((mark) => !this.clip || (mark.frame || 0) === now);
     const lit = this.lit !== null && this.lit !== undefined;
+    const step = (5 * this.width) / (this.svg.getBoundingClientRect().width || this.width); // 5 pixels of the screen
+    const drawn = [];
     const rects = shown.map((mark) => {
       const on = mark.key === this.lit;
-      const node = rectangle(mark.box, ["box", mark.weak && "weak", lit && !on && "faint", on && "on"]);
+      drawn.push(apart(mark.box, drawn, step));
+      const node = rectangle(drawn[drawn.length - 1], ["box", mark.weak && "weak", lit && !on && "faint", on && "on"]);
       node.setAttribute("stroke", mark.colour);
       node.setAttribute("color", mark.colour);
       node.dataset.key = mark.key;
@@ -167,6 +170,14 @@ export class Stage {
     });
     this.svg.addEventListener("pointercancel", () => { start = null; });
   }
+}
+
+/** The box, drawn inside of those before it that it would cover. */
+function apart(box, drawn, step) {
+  const near = (other) => other.every((side, i) => Math.abs(side - box[i]) < step);
+  while (drawn.some(near) && Math.min(box[2] - box[0], box[3] - box[1]) >= 4 * step)
+    box = [box[0] + step, box[1] + step, box[2] - step, box[3] - step];
+  return box;
 }
 
 function rectangle([x0, y0, x1, y1], classes) {
