@@ -32,8 +32,8 @@ class Constraints:
     """What is known of the words of a vocabulary beside the captioner, for V words and N rows."""
 
     once: Tensor | None = None  # (V,) bool: words that a caption may be asked to have once
-    conjunction: int = PAD  # the id of "and"; PAD: none
     log_evidence: Tensor | None = None  # (N, V), of each word in the image of a row; 0 where nothing is known
+    conjunction: int = PAD  # the id of "and"; PAD: none
 
 
 UNCONSTRAINED = Constraints()
@@ -302,8 +302,7 @@ def _restrict(
     """Take from `allowed` (M, V), in place, what may not follow `words` (M, t).
 
     That is: EOS before `min_length` words, the last word of an n-gram that is there already, the last word again, the
-    word before `conjunction` after it, words of `once` that are there already, and EOS after `conjunction` and a word
-    that is not of `once` ("a cat beside a blue and white").
+    word before `conjunction` after it, and words of `once` that are there already.
     """
     end = allowed[:, EOS].clone()
     if words.shape[1] < min_length:
@@ -319,9 +318,6 @@ def _restrict(
         allowed.scatter_(1, joined, -math.inf)
     if once is not None:
         allowed.scatter_(1, words.masked_fill(~once[words], PAD), -math.inf)
-        if words.shape[1] > 1:
-            unfinished = (words[:, -2] == conjunction) & ~once[words[:, -1]]
-            allowed[:, EOS] = allowed[:, EOS].masked_fill(unfinished, -math.inf)
     stuck = allowed.isneginf().all(1)  # a tiny vocabulary is used up: better to end than to choose what is forbidden
     allowed[:, EOS] = torch.where(stuck, end, allowed[:, EOS])
 

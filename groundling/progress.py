@@ -18,7 +18,7 @@ PASSIVE = {  # OpenMP is torch's pool
     "OPENCV_THREAD_POOL_ACTIVE_WAIT_WORKER": "0",
 }
 
-SHORT = {  # a wait of a fraction of a millisecond: the next step of the same training comes sooner than a thread wakes
+SHORT = {  # a wait of a millisecond at most: the next step of the same training comes sooner than a thread wakes
     "GOMP_SPINCOUNT": "10000",
     "KMP_BLOCKTIME": "1",
 }
@@ -67,7 +67,7 @@ def wait_passively() -> None:
 
 def wait_shortly() -> None:
     """Threads of a training spin for a moment, then sleep, where nobody said otherwise. The libraries let them spin for
-    many milliseconds: two threads of small steps take up to four times the processor time then.
+    many milliseconds: two threads of small steps take almost three times the processor time then.
     """
     if "OMP_WAIT_POLICY" not in os.environ:  # which GOMP_SPINCOUNT would overrule
         for name, value in SHORT.items():

@@ -264,17 +264,6 @@ def test_no_word_stands_on_both_sides_of_a_conjunction() -> None:
     assert bound == [4, 5, 6, 4]
 
 
-def test_a_caption_does_not_end_between_a_conjunction_and_a_noun() -> None:
-    """ "4 and 6" would end; 6 is no noun, so a noun follows first. Without nouns, which are not known, it ends."""
-    logits = torch.full((1, 8, 8), -5.0, dtype=torch.float64)
-    logits[0, BOS, 4], logits[0, 4, 5], logits[0, 5, 6], logits[0, 6, EOS], logits[0, 6, 7] = 5.0, 5.0, 5.0, 5.0, 3.0
-    logits[0, 7, EOS] = 5.0
-    chain = Chain(logits)
-    nouns = torch.tensor([word == 7 for word in range(8)])
-    for once, expected in ((nouns, [4, 5, 6, 7, EOS]), (None, [4, 5, 6, EOS])):
-        assert written(decoding.beam(chain, chain.encoded(), 6, width=1, once=once, conjunction=5)) == [expected]
-
-
 def test_nouns_are_said_once_but_first_parts_of_compounds() -> None:
     vocab = Vocabulary(
         ("<pad>", "<bos>", "<eos>", "<unk>", "tennis", "court", "on"), (False,) * 4 + (True, True, False)

@@ -193,7 +193,8 @@ def _with_cure(root: argparse.ArgumentParser, message: str) -> str:
         rest = message.removeprefix(UNKNOWN).strip()
         flag = next((word.partition("=")[0] for word in rest.split() if word.startswith("-")), None)
         if flag is None:
-            return f"{rest!r} is one argument too many" + (": write a sentence between quotes" if " " in rest else "")
+            cure = "; a sentence is one argument, between quotes; more phrases go with --phrase" if " " in rest else ""
+            return f"too many arguments: {rest}{cure}"
         return f"unknown argument {flag}{did_you_mean(flag, _flags(root))}"
     return message
 

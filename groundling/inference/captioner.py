@@ -241,7 +241,7 @@ class GroundedCaptioner:
         with torch.inference_mode():
             encoded = self.network.encode(seen)
             once = torch.tensor(said_once(model.vocab), device=self.device)
-            constraints = Constraints(once, model.vocab.encode([CONJUNCTION])[0])
+            constraints = Constraints(once, conjunction=model.vocab.encode([CONJUNCTION])[0])
             if reranker is None:
                 decoded = decoding.decode(self.network, encoded, self.length, constraints)
                 return _renamed(link(decoded, seen, model.vocab, ids, groundable, media=media), regions)

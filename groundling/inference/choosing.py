@@ -174,7 +174,5 @@ def _restrict(may: Array, words: Sequence[int], settings: BeamSearch, once: Sequ
             may[words[-2]] = -math.inf
     if once:
         may[[word for word in words if once[word]]] = -math.inf
-        if len(words) > 1 and words[-2] == conjunction and not once[words[-1]]:
-            may[EOS] = -math.inf
     if may.max() == -math.inf:  # a tiny vocabulary is used up: better to end than to say what is forbidden
         may[EOS] = end

@@ -315,7 +315,7 @@ def engine_of(captioner: Path, grounder: Path | None, weight: float, image_class
             return None
         try:
             return Engine(model, matcher, weight, source)
-        except DataError:  # weights whose sizes do not fit: torch's way tells which
+        except (DataError, *networks.ODD):  # weights whose sizes do not fit: torch's way tells which
             return None
 
 

@@ -33,7 +33,7 @@ ODD = (LookupError, TypeError, ValueError, AttributeError, SafetensorError, Recu
 LARGEST = 1 << 31  # bytes of a file of weights
 NORM_EPSILON, BATCH_EPSILON, UNIT_EPSILON = 1e-5, 1e-5, 1e-12  # of PyTorch's layer norm, batch norm and normalize
 NEVER = np.float32(np.finfo(np.float32).min)
-LIKELY = 64  # words of a step whose logits are exact: those that a beam may choose, and more than it may not repeat
+LIKELY = 64  # words of a step whose logits are exact: beams are of 10 at most but for those who ask for more
 
 CAPTIONER = frozenset(
     f"captioner.{name}"
@@ -238,14 +238,16 @@ def _likely_logits(graph: Graph, h: str, w: Mapping[str, Array], linked: str) ->
 
     The LIKELY largest of each row are exact. The others are products of whole numbers, h in 8 bits and W in 7 (with 8,
     sums of two products would overflow where a processor adds them in 16): W is more than caches hold, and reading it
-    is what takes the time. Rounding h moves all of a row alike, and the exact ones are moved with them.
+    is what takes the time. |h| < 1, as σ · tanh is: its unit is fixed, and no row depends on the others. Rounding h
+    moves the logits of a row mostly alike, and the exact ones are moved with them.
     """
     weight, bias = w["logits.weight"].astype(np.float32), w["logits.bias"]
     unit = np.maximum(np.abs(weight).max(1), NORM_EPSILON) / np.float32(63)
     whole = np.ascontiguousarray(np.round(weight / unit[:, None]).astype(np.int8).T)
-    x, x_unit, zero = graph.several("DynamicQuantizeLinear", 3, h)
+    x_unit, zero = np.float32(1 / 127), graph.constant(np.uint8(128))
+    x = graph.add("QuantizeLinear", h, graph.constant(x_unit), zero)
     product = graph.add("Cast", graph.add("MatMulInteger", x, graph.constant(whole), zero), to=KINDS["float32"])
-    logits = graph.add("Mul", product, graph.add("Mul", x_unit, graph.constant(unit)))
+    logits = graph.add("Mul", product, graph.constant(unit * x_unit))
     logits = graph.add("Add", logits, graph.constant(bias))
     logits = graph.add("Add", logits, linked) if linked else logits
     rough, likely = graph.several("TopK", 2, logits, graph.constant(np.array([min(LIKELY, len(bias))])), axis=1)

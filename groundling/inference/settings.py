@@ -43,7 +43,9 @@ class BeamSearch:
     length_penalty: float = 0.0
     no_repeat: int = 2  # no n-gram of this size twice, no word twice in a row nor around "and"; 0 allows all
     min_length: int = 0  # words
-    repeat_nouns: bool = False  # may a caption have the same thing twice? One in twenty of those that people write has
+    repeat_nouns: bool = (
+        False  # may a caption have a noun twice that is not of FIRST_PARTS? One in twenty of people's has
+    )
     evidence_weight: float = EVIDENCE_WEIGHT  # 0: the captioner alone chooses
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ Array = NDArray[Any]
 Result = TypeVar("Result")
 
 OPSET, IR = 17, 8  # versions of the operators and of the format: any onnxruntime from 1.12 on reads them
-KINDS = {"float32": 1, "int8": 3, "int64": 7, "float16": 10}
+KINDS = {"float32": 1, "uint8": 2, "int8": 3, "int64": 7, "float16": 10}
 FLOAT, INT, STRING, INTS = 1, 2, 3, 7  # kinds of attributes
 
 

@@ -40,9 +40,15 @@ class Option:
 DECODING = {  # the only place that has these bounds: requests are parsed and documented by it
     "beam": Option("width of the beam; 1 is greedy, 3 the default", 1, 10, True, False),
     "length_penalty": Option("compare by log p / tokens^this", 0, 5, False, False),
-    "no_repeat": Option("no so many words in a row occur twice; 0: they may", 0, 10, True, False),
+    "no_repeat": Option(
+        "no so many words in a row occur twice, no word twice in a row or around 'and'; 0: all may", 0, 10, True, False
+    ),
     "min_length": Option("at least so many words", 0, 40, True, False),
-    "repeat_nouns": Option("a caption may have a noun twice; otherwise it may not", sample=False, flag=True),
+    "repeat_nouns": Option(
+        "a caption may have a noun twice; otherwise only in compounds ('tennis on a tennis court')",
+        sample=False,
+        flag=True,
+    ),
     "evidence_weight": Option("how much the evidence of nouns counts when words are chosen; 0: not at all", 0, 10),
     "temperature": Option("with sample: below 1 prefers likely words", 0.05, 10, False, True),
     "top_k": Option("with sample: among the likeliest k; 0: all", 0, 100_000, True, True),

@@ -57,8 +57,11 @@ MISTAKES = [
     ("caption notes.txt", "no known data set is here"),
     ("caption photo.png --out nothing", "is a folder: give the name of a file"),
     ("ground photo.png", "name what to find"),
-    ("ground photo.png a dog on grass", "'dog on grass' is one argument too many: write a sentence between quotes"),
-    ("caption photo.png --json x.json", "'x.json' is one argument too many."),
+    (
+        "ground photo.png a dog on grass",
+        "too many arguments: dog on grass; a sentence is one argument, between quotes; more phrases go with --phrase.",
+    ),
+    ("caption photo.png --json x.json", "too many arguments: x.json."),
     ("train updwn --data d --regions r --out o", "did you mean updown?"),
     ("train two_branch --data d --regions r --out o --heart 1", "did you mean --hard?"),
     ("train updown --data missing --regions r --out o", "r"),

@@ -130,7 +130,7 @@ def test_words_are_those_that_torch_chooses(settings: DecodingSettings) -> None:
     encoded = chain.encoded()
     nouns = tuple(word in (4, 6) for word in range(9))
     evidence = torch.rand(8, 9, generator=torch.Generator().manual_seed(0)).log()
-    expected = settings.decode(chain, encoded, 7, Constraints(torch.tensor(nouns), 5, evidence))
+    expected = settings.decode(chain, encoded, 7, Constraints(torch.tensor(nouns), evidence, 5))
 
     def step(tokens: Array, images: Array, state: tuple[Array, ...]) -> tuple[Array, Array, tuple[Array, ...]]:
         rows: EncodedImage = encoded[torch.from_numpy(images)]
@@ -176,7 +176,7 @@ def assert_close(one: Any, other: Any) -> None:
         assert one.keys() == other.keys()
         for key in one:
             if key == "logp":
-                assert one[key] == pytest.approx(other[key], rel=5e-4)
+                assert one[key] == pytest.approx(other[key], rel=1e-3)
             else:
                 assert_close(one[key], other[key])
     elif isinstance(one, list | tuple):
