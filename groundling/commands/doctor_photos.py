@@ -21,7 +21,7 @@ MANY_SEEN = 5000  # and those that look alike, for which each is decoded: 3 ms f
 GRID = 16  # rows and columns of the differences that tell how a picture looks
 ALIKE = 24  # of GRID² differences, so many others at most in a copy that was saved again; two photos have 63 or more
 PLAIN = 32  # fewer rises or falls of brightness than this: an empty picture looks like any other
-FEW_PHOTOS = 3000  # below, adapting is advised; a choice: 1,000 were measured to be too few, more were not
+FEW_PHOTOS = 3000  # below, adapting is advised; with so many, training from nothing was measured to caption as well
 ADAPTING = 0.4  # seconds of one core for a photo, its regions included; measured on 300 and 400 photos, 0.26 and 0.25
 REGIONS = 0.109  # MB of the regions of a photo
 
