@@ -3,15 +3,15 @@
     python bench/adapt_curve.py flickr8k-entities --regions VAL_STORE --out RUNS [--sizes 100 300 1000 3000]
     python bench/adapt_curve.py flickr8k-entities --regions VAL_STORE --out RUNS --table    # of what is there already
 
-"Own photos" are drawn at random from the training split, each with one of its captions: 100 to choose the epoch on, and
-for each size the first so many of one order, so a smaller set is part of a larger one. `groundling adapt` begins with
-the weights of this package. "nothing" is what the README says for thousands of photos: `groundling train two_branch`,
-then `groundling train groundling --guide` it, with their defaults. Every model is scored on the first photos of the
-validation split of the data set (--validation), which no training sees: CIDEr-D of captions (a beam of 3) with all
-references, and the accuracy of phrases against the boxes that people drew. p: paired randomisation over images, against
-the weights that adapting begins with. Processor time is that of all processes; regions are made once for all sizes, or
-taken from --photo-regions, and are not counted. What is finished is not run again, and a training that was stopped goes
-on.
+"Own photos" are drawn at random from the training split, each with one of its captions: 100 to choose the epoch on,
+and for each size the first so many of one order, so a smaller set is part of a larger one. `groundling adapt` begins
+with the weights of this package. "nothing" is what the README says for thousands of photos: `groundling train
+two_branch`, then `groundling train groundling --guide` it, with their defaults. Every model is scored on the first
+photos of the validation split of the data set (--validation), which no training sees: CIDEr-D of captions (a beam of
+3) with all references, and the accuracy of phrases against the boxes that people drew. p: paired randomisation over
+images, against the weights that adapting begins with, and below the table of one way against the other. Processor time
+is that of all processes; regions are made once for all sizes, or taken from --photo-regions, and are not counted. What
+is finished is not run again, and a training that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -181,6 +181,16 @@ def show(data: Path, out: Path) -> None:
         cells = " | ".join(f"{one.system:.4f} | {one.p_randomisation:.4f}" for one in compared)
         learned = json.loads((run / "learned.json").read_text())
         print(f"| {size} | {run.name.rpartition('-')[0]} | {cells} | {learned['cpu']:.0f} |")
+    print()
+    for size in sorted({size for size, _ in runs}):
+        adapted, anew = (out / f"{way}-{size}" for way in WAYS)
+        if adapted in results and anew in results:
+            one, other = (statistics_of(results[run], references) for run in (adapted, anew))
+            compared = compare(one, other, 5000)
+            told = ", ".join(
+                f"{c.name} {c.baseline:.4f} and {c.system:.4f} (p {c.p_randomisation:.4f})" for c in compared
+            )
+            print(f"{size} photos, adapted and from nothing: {told}")
 
 
 def statistics_of(result: Result, references: dict[str, list[str]]) -> list[Any]:

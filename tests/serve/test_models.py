@@ -45,7 +45,7 @@ def close(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(close(a, b) for a, b in zip(one, other, strict=True))
     if not isinstance(one, float):
         return bool(one == other)
-    return bool(one == pytest.approx(other, abs=0.11 if other > 2 else 2e-3, rel=1e-3 if other < 0 else 0))
+    return bool(one == pytest.approx(other, abs=0.11 if other > 2 else 2e-3, rel=5e-4 if other < 0 else 0))
 
 
 @pytest.fixture(scope="module")
