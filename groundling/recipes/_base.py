@@ -122,6 +122,7 @@ class Recipe:
             schedule=training.schedule,
             watch="" if training.keep_last else watch,
             patience=training.patience,
+            average=training.average,
         )
 
     def scores(self, m: Any, batches: Iterable[Batch], context: TrainingContext, device: torch.device) -> list[Score]:

@@ -49,6 +49,9 @@ class Training:
     clip_each: float = 0.0  # clip each element of the gradient at this value, not its norm; 0: clip the norm
     epochs: int = 30  # how often each image is seen
     keep_last: bool = False  # the last weights are the model, not those with the best score on the held-out images
+    average: Share = (
+        0.0  # score and keep a moving average of the weights, of which each step keeps this share; 0: the weights
+    )
     patience: Count = 0  # stop a stage after so many epochs without a better score on the held-out images; 0: never
     schedule: Constant | StepDecay | Plateau = StepDecay()
 

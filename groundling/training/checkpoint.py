@@ -91,10 +91,16 @@ def _checksum(tensors: Mapping[str, Tensor], about: str) -> str:
 
 
 def save_run(
-    folder: Path, state: State, settings: Mapping[str, Any], parts: nn.Module, optimizer: torch.optim.Optimizer | None
+    folder: Path,
+    state: State,
+    settings: Mapping[str, Any],
+    parts: nn.Module,
+    optimizer: torch.optim.Optimizer | None,
+    averages: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """All that a run needs to go on. `settings` are what must be equal then."""
+    """All that a run needs to go on. `settings` are what must be equal then; `averages`: of weights, by their names."""
     tensors = {f"parts.{name}": value for name, value in parts.state_dict().items()}
+    tensors |= {f"average.{name}": value for name, value in (averages or {}).items()}
     if optimizer is not None:
         names = _names(parts, optimizer)
         for at, moments in optimizer.state_dict()["state"].items():

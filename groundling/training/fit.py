@@ -21,6 +21,7 @@ from groundling.errors import GroundlingError
 from groundling.files import saving
 from groundling.tensors import Batch
 from groundling.training import checkpoint, parallel
+from groundling.training.average import Average
 from groundling.training.checkpoint import State
 from groundling.training.determinism import seed_everything, use_deterministic_kernels
 from groundling.training.interrupt import Interrupt, Stopped
@@ -66,7 +67,8 @@ def fit(
 ) -> State:
     """Train `parts` through the stages, going on where an earlier call with this folder and settings was stopped.
 
-    After each epoch `evaluate` scores the parts as they are, and `keep` is called if they do better, in the score that
+    After each epoch `evaluate` scores the parts as they are (or, where a stage asks for it, the moving average of their
+    weights), and `keep` is called if they do better, in the score that
     the stage watches, than any epoch of the stage before it (always, where it watches none or `evaluate` gives none).
     What is kept at last is the best of the last stage: a stage may trade the score of an earlier one for what it is
     there for. Before each stage but the first, `recall` puts the weights that were kept back into `parts`. Schedule and
@@ -114,6 +116,7 @@ class _Loop:
         fused = True if self.run.device.type in FUSED else None  # None: what torch thinks best
         self.optimizer = torch.optim.Adam(self.weights, stage.lr, fused=fused)
         checkpoint.restore_optimizer(self.optimizer, self.parts, tensors)
+        self.average = Average(self.parts, stage.average, tensors)
         self.step = parallel.distribute(Step(self.parts, stage.losses))
 
     def over(self, stage: Stage) -> bool:
@@ -138,6 +141,7 @@ class _Loop:
             values["norm"] = clip_gradient(self.weights, stage)
             self.must_be_finite(values, batch)
             self.optimizer.step()
+            self.average.step(at.epoch * len(loader) + at.step)
             self.log.step(stage.name, at.epoch, at.step, {"lr": rate, **values})
             self.state = replace(self.state, step=at.step + 1)
             if stop:
@@ -159,7 +163,8 @@ class _Loop:
         note = " (best so far)" if best and contest else ""
         self.log.epoch(stage.name, state.epoch, state.step, {score.name: score.value for score in scores}, note)
         if best and parallel.rank() == 0:
-            keep(scores)
+            with self.average.in_place():
+                keep(scores)
         self.state = replace(state, epoch=state.epoch + 1, step=0, best=scores if best else state.best)
         self.save()
         parallel.wait()  # what the first process kept is on the disk before another recalls it
@@ -174,14 +179,17 @@ class _Loop:
             with self.interrupt.at_once():
                 if parallel.any_of(self.interrupt.signum != 0, self.run.device):
                     raise KeyboardInterrupt
-                return tuple(evaluate())
+                with self.average.in_place():
+                    return tuple(evaluate())
         except KeyboardInterrupt:
             self.stop()
 
     def save(self) -> None:
         self.state = replace(self.state, log=self.log.bytes(), world=parallel.world())
         if parallel.rank() == 0:
-            checkpoint.save_run(self.run.folder, self.state, self.run.settings, self.parts, self.optimizer)
+            checkpoint.save_run(
+                self.run.folder, self.state, self.run.settings, self.parts, self.optimizer, self.average.tensors
+            )
         self.saved = time.monotonic()
 
     def stop(self) -> NoReturn:

@@ -179,7 +179,11 @@ def settings(recipe: Recipe, model: Model, examples: Dataset, held_out: Dataset,
 def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings of a run of version 0.1, by the names of this version."""
     name = settings.get("recipe", "")
-    return {"keep_last": False, "clip_each": 0.0} | renamed(name, settings) | {"recipe": OLD_RECIPES.get(name, name)}
+    return (
+        {"keep_last": False, "clip_each": 0.0, "average": 0.0}
+        | renamed(name, settings)
+        | {"recipe": OLD_RECIPES.get(name, name)}
+    )
 
 
 def _frozen(model: Model, taught: Parts, start: Path | None) -> str:

@@ -52,6 +52,7 @@ class Stage:
     schedule: Schedule = Constant()  # factor of lr, from the epoch and the scores so far
     watch: str = "cider-d"  # the score, greater is better, that decides which weights are kept; "": the last ones are
     patience: int = 0  # stop after so many epochs without a better score; 0: never
+    average: float = 0.0  # share that each step keeps of the moving average that is scored and kept; 0: the weights are
 
 
 class Step(nn.Module):
