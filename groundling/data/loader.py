@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -32,7 +32,8 @@ class Loader:
     """`loader(epoch)` yields the epoch's batches, `loader(epoch, start)` those from step `start` on.
 
     An epoch shows every image once, with `captions_per_image` of its captions (all, if it has fewer). They take turns,
-    in an order drawn once, so that all are shown equally often. The images of an epoch are spread evenly over its
+    in an order drawn once, so that all are shown equally often; or, where they are ranked, the first ones are shown in
+    every epoch. The images of an epoch are spread evenly over its
     batches: there is no small last one.
 
     For speed, captions of similar length meet: the shuffled epoch is cut into pools of POOL batches, the images of a
@@ -51,6 +52,7 @@ class Loader:
         batch_size: int,
         length: int,
         captions_per_image: int = 5,
+        ranks: Callable[[Example], Sequence[int]] | None = None,
         regions: int | None = None,
         seed: int = 0,
         uses_boxes: bool = False,
@@ -58,9 +60,9 @@ class Loader:
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        """`batch_size`: images, of all processes together. `length`: words of a caption at most; `regions`: of an
-        image at most (None: all). `uses_boxes`: give the truth to a recipe that declares that it uses it;
-        `merge_boxes`: of a word with several boxes, the box around them, not any one."""
+        """`batch_size`: images, of all processes together. `length`: words of a caption at most; `ranks`: the captions
+        of an example, best first; `regions`: of an image at most (None: all). `uses_boxes`: give the truth to a recipe
+        that declares that it uses it; `merge_boxes`: of a word with several boxes, the box around them, not any one."""
         self.examples = [example for example in dataset if any(caption.tokens for caption in example.captions)]
         if len(self.examples) < len(dataset):
             logger.info("%d images without a caption are left out", len(dataset) - len(self.examples))
@@ -75,6 +77,9 @@ class Loader:
         self.lines = [[encode(caption, vocab, length) for caption in example.captions] for example in self.examples]
         usable = [[i for i, caption in enumerate(example.captions) if caption.tokens] for example in self.examples]
         self.turns = [draw.permutation(captions).tolist() for captions in usable]
+        self.ranked = ranks is not None
+        if ranks is not None:
+            self.turns = [list(ranks(example)) for example in self.examples]
 
     def __len__(self) -> int:
         """Steps of an epoch."""
@@ -87,7 +92,8 @@ class Loader:
     def _turn(self, turns: list[int], epoch: int) -> list[int]:
         """The captions of an image that take part in an epoch."""
         count = min(self.captions_per_image, len(turns))
-        return [turns[(epoch * count + i) % len(turns)] for i in range(count)]
+        first = 0 if self.ranked else epoch * count
+        return [turns[(first + i) % len(turns)] for i in range(count)]
 
     def _order(self, epoch: int, chosen: list[list[int]]) -> list[NDArray[np.int64]]:
         """The images of each global batch."""

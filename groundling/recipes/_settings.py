@@ -29,6 +29,7 @@ class Batches:
 
     batch: int = 16  # images in a batch
     captions_per_image: int = 5  # captions of each image
+    consensus: bool = False  # of each image, those that agree most with its other captions (CIDEr-D); 0: all in turns
 
 
 @dataclass(frozen=True, kw_only=True)

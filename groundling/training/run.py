@@ -31,6 +31,7 @@ from groundling.regions.store import Store
 from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
 from groundling.training.checkpoint import State, read
+from groundling.training.consensus import by_agreement
 from groundling.training.determinism import seed_everything
 from groundling.training.extend import extended
 from groundling.training.fit import Run, fit
@@ -85,6 +86,7 @@ def train(
         batch_size=recipe.batches.batch,
         length=model.recipe.data.length,
         captions_per_image=recipe.batches.captions_per_image,
+        ranks=by_agreement(examples) if recipe.batches.consensus else None,
         regions=model.recipe.data.regions_per_image,
         seed=seed,
         uses_boxes=recipe.uses_boxes,
@@ -180,7 +182,7 @@ def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings of a run of version 0.1, by the names of this version."""
     name = settings.get("recipe", "")
     return (
-        {"keep_last": False, "clip_each": 0.0, "average": 0.0}
+        {"keep_last": False, "clip_each": 0.0, "average": 0.0, "consensus": False}
         | renamed(name, settings)
         | {"recipe": OLD_RECIPES.get(name, name)}
     )

@@ -107,6 +107,14 @@ def test_captions_take_turns(dataset: Dataset, store: Store) -> None:
     assert set(seen.values()) == {2}
 
 
+def test_ranked_captions_are_the_same_in_every_epoch(dataset: Dataset, store: Store) -> None:
+    """The best two of every image; the first word of a caption is its number, as the vocabulary counts it."""
+    some = loader(dataset, store, captions_per_image=2, ranks=lambda example: [3, 1, 0, 2, 4])
+    for epoch in range(3):
+        shown = Counter(row[1] for batch in rows(some(epoch)) for _, row in batch)
+        assert shown == {VOCAB.encode(["w3"])[0]: IMAGES, VOCAB.encode(["w1"])[0]: IMAGES}
+
+
 def test_captions_of_like_length_meet_and_lengths_come_in_random_order(dataset: Dataset, store: Store) -> None:
     batches = list(loader(dataset, store, captions_per_image=1, batch_size=5)(0))
     spread = [int((b.tokens != 0).sum(1).max() - (b.tokens != 0).sum(1).min()) for b in batches]
