@@ -27,7 +27,7 @@ from groundling.inference.garments import PERSON
 from groundling.inference.naming import renamed
 from groundling.inference.networks import Folder, read_about, read_model
 from groundling.inference.phrases import TEMPERATURE, BaseGrounder, Compared, Cues, with_cues
-from groundling.inference.pointing import ATTENDED, Pointed, captioned
+from groundling.inference.pointing import ATTENDED, Pointed, captioned, means_several, with_groups
 from groundling.inference.settings import CONJUNCTION, DecodingSettings, Sampling, said_once
 from groundling.metrics.calibration import EvidenceModel, sigmoid
 from groundling.regions.fingerprints import from_json
@@ -107,7 +107,7 @@ class Engine:
             places = [_pointed(a, a, few) for a, few in zip(attn, first, strict=True)]
         else:
             asked = self.grounder.asked(seen, words, [a.shape for a in attn], self.groundable.class_of)
-            places = [self._reranked(*one) for one in zip(attn, first, asked.alpha, strict=True)]
+            places = [self._reranked(*one) for one in zip(attn, first, asked.alpha, words, strict=True)]
         captions = [
             captioned(
                 words[i],
@@ -176,14 +176,16 @@ class Engine:
             self._word_gates.update(zip(new, self._words({"token": np.array(new)})[0], strict=True))
         return np.stack([self._word_gates[token] for token in tokens])
 
-    def _reranked(self, attn: Array, seen: Seen, alpha: Array) -> Pointed:
+    def _reranked(self, attn: Array, seen: Seen, alpha: Array, words: Sequence[str]) -> Pointed:
         """As `links.rerank`: attention and the grounder's alpha (T, R) decide together where alpha knows the word."""
         known = alpha.sum(1, keepdims=True) > 0
         mixed = np.float32(1 - self.weight) * np.log(np.maximum(attn, TINY))
         mixed = mixed + np.float32(self.weight) * np.log(np.maximum(alpha, TINY))
         both = np.where(known, _softmax(mixed), attn)
         alike = (seen.frame[:, None] == seen.frame).astype(np.float32)
-        sure = both @ (_soft_iou_match(seen.boxes) * alike)
+        several = [word in self.groundable.class_of and means_several(word) for word in words]
+        several += [False] * (len(both) - len(words))  # the end of the caption
+        sure = with_groups(both @ (_soft_iou_match(seen.boxes) * alike), both, seen.boxes, seen.frame, several)
         return _pointed(both, np.where(known, sure, attn), seen)
 
 
@@ -221,7 +223,9 @@ class GrounderOnnx(BaseGrounder):
         similarity = np.stack([read[phrase] for phrase in ids]) @ vectors.T
         person = (lambda: vectors @ self._person) if PERSON in self.vocab else None
         fit = with_cues(similarity, Cues(seen.boxes, seen.frame, partial(_shares, seen), person), nouns, colours)
-        overlap = _softmax(fit / np.float32(TEMPERATURE)) @ _soft_iou_match(seen.boxes)
+        p = _softmax(fit / np.float32(TEMPERATURE))
+        several = list(map(means_several, nouns))
+        overlap = with_groups(p @ _soft_iou_match(seen.boxes), p, seen.boxes, seen.frame, several)
         return Compared(seen.boxes, similarity, overlap, seen.whole)
 
     @cached_property

@@ -44,6 +44,7 @@ from groundling.inference.phrases import (
     asked,
     with_cues,
 )
+from groundling.inference.pointing import means_several, with_groups
 from groundling.metrics.calibration import EvidenceModel
 from groundling.models.grounder import Grounder
 from groundling.recipes import Model, load, recipe_name
@@ -228,7 +229,11 @@ class PhraseGrounder(BaseGrounder):
         heads = nouns or [phrase[-1] for phrase in phrases]
         fit = torch.from_numpy(with_cues(scores.cpu().numpy(), cues, heads, colours)).to(scores)
         p = (fit / TEMPERATURE).softmax(-1)
-        return Ranking(scores, (p @ soft_iou_match(regions.boxes[0])).masked_fill(~valid, -1.0))
+        found = p @ soft_iou_match(regions.boxes[0])
+        if any(several := list(map(means_several, heads))):
+            grouped = with_groups(found.cpu().numpy(), p.cpu().numpy(), cues.boxes, cues.frame, several)
+            found = torch.from_numpy(grouped).to(found)
+        return Ranking(scores, found.masked_fill(~valid, -1.0))
 
     def evidence(
         self, nouns: Sequence[str], similarity: Tensor, whole: Tensor | None, *, in_caption: bool = False

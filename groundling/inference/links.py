@@ -9,13 +9,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from groundling.boxes import soft_iou_match, union
 from groundling.inference.evidence import LEAST_EVIDENCE, read_calibration
 from groundling.inference.grounder import PhraseGrounder, RegionFeatures, best_similarity
-from groundling.inference.pointing import ATTENDED, Pointed, captioned
+from groundling.inference.pointing import ATTENDED, Pointed, captioned, means_several, with_groups
 from groundling.models.grounder import Adapted, Grounder
 from groundling.recipes import Model, load
 from groundling.recipes._teachers import matcher_of
@@ -46,14 +47,15 @@ def boxes_of(decoded: Decoding, regions: Regions) -> tuple[Tensor, Tensor]:
     )
 
 
-def rerank(decoded: Decoding, regions: Regions, point: Point, weight: float) -> Decoding:
+def rerank(decoded: Decoding, regions: Regions, point: Point, weight: float, several: Tensor | None = None) -> Decoding:
     """The same words; which regions they are about is decided together with a matcher, which has read the caption:
 
         a_t ∝ β_t^(1 − weight) α_t^weight
 
     β: the captioner's attention while it chose the word.  α: the matcher's, by its method `point`.  A word that the
     matcher does not place keeps its regions. One that it places gets, in each frame, the region that most likely covers
-    the thing (`boxes.soft_iou_match`). Row i of `decoded` belongs to row i of `regions`.
+    the thing (`boxes.soft_iou_match`), or the things, where it means more than one (`inference.pointing`). `several`:
+    (V,), whether each word does. Row i of `decoded` belongs to row i of `regions`.
     """
     n, t, r = decoded.attn.shape
     alpha = point(regions, decoded.tokens, torch.arange(n, device=decoded.tokens.device))
@@ -64,10 +66,19 @@ def rerank(decoded: Decoding, regions: Regions, point: Point, weight: float) -> 
     attn = torch.where(known[..., None], mixed.softmax(-1), decoded.attn)
     frame = regions.frame[:, None].expand(n, t, r).reshape(n * t, r)
     alike = regions.frame[:, :, None] == regions.frame[:, None]
-    sure = (attn @ (soft_iou_match(regions.boxes) * alike)).masked_fill(~regions.valid[:, None], -1.0)
+    sure = attn @ (soft_iou_match(regions.boxes) * alike)
+    if several is not None:
+        sure = _with_groups(sure, attn, regions, several[decoded.tokens])
+    sure = sure.masked_fill(~regions.valid[:, None], -1.0)
     heaviest = Glimpse(sure.reshape(n * t, r)).picks(decoded.tokens.flatten(), frame).view(n, t, r)
     picks = heaviest if decoded.picks is None else torch.where(known[..., None], heaviest, decoded.picks)
     return replace(decoded, attn=attn, picks=picks)
+
+
+def _with_groups(sure: Tensor, attn: Tensor, regions: Regions, several: Tensor) -> Tensor:
+    """`pointing.with_groups` for each image: sure and attn are (N, T, R), several (N, T)."""
+    rows = (x.cpu().numpy() for x in (sure, attn, regions.boxes, regions.frame, several))
+    return torch.from_numpy(np.stack([with_groups(*one) for one in zip(*rows, strict=True)])).to(sure)
 
 
 def link(
@@ -145,7 +156,14 @@ class Reranker:
     def rerank(self, decoded: Decoding, regions: Regions, features: RegionFeatures | None) -> Decoding:
         """See `rerank`; `regions` are those that the captioner saw."""
         vectors = None if features is None else features.vectors
-        return rerank(decoded, regions, partial(self.matcher.point, features=vectors), self.weight)
+        point = partial(self.matcher.point, features=vectors)
+        return rerank(decoded, regions, point, self.weight, self._several.to(decoded.tokens.device))
+
+    @cached_property
+    def _several(self) -> Tensor:
+        """(V,): whether a word of the captioner is a noun that means more than one thing."""
+        nouns = self.captioner.groundable.class_of
+        return torch.tensor([word in nouns and means_several(word) for word in self.captioner.vocab.words])
 
     def add_evidence(
         self, captions: Sequence[GroundedCaption], features: RegionFeatures | None

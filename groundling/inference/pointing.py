@@ -1,4 +1,15 @@
-"""One caption as people read it: words, a Link for each groundable word and frame, WordAttention of each word."""
+"""From the regions of words to a caption as people read it: words, a Link for each groundable word and frame,
+WordAttention of each word.
+
+Where several things are: "two dogs" are in the box around both, not in that of one. The places of a plural noun are the
+likely regions that lie apart: each has at least SHARE of the probability of the likeliest one, and overlaps little with
+those before it. A region r finds the things with the probability
+
+    (1 − G) · P(r finds one of them) + G · IoU(r, box around the places)
+
+G was chosen on 600 training photos of Flickr8k, by boxes that no weights learned from: a greater one finds more of the
+boxes around all, and fewer of the boxes of one.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +18,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from groundling.boxes import iou_of_arrays
+from groundling.inference.garments import GARMENTS
+from groundling.text.morphology import lemma
 from groundling.types import Box, GroundedCaption, Link, Span, WordAttention
 
+Array = NDArray[Any]
+
 ATTENDED = 5  # regions of a WordAttention
+GROUP = 0.25  # G
+SHARE = 0.29  # of the greatest probability; a difference of 0.1 in the similarity of phrases
+APART = 0.4  # IoU from which two regions are one place
+
+COLLECTIVE = {"people", "couple", "group", "crowd", "team", "pair", "family", "others", "cattle", "police"}
+ONE_THING = {"glasses", "sunglasses", "goggles", "scissors", "binoculars", "headphones", "pliers", "tongs", *GARMENTS}
 
 
 @dataclass(frozen=True)
@@ -65,3 +90,39 @@ def spans_of(tokens: Sequence[str]) -> tuple[Span, ...]:
 def _box(values: Sequence[float]) -> Box:
     left, top, right, bottom = values
     return left, top, right, bottom
+
+
+# ---------------------------------------------------------------- several things
+
+
+def means_several(noun: str) -> bool:
+    """Whether a noun means more than one thing, as far as its form tells."""
+    last = noun.split()[-1] if noun else ""
+    return last in COLLECTIVE or (last not in ONE_THING and lemma(last, "NNS") != last)
+
+
+def with_groups(found: Array, p: Array, boxes: Array, frame: Array, several: Sequence[bool]) -> Array:
+    """(P, R): `found`, how likely each region finds what each phrase means, where `several` of the P phrases mean more
+    than one thing. p: (P, R), how likely it is in each region. boxes: (R, 4). frame: (R,), of a clip: each has its own
+    places."""
+    found = found.copy()
+    for i in np.flatnonzero(np.asarray(several, bool)):
+        for number in np.unique(frame):
+            here = np.flatnonzero(frame == number)
+            places = _places(boxes[here], p[i, here])
+            if len(places) > 1:
+                around = np.concatenate([places[:, :2].min(0), places[:, 2:].max(0)])[None]
+                shared = iou_of_arrays(boxes[here], around)[:, 0]
+                found[i, here] = (1 - GROUP) * found[i, here] + GROUP * shared
+    return found
+
+
+def _places(boxes: Array, p: Array) -> Array:
+    """(R, 4) -> (N, 4): the likely regions that lie apart."""
+    kept: list[int] = []
+    for r in np.argsort(-p, kind="stable"):
+        if p[r] < SHARE * p.max():
+            break
+        if not kept or iou_of_arrays(boxes[[r]], boxes[kept]).max() < APART:
+            kept.append(int(r))
+    return boxes[kept]
