@@ -119,5 +119,5 @@ def located(
         "any": localise(asked, "any", iou, continuous=True),
         "union": localise(asked, "union", iou, continuous=True),
     }
-    chosen = {"choice": "argmax" if argmax else "overlap+garments+colours" if colours else "overlap+garments"}
+    chosen = {"choice": "argmax" if argmax else "overlap+groups+garments" + ("+colours" if colours else "")}
     return {truth: replace(one, fields={**one.fields, **chosen}) for truth, one in found.items()}
