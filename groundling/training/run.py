@@ -123,8 +123,8 @@ def train(
 def begin(recipe: Recipe, examples: Dataset, store: Store, start: Path | None, new_words: bool = False) -> Model:
     """The model before its first step: fresh weights, or as far as they fit those of the run `start`.
 
-    A fine-tuning recipe takes over the model, a captioner; any other recipe its words, and the parts whose names and
-    shapes are the same. With `new_words` every weight is kept, and the words of `examples` that occur `min_count` times
+    A fine-tuning recipe takes over the model, a captioner; any other recipe its words, the classes of words that get a
+    box, and the parts whose names and shapes are the same. With `new_words` every weight is kept, and the words of `examples` that occur `min_count` times
     or more are learned too.
     """
     if new_words and (start is None or not builds_model(recipe)):
@@ -141,7 +141,7 @@ def begin(recipe: Recipe, examples: Dataset, store: Store, start: Path | None, n
     if new_words and origin is not None:
         origin = extended(origin, captions, recipe.data.min_count)
     vocab = Vocabulary.of(captions, recipe.data.min_count) if origin is None else origin.vocab
-    classes = origin.groundable if new_words and origin is not None else groundable_words(examples)
+    classes = origin.groundable if origin is not None and origin.groundable.names else groundable_words(examples)
     parts = recipe.parts(vocab, store.layout, classes)
     if origin is not None:
         _take_over(parts, origin.parts, f"{start}")

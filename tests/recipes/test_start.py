@@ -72,6 +72,7 @@ def test_a_warm_start_takes_words_and_all_weights_that_fit(world: tuple[Dataset,
     origin = load(run)
     same = begin(SMALL, few, store, run)
     assert same.vocab == origin.vocab
+    assert same.groundable == origin.groundable != groundable_words(few)  # else the encoding of classes is new
     assert all(torch.equal(value, origin.parts.state_dict()[k]) for k, value in same.parts.state_dict().items())
     other = begin(SMALL.changed(attention=5), few, store, run)
     assert torch.equal(other.parts.captioner.embed.weight, origin.parts.captioner.embed.weight)
