@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -12,16 +13,19 @@ import pytest
 import torch
 from labelled_scenes import scenes as scenes  # a fixture
 from PIL import Image
+from torch import Tensor
 
 from groundling import inference, recipes
-from groundling.errors import GroundlingError
+from groundling.errors import DataError, GroundlingError
 from groundling.files import MANIFEST
 from groundling.inference import evidence
+from groundling.recipes.groundling import Groundling
 from groundling.recipes.two_branch import TwoBranch
 from groundling.regions.records import Layout
 from groundling.regions.sources import source
 from groundling.text.classes import Classes
 from groundling.text.vocab import Vocabulary
+from groundling.training.checkpoint import read, write
 
 TOOL = Path(__file__).parent.parent / "tools" / "make_weights.py"
 WORDS = ["dog", "ball", "a"]
@@ -74,6 +78,109 @@ def test_numbers_that_half_precision_does_not_hold_are_refused(tool: ModuleType,
         tool.shrink(run, tmp_path / "small")
 
 
+@pytest.fixture
+def captioner(tmp_path: Path) -> Path:
+    """Layers of 64 units, large enough for 8 bits; of words there are too few."""
+    torch.manual_seed(0)
+    made = source("scenes")
+    layout = Layout.of(made(Image.new("RGB", (32, 32), "white")))
+    recipe = Groundling.of(hidden=64, embed=64, attention=64, location=64, guide="/secret/guide")
+    vocab, classes = Vocabulary.build([WORDS], min_count=1), Classes(("dog",), {"dog": "dog"})
+    model = recipes.Model(recipe, recipe.parts(vocab, layout, classes), vocab, made.fingerprint, layout, classes)
+    recipes.save(tmp_path / "run", model)
+    return tmp_path / "run"
+
+
+def repack(tool: ModuleType, run: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the command line does it."""
+    words = ["make_weights.py", "everyday", "--captioner", str(run), "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", words)
+    tool.main()
+
+
+def test_a_captioner_is_packed_by_one_command_each_number_within_half_a_unit(
+    tool: ModuleType, captioner: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """8 bits: at most half of max |x| / 127 of its row or column. Half precision: 1 in 2,048. Vectors stay."""
+    repack(tool, captioner, tmp_path / "out", monkeypatch)
+    small = tmp_path / "out" / "captioner"
+    stored, _ = read(small / recipes.WEIGHTS)
+    before, after = (recipes.load(path).parts.state_dict() for path in (captioner, small))
+    eight = {name for name, value in stored.items() if value.dtype == torch.int8}
+    assert {"captioner.attention_gates.weight", "captioner.encoder.embed.0.weight"} <= eight
+    assert stored["captioner.logits.weight"].dtype == stored["captioner.language_gates.weight"].dtype == torch.float16
+    assert stored["captioner.embed.weight"].dtype == torch.float16  # few words
+    for name, value in before.items():
+        if name in eight:
+            unit = stored[f"{name}.scale"] if stored[f"{name}.scale"].ndim == 2 else stored[f"{name}.scale"][:, None]
+            assert bool(((after[name] - value).abs() <= unit * 0.5001).all())
+        else:
+            torch.testing.assert_close(after[name], value, rtol=1 / 2048 if value.ndim > 1 else 0, atol=1e-7)
+    assert {value.dtype for value in after.values()} == {value.dtype for value in before.values()}
+    assert "secret" not in (small / recipes.ABOUT).read_text()
+
+
+def test_a_packed_captioner_packed_again_is_the_same_file(
+    tool: ModuleType, captioner: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its own folder, and after it was loaded and saved in single precision, as training does."""
+    repack(tool, captioner, tmp_path / "out", monkeypatch)
+    small = tmp_path / "out" / "captioner"
+    first = {path.name: path.read_bytes() for path in small.iterdir()}
+    repack(tool, small, tmp_path / "out", monkeypatch)
+    assert {path.name: path.read_bytes() for path in small.iterdir()} == first
+    recipes.save(tmp_path / "whole", recipes.load(small))
+    repack(tool, tmp_path / "whole", tmp_path / "again", monkeypatch)
+    assert (tmp_path / "again" / "captioner" / recipes.WEIGHTS).read_bytes() == first[recipes.WEIGHTS]
+
+
+def test_a_captioner_that_is_not_finite_is_not_packed(tool: ModuleType, captioner: Path, tmp_path: Path) -> None:
+    weights, about = read(captioner / recipes.WEIGHTS)
+    weights["captioner.attention_gates.weight"][3, 4] = float("nan")
+    write(captioner / recipes.WEIGHTS, weights, about)
+    with pytest.raises(SystemExit, match="attention_gates.weight is not finite in 8 bits"):
+        tool.shrink(captioner, tmp_path / "small")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda scale: None, "attention_gates.weight.scale is missing"),
+        (lambda scale: scale[:-1], r"attention_gates.weight.scale is float32 \(255,\); expected float32 \(256,\) or"),
+        (lambda scale: scale.double(), "scale is float64"),
+        (lambda scale: scale * float("nan"), "scale is not finite"),
+        (lambda scale: scale + 1e38, "scale is not finite, or too large"),
+    ],
+)
+def test_damaged_scales_are_refused_and_the_file_is_named(
+    change: Callable[[Tensor], Tensor | None], told: str, tool: ModuleType, captioner: Path, tmp_path: Path
+) -> None:
+    tool.shrink(captioner, tmp_path / "small")
+    weights, about = read(tmp_path / "small" / recipes.WEIGHTS)
+    name = "captioner.attention_gates.weight.scale"
+    weights[name] = torch.full((256,), 0.01)
+    changed = change(weights.pop(name))
+    write(tmp_path / "small" / recipes.WEIGHTS, weights | ({} if changed is None else {name: changed}), about)
+    (tmp_path / "small" / MANIFEST).unlink()
+    with pytest.raises(DataError, match=f"small/{recipes.WEIGHTS} is damaged: .*{told}"):
+        recipes.load(tmp_path / "small")
+
+
+def test_scales_without_whole_numbers_are_refused(tool: ModuleType, captioner: Path) -> None:
+    weights, about = read(captioner / recipes.WEIGHTS)
+    scales = {"captioner.attention_gates.weight.scale": torch.ones(256)}
+    write(captioner / recipes.WEIGHTS, weights | scales, about)
+    (captioner / MANIFEST).unlink()
+    with pytest.raises(DataError, match=f"{recipes.WEIGHTS} is not of the run .*attention_gates.weight.scale"):
+        recipes.load(captioner)
+
+
+def test_data_or_a_captioner_must_be_named(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["make_weights.py", "everyday"])
+    with pytest.raises(SystemExit):
+        tool.main()
+
+
 def test_only_a_calibrated_grounder_is_packed(tool: ModuleType, run: Path, tmp_path: Path) -> None:
     for name in ("captioner", "grounder"):
         (tmp_path / "work").mkdir(exist_ok=True)
@@ -121,6 +228,17 @@ def test_packing_removes_what_was_fitted_to_the_weights_before(
     tool.fit_labels(tmp_path / "work", tmp_path / "out" / "grounder", None, None)
     assert not any(path.exists() for path in old)
     assert "its confidence is the score: name a data set with --boxes" in capsys.readouterr().out
+
+
+def test_a_packed_model_can_be_the_start_of_one_between(tool: ModuleType, captioner: Path, tmp_path: Path) -> None:
+    """Half of the way from x, packed, to x + 2: x + 1, where whole numbers must not be taken for weights."""
+    name = "captioner.attention_gates.weight"
+    tool.shrink(captioner, tmp_path / "small")
+    start = recipes.load(tmp_path / "small").parts.state_dict()[name]
+    weights, about = read(captioner / recipes.WEIGHTS)
+    write(captioner / recipes.WEIGHTS, weights | {name: start + 2}, about)
+    tool.interpolate(tmp_path / "small", captioner, 0.5, tmp_path / "between")
+    torch.testing.assert_close(recipes.load(tmp_path / "between").parts.state_dict()[name], start + 1)
 
 
 def test_a_model_between_two_is_as_far_as_asked(tool: ModuleType, run: Path, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ import safetensors.numpy
 import torch
 from numpy.typing import NDArray
 
+from groundling.regions.eight_bits import packed_rows
 from groundling.regions.sources._features import LITE2, fold
 from groundling.regions.sources._image_classes import FROZEN
 from groundling.text.wordnet import wordnet
@@ -115,13 +116,6 @@ def groups(of_class: dict[int, int]) -> tuple[dict[str, list[int]], dict[str, st
     return {word: sorted(found[word]) for word in sorted(found)}, kinds
 
 
-def packed(x: NDArray[np.float32], most: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Whole numbers from −most to most, and the scale of each output channel."""
-    scale = np.abs(x).reshape(len(x), -1).max(1).clip(1e-12) / most
-    whole = np.rint(x / scale.reshape(-1, *[1] * (x.ndim - 1)))
-    return np.ascontiguousarray(whole, np.int8), scale.astype(np.float32)  # safetensors takes bytes as they lie
-
-
 def weights() -> dict[str, NDArray[np.float32]]:
     """The late blocks, numbered from 0, the head and the classifier."""
     state = torch.load(io.BytesIO(LITE2.read()), map_location="cpu", weights_only=True)
@@ -145,7 +139,7 @@ def main() -> None:
     tensors: dict[str, NDArray[np.generic]] = {}
     for name, x in weights().items():
         if x.ndim > 1:
-            tensors[name], tensors[f"{name}.scale"] = packed(x, FEW if "depthwise" in name else MANY)
+            tensors[name], tensors[f"{name}.scale"] = packed_rows(x, FEW if "depthwise" in name else MANY)
         else:
             tensors[name] = x.astype(np.float32)
     about = {"nouns": json.dumps(nouns), "kinds": json.dumps(kinds)}

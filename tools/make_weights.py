@@ -8,8 +8,13 @@ or one of the two, step by step (those not named are left out):
     python tools/make_weights.py everyday data/coco-256 --work runs/everyday --only pack labels score \\
         --boxes data/flickr8k-entities --boxes-regions flickr8k.regions
 
+or put one trained captioner in the place of that of the package:
+
+    python tools/make_weights.py everyday --captioner runs/better
+
 STEPS are commands of groundling, printed before they run. Each goes on where it was stopped, so the same call again
-goes on too. `pack` then writes the two models in half precision, without the paths of this machine; `labels` labels the
+goes on too. `pack` then writes the two models, matrices of the captioner in 8 bits (`groundling/regions/eight_bits.py`)
+but for those that lose by it, all others in half precision, without the paths of this machine; `labels` labels the
 validation split of a data set with boxes of phrases (--boxes) with the grounder that was written, and leaves the
 confidence of such labels beside it; `score` scores what was written on the validation split: the numbers of the model
 card. The network of the `photos` source, which both see with, is made by tools/train_word_backbone.py.
@@ -25,6 +30,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,9 +41,10 @@ from groundling.inference.evidence import CALIBRATION, read_calibration
 from groundling.inference.loading import CAPTIONER, GROUNDER, SHIPPED
 from groundling.labels import calibration as confidence
 from groundling.labels.grounder import digest_of
-from groundling.recipes import ABOUT, WEIGHTS
+from groundling.recipes import ABOUT, WEIGHTS, read_weights
+from groundling.regions import eight_bits
 from groundling.text.vectors import PACKED
-from groundling.training.checkpoint import read, write
+from groundling.training.checkpoint import write
 
 # ---------------------------------------------------------------- all that is decided, config included
 
@@ -89,6 +96,8 @@ LABELS = (  # the confidence of labels, with the grounder that was packed
 )
 KEPT = 0.3  # of what self-critical training changes; all of it makes captions alike and the vocabulary small
 LARGEST = 40e6  # bytes of both models of a set together
+BITS = {torch.int8: "8 bits", torch.float16: "half precision", torch.float32: "single precision"}
+IN_HALVES = ("captioner.logits.weight", "captioner.language_gates.weight")  # in 8 bits they move captions most
 
 # ----------------------------------------------------------------
 
@@ -100,24 +109,33 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("weights", choices=STEPS, help="which weights")
-    parser.add_argument("data", type=Path, help="the data set; `groundling doctor` checks it")
+    parser.add_argument("data", type=Path, nargs="?", help="the data set; `groundling doctor` checks it")
     parser.add_argument("--work", type=Path, help="where all is made (runs/ and the name)")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="STEP", help=", ".join(names))
     parser.add_argument(
         "--boxes", type=Path, help="data set with boxes of phrases that `labels` fits on (flickr8k: its data)"
     )
     parser.add_argument("--boxes-regions", type=Path, help="regions of its validation split (default: computed)")
+    parser.add_argument("--captioner", type=Path, metavar="RUN", help="pack this captioner, and do nothing else")
+    parser.add_argument("--out", type=Path, help="where the two models go (default: into the package)")
     args = parser.parse_args()
+    out = args.out or SHIPPED / args.weights
+    if args.captioner is not None:
+        shrink(args.captioner, out / CAPTIONER)
+        weigh(out)
+        return
+    if args.data is None:
+        parser.error("name the data set, or a trained model with --captioner")
     work, steps = args.work or Path("runs") / args.weights, STEPS[args.weights]
     if args.weights == "flickr8k" and args.boxes is None:
         args.boxes, args.boxes_regions = args.data, work / "regions"
     scores = [*SCORES, PHRASES] if args.weights == "flickr8k" else [*SCORES]
     for name in (name for name in [*steps, *last] if name in args.only):
         if name == "pack":
-            pack(work, SHIPPED / args.weights)
+            pack(work, out)
             continue
         if name == "labels":
-            fit_labels(work, SHIPPED / args.weights / GROUNDER, args.boxes, args.boxes_regions)
+            fit_labels(work, out / GROUNDER, args.boxes, args.boxes_regions)
             continue
         for command in scores if name == "score" else [steps[name]]:
             words = shlex.split(command)
@@ -131,7 +149,7 @@ def groundling(words: list[str]) -> None:
 
 
 def pack(work: Path, out: Path) -> None:
-    """Both models of `work`, in half precision, into `out`."""
+    """Both models of `work`, in few bits, into `out`."""
     if (work / "rewarded").is_dir():
         interpolate(work / "taught", work / "rewarded", KEPT, work / CAPTIONER)
     if read_calibration(work / GROUNDER) is None:
@@ -143,7 +161,12 @@ def pack(work: Path, out: Path) -> None:
     (out / GROUNDER / CALIBRATION).write_bytes((work / GROUNDER / CALIBRATION).read_bytes())
     for name in (GROUNDER, CAPTIONER):
         write_manifest(out / name)
-    size = sum(path.stat().st_size for name in (GROUNDER, CAPTIONER) for path in (out / name).iterdir())
+    weigh(out)
+
+
+def weigh(out: Path) -> None:
+    """Print the size of both models; an error where it is too large for the package."""
+    size = sum(path.stat().st_size for name in (GROUNDER, CAPTIONER) for path in (out / name).glob("*"))
     print(f"\n{out}: {size / 1e6:.1f} MB")
     if size > LARGEST:
         sys.exit(f"that is more than {LARGEST / 1e6:.0f} MB: train smaller models")
@@ -165,10 +188,10 @@ def fit_labels(work: Path, grounder: Path, boxes: Path | None, regions: Path | N
 
 def interpolate(start: Path, end: Path, share: float, out: Path) -> None:
     """The model on the way from `start` to `end`, which was trained from it: start + share · (end − start)."""
-    before, about = read(start / WEIGHTS)
-    after, _ = read(end / WEIGHTS)
+    before, about = read_weights(start / WEIGHTS)
+    after, _ = read_weights(end / WEIGHTS)
     between = {
-        name: torch.lerp(value, after[name], share) if value.is_floating_point() else value
+        name: torch.lerp(value.float(), after[name].float(), share) if value.is_floating_point() else value
         for name, value in before.items()
     }
     out.mkdir(parents=True, exist_ok=True)
@@ -179,14 +202,18 @@ def interpolate(start: Path, end: Path, share: float, out: Path) -> None:
 
 
 def shrink(run: Path, out: Path) -> None:
-    """The model of a run with its matrices in half precision; checked by loading it, which makes them whole again."""
-    weights, about = read(run / WEIGHTS)
-    halves = {name: halved(value) for name, value in weights.items()}
-    for name, value in halves.items():
-        if value.is_floating_point() and not bool(value.isfinite().all()):
-            sys.exit(f"{run / WEIGHTS}: {name} is not finite in half precision")
+    """The model of a run with its matrices in few bits; checked by loading it, which makes them whole again.
+
+    A model that was packed before may be packed again, into its own folder too: its bytes stay the same.
+    """
+    weights, about = read_weights(run / WEIGHTS)
+    small: dict[str, Tensor] = {}
+    for name, value in weights.items():
+        small |= in_few_bits(name, value)
+        if value.is_floating_point() and not bool(small.get(name + eight_bits.SCALE, small[name]).isfinite().all()):
+            sys.exit(f"{run / WEIGHTS}: {name} is not finite in {BITS[small[name].dtype]}")
     out.mkdir(parents=True, exist_ok=True)
-    write(out / WEIGHTS, halves, about)
+    write(out / WEIGHTS, small, about)
     described = json.loads((run / ABOUT).read_bytes())
     for recipe in (described, *described.get("fine_tuning", ())):
         recipe["fields"] = portable(recipe["fields"])
@@ -195,15 +222,24 @@ def shrink(run: Path, out: Path) -> None:
     recipes.load(out)
 
 
-def halved(value: Tensor) -> Tensor:
-    """Vectors stay: they are few numbers, and variances among them are too small for half precision."""
-    return value.half() if value.dtype == torch.float32 and value.ndim > 1 else value
+def in_few_bits(name: str, value: Tensor) -> dict[str, Tensor]:
+    """What a file has of it: matrices of captioners in 8 bits, other matrices in half precision.
+
+    Vectors stay: they are few numbers, and variances among them are too small for half precision. Grounders are small,
+    and calibrations are fitted to their numbers.
+    """
+    if not value.is_floating_point() or value.ndim < 2:
+        return {name: value}
+    if name.startswith(f"{CAPTIONER}.") and name not in IN_HALVES and eight_bits.is_matrix(value.numpy()):
+        with np.errstate(invalid="ignore"):  # numbers that are not finite are told by their scales
+            return {name: torch.from_numpy(x) for name, x in eight_bits.packed(name, value.numpy()).items()}
+    return {name: value.half()}
 
 
 def portable(fields: dict[str, Any]) -> dict[str, Any]:
     """Config without folders of this machine. Word vectors are among the weights: nobody shall look for their file."""
     plain = {field: Path(value).name if isinstance(value, str) else value for field, value in fields.items()}
-    return plain | ({"vectors": plain["vectors"] + PACKED} if plain.get("vectors") else {})
+    return plain | ({"vectors": plain["vectors"].removesuffix(PACKED) + PACKED} if plain.get("vectors") else {})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from groundling.errors import DataError
 from groundling.files import check_manifest, read_bytes
 from groundling.inference.loading import SHIPPED
 from groundling.recipes import ABOUT, FORMAT, WEIGHTS
+from groundling.regions.eight_bits import SCALE, unpacked
 from groundling.regions.graphs import KINDS, Graph
 from groundling.text.classes import Classes
 from groundling.text.vocab import Vocabulary
@@ -45,6 +46,13 @@ CAPTIONER = frozenset(
         *("logits.bias", "logits.weight", "used", "whole_gates.bias", "whole_gates.weight", "word_gates.weight"),
     )
 )
+MATRICES = frozenset(  # that are in 8 bits in graphs where they are so in the file
+    f"captioner.{name}.weight"
+    for name in (
+        *("attend.of_memory", "attend.of_query", "attention_gates", "embed", "encoder.classify", "encoder.embed.0"),
+        *("encoder.whole.0", "language_gates", "logits", "whole_gates", "word_gates"),
+    )
+)
 WORD_LINK = frozenset(f"captioner.word_link.{name}" for name in ("column", "gain", "gate.bias", "gate.weight"))
 GROUNDER = frozenset(
     f"matcher.{name}"
@@ -59,7 +67,10 @@ GROUNDER = frozenset(
 
 @dataclass(frozen=True)
 class Folder:
-    """A model as its folder has it: what `model.json` says, and the weights."""
+    """A model as its folder has it: what `model.json` says, and the weights.
+
+    Those of MATRICES may be in 8 bits, each NAME with NAME.scale.
+    """
 
     about: Mapping[str, Any]
     weights: Mapping[str, Array]
@@ -70,7 +81,7 @@ class Folder:
     def digest(self) -> str:
         """As `tensors.digest`: which weights these are."""
         hashed = sha256()
-        for name, weight in sorted(self.weights.items()):
+        for name, weight in sorted(unpacked(self.weights).items()):
             hashed.update(
                 name.encode() + (weight.astype(np.float32) if weight.dtype == np.float16 else weight).tobytes()
             )
@@ -99,12 +110,12 @@ def captioner_weights(about: Mapping[str, Any]) -> frozenset[str]:
 def read_model(folder: Path, about: Mapping[str, Any], names: frozenset[str]) -> Folder | None:
     """The model with these weights; None where it has others, or where they do not fit or are not finite."""
     try:
-        weights = safetensors.numpy.load(read_bytes(folder / WEIGHTS, LARGEST))
+        weights = unpacked(safetensors.numpy.load(read_bytes(folder / WEIGHTS, LARGEST)), but=MATRICES)
         model = Folder(about, weights, Vocabulary.from_json(about["vocab"]), Classes.from_json(about["groundable"]))
         words = next((len(x) for name, x in weights.items() if name.endswith(".embed.weight")), 0)
     except ODD:
         return None
-    sound = weights.keys() == names and words == len(model.vocab)
+    sound = weights.keys() - {name + SCALE for name in MATRICES} == names and words == len(model.vocab)
     return model if sound and all(bool(np.isfinite(x).all()) for x in weights.values()) else None
 
 
@@ -132,7 +143,7 @@ def encoder_graph(weights: Mapping[str, Array]) -> bytes:
     whole = graph.input("whole", "images", w["encoder.whole.0.weight"].shape[1])
 
     def dense(x: str, name: str) -> str:
-        return graph.linear(x, w[f"{name}.weight"], w[f"{name}.bias"])
+        return _linear(graph, x, w, name)
 
     def norm(x: str, length: int) -> str:
         ones, zeros = graph.constant(np.ones(length, np.float32)), graph.constant(np.zeros(length, np.float32))
@@ -165,8 +176,26 @@ def word_graph(weights: Mapping[str, Array]) -> bytes:
 
 
 def _word_gates(graph: Graph, token: str, w: Mapping[str, Array]) -> str:
-    embedded = graph.add("Relu", graph.add("Gather", graph.constant(w["embed.weight"]), token, axis=0))
-    return graph.linear(embedded, w["word_gates.weight"])
+    embedded = graph.add("Relu", graph.add("Gather", _matrix(graph, w, "embed"), token, axis=0))
+    return _linear(graph, embedded, w, "word_gates")
+
+
+def _linear(graph: Graph, x: str, w: Mapping[str, Array], name: str) -> str:
+    """The layer of this name, with its bias if it has one."""
+    weight = f"{name}.weight"
+    return graph.linear(x, w[weight], w.get(f"{name}.bias"), w.get(weight + SCALE))
+
+
+def _matrix(graph: Graph, w: Mapping[str, Array], name: str) -> str:
+    weight = f"{name}.weight"
+    return graph.constant(w[weight], w.get(weight + SCALE))
+
+
+def _numbers(w: Mapping[str, Array], name: str) -> Array:
+    """The same matrix in float32."""
+    weight = f"{name}.weight"
+    numbers: Array = w[weight].astype(np.float32) * w.get(weight + SCALE, np.float32(1))
+    return numbers
 
 
 def step_graph(weights: Mapping[str, Array], coupled: bool, fast: bool = False) -> bytes:
@@ -195,16 +224,13 @@ def step_graph(weights: Mapping[str, Array], coupled: bool, fast: bool = False) 
         new = graph.add("Add", kept, graph.add("Mul", graph.add("Sigmoid", i), graph.add("Tanh", g)))
         return graph.add("Mul", graph.add("Sigmoid", o), graph.add("Tanh", new)), new
 
-    before, gates_weight = (graph.add("Concat", h2, h1, axis=1), w["attention_gates.weight"])
-    if not coupled:
-        before, gates_weight = h1, gates_weight[:, hidden:]
-    gates = graph.add(
-        "Add",
-        graph.add("Add", word, here(still)),
-        graph.linear(before, gates_weight),
-    )
+    if coupled:
+        recurrent = _linear(graph, graph.add("Concat", h2, h1, axis=1), w, "attention_gates")
+    else:
+        recurrent = graph.linear(h1, _numbers(w, "attention_gates")[:, hidden:])
+    gates = graph.add("Add", graph.add("Add", word, here(still)), recurrent)
     h1, c1 = cell(gates, c1)
-    query = graph.add("Unsqueeze", graph.linear(h1, w["attend.of_query.weight"]), graph.constant(np.array([1])))
+    query = graph.add("Unsqueeze", _linear(graph, h1, w, "attend.of_query"), graph.constant(np.array([1])))
     weigh = graph.constant(np.ascontiguousarray(w["attend.weigh.weight"].T))
     z = graph.add("MatMul", graph.add("Tanh", graph.add("Add", here(keys), query)), weigh)  # (N, R, 1)
     real = here(valid)
@@ -215,16 +241,16 @@ def step_graph(weights: Mapping[str, Array], coupled: bool, fast: bool = False) 
     across = graph.add("Transpose", weights_of, perm=[0, 2, 1])  # (N, 1, R)
     context = graph.add("Squeeze", graph.add("MatMul", across, here(memory)), graph.constant(np.array([1])))
     seen = graph.add("Concat", context, h1, h2, axis=1)
-    h2, c2 = cell(graph.linear(seen, w["language_gates.weight"], w["language_gates.bias"]), c2)
+    h2, c2 = cell(_linear(graph, seen, w, "language_gates"), c2)
     linked = ""
     if "word_link.gain" in w:
         words = here(graph.input("words", "images", len(w["logits.bias"])))
-        gate = graph.add("Sigmoid", graph.linear(h2, w["word_link.gate.weight"], w["word_link.gate.bias"]))
+        gate = graph.add("Sigmoid", _linear(graph, h2, w, "word_link.gate"))
         linked = graph.add("Mul", gate, words)
     if fast:
         logits = _likely_logits(graph, h2, w, linked)
     else:
-        logits = graph.linear(h2, w["logits.weight"], w["logits.bias"])
+        logits = _linear(graph, h2, w, "logits")
         logits = graph.add("Add", logits, linked) if linked else logits
     graph.output(graph.add("LogSoftmax", logits, axis=-1), "logp", "rows", len(w["logits.bias"]))
     graph.output(graph.add("Squeeze", across, graph.constant(np.array([1]))), "attn", "rows", "regions")
@@ -241,7 +267,7 @@ def _likely_logits(graph: Graph, h: str, w: Mapping[str, Array], linked: str) ->
     is what takes the time. |h| < 1, as σ · tanh is: its unit is fixed, and no row depends on the others. Rounding h
     moves the logits of a row mostly alike, and the exact ones are moved with them.
     """
-    weight, bias = w["logits.weight"].astype(np.float32), w["logits.bias"]
+    weight, bias = _numbers(w, "logits"), w["logits.bias"]
     unit = np.maximum(np.abs(weight).max(1), NORM_EPSILON) / np.float32(63)
     whole = np.ascontiguousarray(np.round(weight / unit[:, None]).astype(np.int8).T)
     x_unit, zero = np.float32(1 / 127), graph.constant(np.uint8(128))
@@ -251,7 +277,7 @@ def _likely_logits(graph: Graph, h: str, w: Mapping[str, Array], linked: str) ->
     logits = graph.add("Add", logits, graph.constant(bias))
     logits = graph.add("Add", logits, linked) if linked else logits
     rough, likely = graph.several("TopK", 2, logits, graph.constant(np.array([min(LIKELY, len(bias))])), axis=1)
-    rows = graph.add("Gather", graph.constant(w["logits.weight"]), likely, axis=0)  # (N, LIKELY, hidden)
+    rows = graph.add("Gather", _matrix(graph, w, "logits"), likely, axis=0)  # (N, LIKELY, hidden)
     last = graph.constant(np.array([2]))
     exact = graph.add("Squeeze", graph.add("MatMul", rows, graph.add("Unsqueeze", h, last)), last)
     exact = graph.add("Add", exact, graph.add("Gather", graph.constant(bias), likely, axis=0))

@@ -19,7 +19,18 @@ from groundling.recipes._base import (
     TrainingContext,
     UpDownRecipe,
 )
-from groundling.recipes._model import ABOUT, FORMAT, WEIGHTS, Model, builds_model, kept, load, require_model, save
+from groundling.recipes._model import (
+    ABOUT,
+    FORMAT,
+    WEIGHTS,
+    Model,
+    builds_model,
+    kept,
+    load,
+    read_weights,
+    require_model,
+    save,
+)
 from groundling.recipes._registry import OLD_FIELDS, OLD_RECIPES, RECIPES, recipe_class, recipe_name, renamed
 from groundling.recipes._settings import (
     AwareSize,
@@ -99,6 +110,7 @@ __all__ = [
     "forced",
     "kept",
     "load",
+    "read_weights",
     "recipe_class",
     "recipe_name",
     "renamed",

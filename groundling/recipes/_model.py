@@ -112,7 +112,6 @@ def load(folder: Path | str) -> Model:
     loaded, with a message. The package's own weights must have one.
     """
     from groundling.files import check_manifest
-    from groundling.training.checkpoint import read
     from groundling.training.meta_init import fill
 
     folder = Path(folder)
@@ -120,7 +119,7 @@ def load(folder: Path | str) -> Model:
     if not check_manifest(folder, OWN in folder.resolve().parents, (ABOUT, WEIGHTS)):
         logger.info("%s has no manifest.json of its model: whether its files are as written is not known", folder)
     model = _described(folder / ABOUT)
-    weights, _ = read(folder / WEIGHTS)
+    weights, _ = read_weights(folder / WEIGHTS)
     model = replace(model, parts=_present(model, weights))
     try:
         fill(model.parts, weights)
@@ -135,6 +134,18 @@ def load(folder: Path | str) -> Model:
             raise DataError(f"{folder / WEIGHTS}: the weights {name} are not finite; train the model anew")
     model.parts.requires_grad_(False).eval()
     return model
+
+
+def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """As `training.checkpoint.read`, with matrices in 8 bits unpacked to float32; DataError names the file."""
+    from groundling.regions.eight_bits import unpacked
+    from groundling.training.checkpoint import read
+
+    stored, about = read(path)
+    try:
+        return unpacked(stored), about
+    except DataError as error:
+        raise DataError(f"{path} is damaged: {error}. {CURE}") from error
 
 
 def _present(model: Model, weights: Mapping[str, Tensor]) -> Parts:

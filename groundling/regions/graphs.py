@@ -48,14 +48,19 @@ class Graph:
         self._nodes.append(_node("Identity", (value,), (name,), {}))
         self._outputs.append(_value(name, kind, sizes))
 
-    def constant(self, array: Array) -> str:
-        """A value that is known; half precision is stored as such, and widened when the graph is loaded."""
+    def constant(self, array: Array, scale: Array | None = None) -> str:
+        """A value that is known; half precision is stored as such, and widened when the graph is loaded.
+
+        `scale`: whole numbers are stored as such, and multiplied by it then.
+        """
         name = self._new()
         plain = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
         sizes = b"".join(_whole(1, size) for size in array.shape)
         head = sizes + _whole(2, KINDS[array.dtype.name]) + _bytes(8, name.encode()) + _head(9, plain.nbytes)
         self._constants.append((head, plain))
-        return self.add("Cast", name, to=KINDS["float32"]) if array.dtype == np.float16 else name
+        if array.dtype == np.float16 or scale is not None:
+            name = self.add("Cast", name, to=KINDS["float32"])
+        return name if scale is None else self.add("Mul", name, self.constant(scale))
 
     def add(self, op: str, *inputs: str, **attributes: Any) -> str:
         """One node with one result."""
@@ -69,10 +74,10 @@ class Graph:
         self._nodes.append(_node(op, inputs, names, attributes))
         return names
 
-    def linear(self, x: str, weight: Array, bias: Array | None = None) -> str:
-        """x (N, in) -> x Wᵀ + b, as PyTorch keeps W (out, in)."""
+    def linear(self, x: str, weight: Array, bias: Array | None = None, scale: Array | None = None) -> str:
+        """x (N, in) -> x Wᵀ + b, as PyTorch keeps W (out, in); `scale` as in `constant`."""
         more = () if bias is None else (self.constant(bias),)
-        return self.add("Gemm", x, self.constant(weight), *more, transB=1)
+        return self.add("Gemm", x, self.constant(weight, scale), *more, transB=1)
 
     def convolution(self, x: str, weight: Array, bias: Array, stride: int = 1) -> str:
         """x (1, C, H, W), padded so that H / stride by W / stride cells are left; one channel a filter is depthwise."""

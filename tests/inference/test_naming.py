@@ -13,7 +13,8 @@ import groundling
 from groundling.cli import main
 from groundling.inference.naming import SOURCE, _with_noun, renamed
 from groundling.inference.pointing import spans_of
-from groundling.regions.sources._image_classes import class_nouns, memberships, unpacked
+from groundling.regions.eight_bits import unpacked
+from groundling.regions.sources._image_classes import class_nouns, memberships
 from groundling.tensors import Regions
 from groundling.types import GroundedCaption, Link
 

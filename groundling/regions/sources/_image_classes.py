@@ -24,6 +24,7 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from groundling.regions.eight_bits import unpacked
 from groundling.regions.graphs import Graph, Session
 from groundling.regions.sources._files import Pinned
 
@@ -62,18 +63,6 @@ def class_nouns() -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _about(content: bytes) -> dict[str, Any]:
     length = int.from_bytes(content[:8], "little")
     return {name: json.loads(text) for name, text in json.loads(content[8 : 8 + length])["__metadata__"].items()}
-
-
-def unpacked(packed: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
-    """Whole numbers times the scale of their output channel, `NAME.scale`."""
-    state: dict[str, Floats] = {}
-    for name, x in packed.items():
-        if x.dtype == np.int8:
-            scale = packed[f"{name}.scale"].reshape(-1, *[1] * (x.ndim - 1))
-            state[name] = x.astype(np.float32) * scale
-        elif not name.endswith(".scale"):
-            state[name] = x.astype(np.float32)
-    return state
 
 
 def memberships(groups: Mapping[str, list[int]], classes: int) -> Floats:
