@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "groundling"
 PAGE = ROOT / "docs" / "architecture.md"
 INLINED = "<listcomp>", "<setcomp>", "<dictcomp>"  # calls of their own up to Python 3.11
-LOADING = {"load", "load_grounder", "source_of"}  # functions of inference/ that read weights, before the photo's turn
+LOADING = {"load", "load_grounder", "source_of", "digest"}  # functions of inference/ that read or hash weights
 EPOCH = ("training/fit.py", "epoch")  # what runs inside it is the way of batches
 
 
