@@ -213,10 +213,13 @@ class PhraseGrounder(BaseGrounder):
         phrases: Sequence[Sequence[str]],
         colours: Sequence[Sequence[str]] = (),
         nouns: Sequence[str] = (),
+        *,
+        groups: bool = True,
     ) -> Ranking:
         """Phrases as words, in one image (B = 1). `colours`: words for colours that each has; they help to choose
         where the colours of the regions are known (`inference.colours`). `nouns`: their heads, the last words if they
-        are not given; where persons are helps to choose where garments are (`inference.garments`)."""
+        are not given; where persons are helps to choose where garments are (`inference.garments`). `groups`: plural
+        nouns are looked for in the box around their places, not in one of these."""
         regions = regions.of_each_frame(self.model.recipe.data.regions_per_image).to(self.device)
         valid, vectors = regions.valid[0], self.matcher.encode_regions(regions)[0]
         scores = (self.embed(phrases) @ vectors.T).masked_fill(~valid, -torch.inf)  # (P, R)
@@ -230,7 +233,7 @@ class PhraseGrounder(BaseGrounder):
         fit = torch.from_numpy(with_cues(scores.cpu().numpy(), cues, heads, colours)).to(scores)
         p = (fit / TEMPERATURE).softmax(-1)
         found = p @ soft_iou_match(regions.boxes[0])
-        if any(several := list(map(means_several, heads))):
+        if groups and any(several := list(map(means_several, heads))):
             grouped = with_groups(found.cpu().numpy(), p.cpu().numpy(), cues.boxes, cues.frame, several)
             found = torch.from_numpy(grouped).to(found)
         return Ranking(scores, found.masked_fill(~valid, -1.0))

@@ -115,7 +115,8 @@ def read_model(folder: Path, about: Mapping[str, Any], names: frozenset[str]) ->
         words = next((len(x) for name, x in weights.items() if name.endswith(".embed.weight")), 0)
     except ODD:
         return None
-    sound = weights.keys() - {name + SCALE for name in MATRICES} == names and words == len(model.vocab)
+    scales = {name + SCALE for name in MATRICES if name in weights and weights[name].dtype == np.int8}
+    sound = weights.keys() - scales == names and words == len(model.vocab)
     return model if sound and all(bool(np.isfinite(x).all()) for x in weights.values()) else None
 
 

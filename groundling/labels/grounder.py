@@ -65,7 +65,7 @@ class Grounder:
         """Phrases as words, and their heads, in one image (B = 1) that has regions."""
         if not regions.valid.any():
             raise DataError("this image has no regions: there is nothing to choose from")
-        found = self.model.rank(regions, phrases, nouns=nouns)
+        found = self.model.rank(regions, phrases, nouns=nouns, groups=False)  # a label is of each thing
         seen = regions.first(found.similarity.shape[1])
         real = seen.valid[0].numpy()
         width, height = (round(side) for side in seen.size[0].tolist())

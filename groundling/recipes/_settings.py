@@ -29,7 +29,9 @@ class Batches:
 
     batch: int = 16  # images in a batch
     captions_per_image: int = 5  # captions of each image
-    consensus: bool = False  # of each image, those that agree most with its other captions (CIDEr-D); 0: all in turns
+    consensus: bool = (
+        False  # of each image, the `captions_per_image` that agree most with its others (CIDEr-D); 0: all take turns
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,8 @@
     w̄_n = d_n w̄_{n−1} + (1 − d_n) w_n,    d_n = min(d, (1 + n) / (10 + n)),    n = 0, 1, …: steps of the stage
 
 The weights of a rate of learning that is never lowered circle around a good place; their mean lies inside of the circle
-(Polyak and Juditsky, SIAM J. Control Optim. 1992). Early steps count less, since d_n is small there.
+(Polyak and Juditsky, SIAM J. Control Optim. 1992). Early steps count less, since d_n is small there. Only weights that
+learn are averaged: the running statistics of normalised features stay as they are.
 """
 
 from __future__ import annotations
@@ -39,13 +40,11 @@ class Average:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """The average stands in the place of the weights; afterwards, also after an error, the weights are back."""
-        self._swap()
+        own = {name: weight.data for name, weight in self.weights.items()}
         try:
+            for name, weight in self.weights.items():
+                weight.data = self.tensors[name]
             yield
         finally:
-            self._swap()
-
-    @torch.no_grad()
-    def _swap(self) -> None:
-        for name, weight in self.weights.items():
-            weight.data, self.tensors[name] = self.tensors[name], weight.data
+            for name, weight in self.weights.items():
+                weight.data = own[name]

@@ -124,8 +124,8 @@ def begin(recipe: Recipe, examples: Dataset, store: Store, start: Path | None, n
     """The model before its first step: fresh weights, or as far as they fit those of the run `start`.
 
     A fine-tuning recipe takes over the model, a captioner; any other recipe its words, the classes of words that get a
-    box, and the parts whose names and shapes are the same. With `new_words` every weight is kept, and the words of `examples` that occur `min_count` times
-    or more are learned too.
+    box, and the parts whose names and shapes are the same. With `new_words` every weight is kept, and the words of
+    `examples` that occur `min_count` times or more are learned too.
     """
     if new_words and (start is None or not builds_model(recipe)):
         raise GroundlingError("--new-words goes with --start and a recipe that builds a model, as updown does")

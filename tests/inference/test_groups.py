@@ -48,11 +48,41 @@ def test_each_frame_of_a_clip_has_places_of_its_own() -> None:
     np.testing.assert_array_equal(with_groups(found, p, BOXES, np.array([0, 1, 1, 0]), [True]), found)
 
 
-@pytest.mark.parametrize("noun", ["dogs", "men", "people", "children", "fire hydrants", "group", "feet", "leaves"])
+@pytest.mark.parametrize("copies", [1, 2, 4, 8])
+def test_a_frame_that_is_repeated_gives_the_same_choice(copies: int) -> None:
+    """Probabilities are of the whole clip: each of k equal frames has 1/k of them, and so has its group."""
+    p, found = np.array([[0.5, 0.4, 0.1, 0.0]]), np.array([[0.9, 0.4, 0.2, 0.8]])
+    alone = with_groups(found, p, BOXES, FRAME, [True])
+    tiled = [np.tile(x, copies) / copies for x in (found, p)]
+    clip = with_groups(*tiled, np.tile(BOXES, (copies, 1)), np.repeat(np.arange(copies), 4), [True])
+    np.testing.assert_allclose(clip, np.tile(alone, copies) / copies)
+
+
+@pytest.mark.parametrize(
+    "noun", ["dogs", "Dogs", "men", "firemen", "people", "children", "fire hydrants", "group", "feet", "leaves"]
+)
 def test_plural_nouns(noun: str) -> None:
     assert means_several(noun)
 
 
-@pytest.mark.parametrize("noun", ["dog", "bus", "grass", "tennis", "shorts", "scissors", "sunglasses", "dress", ""])
+@pytest.mark.parametrize(
+    "noun",
+    [
+        "dog",
+        "Dog",
+        "man's",
+        "wii",
+        "graffiti",
+        "mozzarella",
+        "bus",
+        "grass",
+        "tennis",
+        "shorts",
+        "scissors",
+        "sunglasses",
+        "dress",
+        "",
+    ],
+)
 def test_nouns_of_one_thing(noun: str) -> None:
     assert not means_several(noun)

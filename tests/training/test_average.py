@@ -74,18 +74,24 @@ class Killed(BaseException):
 def averaged(folder: Path, stop_at: int = 0) -> tuple[Parts, list[dict[str, Tensor]]]:
     """Two epochs of four steps; the weights at the end, and what was kept after each epoch."""
     parts, kept, steps = new_parts(), [], itertools.count(1)
+    seen: list[dict[str, Tensor]] = []
 
     def counted(m: Parts, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         if next(steps) == stop_at:
             raise Killed
         return losses(m, batch, clock)
 
+    def evaluate() -> list[Score]:
+        seen.append({name: value.clone() for name, value in parts.state_dict().items()})
+        return []
+
     def keep(scores: Sequence[Score]) -> None:
         kept.append({name: value.clone() for name, value in parts.state_dict().items()})
 
     stage = Stage("xe", counted, lr=1e-1, epochs=2, trains=("captioner",), average=0.9)
     run = Run(folder, {}, torch.device("cpu"), save_seconds=0.0)
-    fit([stage], parts, Loader(4), run, evaluate=list, keep=keep, recall=lambda: None)
+    fit([stage], parts, Loader(4), run, evaluate=evaluate, keep=keep, recall=lambda: None)
+    assert all(torch.equal(value, seen[-1][name]) for name, value in kept[-1].items())  # what is kept was scored
     return parts, kept
 
 
