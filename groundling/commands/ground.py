@@ -94,6 +94,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SPLIT",
         help="with --calibrate: also learn to predict nouns from the image vector, from the captions of this split",
     )
+    group.add_argument(
+        "--contrast-from",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("DATA", "STORE"),
+        help="with --calibrate: learn from the captions of the split train of DATA, and its regions, what tells a noun "
+        "from others of its class; once or several times",
+    )
     add_iou(group, "overlap from which a box is right (default 0.5)")  # type: ignore[arg-type]
     add_bootstrap(group)  # type: ignore[arg-type]
     add_engine(parser, what="with --data: processes")
@@ -109,6 +118,8 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("--calibrate is kept with the model: name both with --data DATA and --model RUN")
     if args.captions and not args.calibrate:
         raise GroundlingError("--captions are captions to fit on: add --calibrate")
+    if args.contrast_from and not args.calibrate:
+        raise GroundlingError("--contrast-from is part of fitting the evidence: add --calibrate")
     if args.learn_from and not args.calibrate:
         raise GroundlingError("--learn-from is part of fitting the evidence: add --calibrate")
     if not (args.data or engine_of(args) == ALONE):
