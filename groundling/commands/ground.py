@@ -35,7 +35,9 @@ noun fits several things in the image. --calibrate also fits `evidence` on the c
 it on the other half and stores it with the model; it needs no boxes. With --captions it also fits the evidence that
 `audit` and `caption` give to nouns of captions: captioners are right with frequent nouns more often than with rare
 ones. With --learn-from train, it also learns from the captions of the training images to predict nouns from the
-image vector, and evidence weighs that, too. --cost prints floating point operations and milliseconds per image."""
+image vector, and evidence weighs that, too. With --contrast-from, which takes captioned photos of any data set, it
+learns to tell nouns of one class apart (a man, a woman): captions of photos like yours help most. --cost prints
+floating point operations and milliseconds per image."""
 
 EPILOG = """\
 examples:
