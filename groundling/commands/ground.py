@@ -35,7 +35,9 @@ noun fits several things in the image. --calibrate also fits `evidence` on the c
 it on the other half and stores it with the model; it needs no boxes. With --captions it also fits the evidence that
 `audit` and `caption` give to nouns of captions: captioners are right with frequent nouns more often than with rare
 ones. With --learn-from train, it also learns from the captions of the training images to predict nouns from the
-image vector, and evidence weighs that, too. --cost prints floating point operations and milliseconds per image."""
+image vector, and evidence weighs that, too. With --contrast-from, which takes captioned photos of any data set, it
+learns to tell nouns of one class apart (a man, a woman): captions of photos like yours help most. --cost prints
+floating point operations and milliseconds per image."""
 
 EPILOG = """\
 examples:
@@ -94,6 +96,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SPLIT",
         help="with --calibrate: also learn to predict nouns from the image vector, from the captions of this split",
     )
+    group.add_argument(
+        "--contrast-from",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("DATA", "STORE"),
+        help="with --calibrate: learn from the captions of the split train of DATA, and its regions, what tells a noun "
+        "from others of its class; once or several times",
+    )
     add_iou(group, "overlap from which a box is right (default 0.5)")  # type: ignore[arg-type]
     add_bootstrap(group)  # type: ignore[arg-type]
     add_engine(parser, what="with --data: processes")
@@ -109,6 +120,8 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("--calibrate is kept with the model: name both with --data DATA and --model RUN")
     if args.captions and not args.calibrate:
         raise GroundlingError("--captions are captions to fit on: add --calibrate")
+    if args.contrast_from and not args.calibrate:
+        raise GroundlingError("--contrast-from is part of fitting the evidence: add --calibrate")
     if args.learn_from and not args.calibrate:
         raise GroundlingError("--learn-from is part of fitting the evidence: add --calibrate")
     if not (args.data or engine_of(args) == ALONE):

@@ -18,7 +18,9 @@ from groundling.commands.score_table import ends, print_scores, resampled, show
 if TYPE_CHECKING:
     from groundling.data.dataset import Dataset
     from groundling.evaluation.caption_score import CaptionFit
+    from groundling.inference import PhraseGrounder
     from groundling.inference.calibration import Calibration
+    from groundling.metrics.calibration import ImageNouns
     from groundling.metrics.phrases import Localisation, Query
     from groundling.types import Example
 
@@ -48,6 +50,7 @@ def run(args: argparse.Namespace) -> None:
         image_nouns = learn(
             load(args.data, args.learn_from).examples, store, model.embed, model.vocab.words, quiet=False
         )
+    contrast = _contrast(args, model, image_nouns) if args.contrast_from else None
     engine = engine_of(args)
     some = [examples.examples[start : start + TOGETHER] for start in range(0, len(examples), TOGETHER)]
     found = (
@@ -61,7 +64,9 @@ def run(args: argparse.Namespace) -> None:
     calibration = None
     if args.calibrate:
         of_captions = _captions_of(args.captions, examples)
-        calibration = calibrate(model, examples, store, captions=of_captions, image_nouns=image_nouns)
+        calibration = calibrate(
+            model, examples, store, captions=of_captions, image_nouns=image_nouns, contrast=contrast
+        )
     captions = None
     if calibration:
         model.calibration = calibration.model
@@ -73,6 +78,31 @@ def run(args: argparse.Namespace) -> None:
             calibration = replace(calibration, model=replace(calibration.model, captions=captions.form))
         keep_calibration(Path(args.model) / CALIBRATION, calibration.to_bytes())
     _tell(results, calibration, captions, args)
+
+
+def _contrast(args: argparse.Namespace, model: PhraseGrounder, image_nouns: ImageNouns | None) -> ImageNouns:
+    """What tells nouns from others of their class, of the nouns of `image_nouns`, or of those that the model has."""
+    from groundling.data.dataset import load
+    from groundling.errors import GroundlingError
+    from groundling.inference.image_nouns import learn_contrast
+    from groundling.regions.fingerprints import require
+    from groundling.regions.store import Store
+
+    kept = model.calibration.words.image_nouns if model.calibration and model.calibration.words else None
+    beside = image_nouns or kept
+    if beside is None:
+        raise GroundlingError("--contrast-from stands beside nouns that were learned: add --learn-from SPLIT")
+    sets = [(load(data, "train"), Store.open(regions)) for data, regions in args.contrast_from]
+    held = _files(load(args.data, args.split, annotated=False))
+    for (examples, store), (data, _) in zip(sets, args.contrast_from, strict=True):
+        require(store.fingerprint, model.model.fingerprint)
+        if held & _files(examples):
+            raise GroundlingError(f"the split train of {data} has images that evidence is fitted on: name other ones")
+    return learn_contrast([(one.examples, store) for one, store in sets], beside.others, model.embed, quiet=False)
+
+
+def _files(examples: Dataset) -> set[Path]:
+    return {Path(example.media).resolve() for example in examples if example.media}
 
 
 def _worker(args: argparse.Namespace) -> Callable[[Sequence[Example]], list[list[Query]]]:

@@ -91,7 +91,7 @@ class Answers:
     similarity: Array  # (P,) of the best region
     truth: Array  # (P,) 1 or 0
     image: NDArray[np.int64]  # (P,)
-    seen: Array | None  # (B, 1 or 2, W), what the image vectors tell of words: `WordEvidence.seen`
+    seen: Array | None  # (B, 1 to 3, W), what the image vectors tell of words: `WordEvidence.seen`
     first: NDArray[np.bool_]  # (B,) is the image in the first half?
 
     def half(self, first: bool) -> Answers:
@@ -142,17 +142,19 @@ def calibrate(
     seed: int = 0,
     captions: Sequence[tuple[str, str]] = (),
     image_nouns: ImageNouns | None = None,
+    contrast: ImageNouns | None = None,
 ) -> Calibration:
     """Fit on one half of the images, test on the other.
 
     captions: of captioners, with the ids of images. image_nouns: learned from other images; None: those that the
-    grounder's calibration has, if it does.
+    grounder's calibration has, if it does. contrast: the same, of the same nouns.
     """
     require(store.fingerprint, grounder.model.fingerprint)
     store.require(example.id for example in examples)
     if image_nouns is None and grounder.calibration and grounder.calibration.words:
         image_nouns = grounder.calibration.words.image_nouns
-    answers = ask(grounder, examples, store, seed, image_nouns)
+        contrast = contrast or grounder.calibration.words.contrast
+    answers = ask(grounder, examples, store, seed, image_nouns, contrast)
     fit, test = answers.half(True), answers.half(False)
     if not (len(fit.nouns) and len(test.nouns)):
         raise DataError(f"{len(examples)} images are too few to fit on one half and test on the other")
@@ -161,7 +163,8 @@ def calibrate(
     of_captions = (
         ask_captions(grounder, examples, store, captions, answers) if captions and answers.seen is not None else None
     )
-    model = fitted(fit, words_of(store.fingerprint), of_captions.half(True) if of_captions else None, image_nouns)
+    said = of_captions.half(True) if of_captions else None
+    model = fitted(fit, words_of(store.fingerprint), said, image_nouns, contrast)
     evidence, truth = test.evidence(model), test.truth
     curve = reliability(evidence, truth)
     right = float(((evidence >= THRESHOLD) == (truth > 0)).mean())
@@ -177,13 +180,17 @@ def calibrate(
 
 
 def fitted(
-    answers: Answers, words: tuple[str, ...], of_captions: Answers | None = None, image_nouns: ImageNouns | None = None
+    answers: Answers,
+    words: tuple[str, ...],
+    of_captions: Answers | None = None,
+    image_nouns: ImageNouns | None = None,
+    contrast: ImageNouns | None = None,
 ) -> EvidenceModel:
     """The evidence model of these answers; `words` are those of the region source, if it has some; `of_captions`:
-    answers for nouns of captioners; `image_nouns`: what made the second part of their `seen`."""
+    answers for nouns of captioners; `image_nouns`, `contrast`: what made the second and third part of their `seen`."""
     model = EvidenceModel(isotonic(answers.similarity, answers.truth))
     if answers.seen is not None:
-        known = _fitted_words(answers, words, image_nouns)
+        known = _fitted_words(answers, words, image_nouns, contrast)
         concepts = [known.concept(noun) for noun in answers.nouns]
         unknown = np.array([one is None or one.how not in known.weights for one in concepts])
         if unknown.sum() >= FEWEST_UNKNOWN:  # similarity alone is asked of these, and they are not as others are
@@ -193,15 +200,21 @@ def fitted(
     model = replace(model, not_there=float(np.quantile(answers.evidence(model)[there], MISSED)))
     if model.words is None or of_captions is None or not len(of_captions.nouns):
         return model
-    model = replace(model, words=_fitted_on_captions(answers, of_captions, model.words))
+    plain = model.words if contrast is None else _fitted_words(answers, words, image_nouns)
+    of_nouns = _fitted_on_captions(answers, of_captions, plain)
+    model = replace(model, words=_without_contrast(model.words, of_nouns) if contrast else of_nouns)
     return replace(model, caption_not_there=float(np.quantile(answers.evidence(model, in_caption=True)[there], MISSED)))
 
 
-def _fitted_words(answers: Answers, words: tuple[str, ...], image_nouns: ImageNouns | None) -> WordEvidence:
+def _fitted_words(
+    answers: Answers, words: tuple[str, ...], image_nouns: ImageNouns | None, contrast: ImageNouns | None = None
+) -> WordEvidence:
     assert answers.seen is not None
     prior = answers.seen[answers.first, 0, : len(words)].mean(0).round(6).clip(LOWEST, 1 - LOWEST)
     classes = tuple(kind_of(word) for word in words)
-    start = WordEvidence(dict(zip(words, prior.tolist(), strict=True)), {}, image_nouns=image_nouns, classes=classes)
+    start = WordEvidence(
+        dict(zip(words, prior.tolist(), strict=True)), {}, image_nouns=image_nouns, classes=classes, contrast=contrast
+    )
     rows = _rows(answers, start)
     if not len(rows[SAME].truth):
         raise DataError("the captions have none of the words that the region source knows")
@@ -231,6 +244,15 @@ def _fitted_on_captions(answers: Answers, of_captions: Answers, words: WordEvide
         caption_weights={**words.weights, SAME: _hedged(same)},
         caption_kinds={kind: _hedged(row) for kind, row in kinds.items()},
     )
+
+
+def _without_contrast(words: WordEvidence, of_nouns: WordEvidence) -> WordEvidence:
+    """With the coefficients for nouns of captions that were fitted without a contrast: that of c is 0. It tells nouns
+    that were replaced by chance, not those that captioners say by mistake."""
+    weights, kinds = (
+        {name: (*row, 0.0) for name, row in some.items()} for some in (of_nouns.caption_weights, of_nouns.caption_kinds)
+    )
+    return replace(words, caption_weights=weights, caption_kinds=kinds)
 
 
 def _hedged(weights: Array) -> tuple[float, ...]:
@@ -275,7 +297,12 @@ def _rows(answers: Answers, words: WordEvidence) -> dict[str, Rows]:
 
 
 def ask(
-    grounder: PhraseGrounder, examples: Dataset, store: Store, seed: int, image_nouns: ImageNouns | None = None
+    grounder: PhraseGrounder,
+    examples: Dataset,
+    store: Store,
+    seed: int,
+    image_nouns: ImageNouns | None = None,
+    contrast: ImageNouns | None = None,
 ) -> Answers:
     """Present and absent phrases of every image, and what the grounder makes of them."""
     draw = Random(seed)
@@ -289,7 +316,8 @@ def ask(
     truth: list[float] = []
     image: list[int] = []
     seen: list[Array] = []
-    words = WordEvidence(dict.fromkeys(words_of(store.fingerprint), 0.5), {}, image_nouns=image_nouns)
+    prior = dict.fromkeys(words_of(store.fingerprint), 0.5)
+    words = WordEvidence(prior, {}, image_nouns=image_nouns, contrast=contrast)
     for at, (example, present) in enumerate(zip(examples, phrases, strict=True)):
         regions, pairs = store[example.id], list(_pairs(example, present, pool, every, draw))
         if words.prior and regions.whole is not None:

@@ -14,7 +14,8 @@ from groundling.metrics.calibration import EvidenceModel
 
 CALIBRATION = "calibration.json"  # beside the model
 OLD_NAME = "presence.json"  # as versions before 0.2 wrote it
-FORMAT, READABLE = 4, (1, 2, 3, 4)  # format 1 has no words, 2 no nouns of image vectors, 3 none but the source's words
+FORMAT, READABLE = 5, (1, 2, 3, 4, 5)  # format 1 has no words, 2 no nouns of image vectors, 3 none but the source's
+# words, 4 no contrast
 LARGEST = 1 << 24  # bytes of its file
 LEAST_EVIDENCE = 0.01  # of a noun while words are chosen: one that is very likely by the sentence may still be chosen
 THRESHOLD = 0.5  # a phrase with less evidence is not found

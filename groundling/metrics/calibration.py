@@ -4,13 +4,14 @@ Evidence is the probability that a noun phrase is in an image at all. A region s
 p_w, how likely each of its words w is a word of the image. With s, the similarity of the grounder's best region to the
 phrase, and π_w, the mean of p_w over the photos of the fit,
 
-    logit P = a + b logit p_w + c log π_w + d s [+ e u_w + f v_w]
+    logit P = a + b logit p_w + c log π_w + d s [+ e u_w + f v_w [+ g c_w]]
 
 w is the noun, a synonym, or its likeliest narrower kind ("same"), else its nearest broader kind ("broader"), with
 coefficients of both. The last two are there where nouns of images were learned (`ImageNouns`): v_w are the
 log-odds of the noun w in captions of photos, u_w is how much the image vector raises them. They may be learned of more
 nouns than the source has words: then u and v are of the noun itself, and where the source knows no broader kind either,
-it has coefficients of its own ("learned"), with b = c = 0.
+it has coefficients of its own ("learned"), with b = c = 0. c_w, where it was learned, too (`WordEvidence.contrast`), is
+how much the image vector speaks for the noun w against other nouns of its class.
 
 Where nobody knows the noun, or the source has no words at all, P is a rising function of s alone. So P is asked of any
 phrase, which is as likely there as not whatever its noun. What a captioner says is not: its frequent nouns are right
@@ -38,7 +39,7 @@ from groundling.types import WORD_DEVIATION, WORD_MEAN
 BINS = 10
 SAME, BROADER, LEARNED = "same", "broader", "learned"
 KINDS = 4  # broader kinds that are tried, nearest first
-INPUTS = 4  # 1, logit p, log π, s; two more where there are ImageNouns: u, v
+INPUTS = 4  # 1, logit p, log π, s; two more where there are ImageNouns: u, v; one more with a contrast
 MOST_CONCEPTS = 50_000  # nouns that are remembered, so that texts of any length take a bounded memory
 FARTHEST = 6.0  # deviations from its mean that a number of an image vector is taken to be away at most
 LARGE = 1e4  # no number of `ImageNouns` is as large, so that none of its sums is infinite
@@ -266,7 +267,8 @@ class WordEvidence:
     """Coefficients of the equation above, and π of every word of the source."""
 
     prior: Mapping[str, float]  # word -> π
-    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d, and e, f with `image_nouns`; LEARNED, if so
+    weights: Mapping[str, tuple[float, ...]]  # SAME, BROADER -> a, b, c, d, and e, f with `image_nouns`, and g with
+    # `contrast`; LEARNED, if so
     caption_weights: Mapping[str, tuple[float, ...]] = field(
         default_factory=dict
     )  # the same for nouns of captions, if fitted
@@ -274,6 +276,9 @@ class WordEvidence:
     kinds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # class of nouns -> its weights of SAME
     caption_kinds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # the same for nouns of captions
     classes: tuple[str, ...] = ()  # of nouns, of each word; none: WordNet is asked
+    contrast: ImageNouns | None = (
+        None  # of the nouns of `image_nouns`, each against those of its class; None: not learned
+    )
     _concepts: dict[str, Concept | None] = field(default_factory=dict, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -282,7 +287,8 @@ class WordEvidence:
             if some := getattr(self, name):
                 row[name] = {key: list(one) for key, one in some.items()}
         row |= {"classes": list(self.classes)} if self.classes else {}
-        return row | ({"image_nouns": self.image_nouns.to_json()} if self.image_nouns else {})
+        learned = {"image_nouns": self.image_nouns, "contrast": self.contrast}
+        return row | {name: one.to_json() for name, one in learned.items() if one}
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> WordEvidence:
@@ -306,15 +312,19 @@ class WordEvidence:
             raise DataError(f"not word evidence: {len(classes)} classes of {len(prior)} words")
         if not (prior and all(0 < p < 1 for p in prior.values())):
             raise DataError("not word evidence: each prior is between 0 and 1, and there is at least one")
-        learned = row.get("image_nouns")
-        image_nouns = None if learned is None else ImageNouns.from_json(learned, len(prior))
-        count = INPUTS + 2 * (image_nouns is not None)
+        image_nouns, contrast = (
+            None if (learned := row.get(name)) is None else ImageNouns.from_json(learned, len(prior))
+            for name in ("image_nouns", "contrast")
+        )
+        if contrast and (image_nouns is None or contrast.others != image_nouns.others):
+            raise DataError("not word evidence: the contrast is of other nouns than those of images")
+        count = INPUTS + 2 * (image_nouns is not None) + (contrast is not None)
         every = (one for some in (weights, caption_weights, kinds, caption_kinds) for one in some.values())
         if any(len(one) != count or not np.isfinite(one).all() for one in every):
             raise DataError(f"not word evidence: weights are {count} finite numbers for each of {SAME}, {BROADER}")
         if caption_weights and caption_weights.keys() != weights.keys():
             raise DataError(f"not word evidence: {LEARNED} is among the weights of captions, or of phrases, alone")
-        return WordEvidence(prior, weights, caption_weights, image_nouns, kinds, caption_kinds, classes)
+        return WordEvidence(prior, weights, caption_weights, image_nouns, kinds, caption_kinds, classes, contrast)
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -379,21 +389,22 @@ class WordEvidence:
 
     def seen(self, whole: NDArray[Any]) -> Array:
         """What image vectors tell of words: (…, G) -> (…, 1, W), p; where `image_nouns` was learned (…, 2, K), p and u,
-        p being 0 of the nouns that are no words of the source."""
+        p being 0 of the nouns that are no words of the source; where `contrast` was, too, (…, 3, K), with c."""
         p = image_word_probabilities(whole, len(self.prior))
         if self.image_nouns is None:
             return p[..., None, :]
-        u = self.image_nouns(whole)
-        return np.stack([np.concatenate([p, np.zeros_like(u[..., p.shape[-1] :])], -1), u], -2)
+        told = [one(whole) for one in (self.image_nouns, self.contrast) if one is not None]
+        return np.stack([np.concatenate([p, np.zeros_like(told[0][..., p.shape[-1] :])], -1), *told], -2)
 
     def inputs(self, concept: Concept, similarity: float, seen: Array) -> tuple[float, ...]:
-        """1, logit p, log π, s, and where they are known u and v, of a noun in an image of which `seen` tells."""
+        """1, logit p, log π, s, and where they are known u and v, c, of a noun in an image of which `seen` tells."""
         best = max(concept.words, key=lambda word: seen[0, word], default=None)
         known = (0.0, 0.0) if best is None else (float(logit(seen[0, best])), float(self._log_prior[best]))
         own = best if concept.own is None else concept.own
         if self.image_nouns is None or own is None:
             return 1.0, *known, similarity
-        return 1.0, *known, similarity, float(seen[1, own]), float(self.image_nouns.usual[own])
+        of_image = 1.0, *known, similarity, float(seen[1, own]), float(self.image_nouns.usual[own])
+        return of_image if self.contrast is None else (*of_image, float(seen[2, own]))
 
     def __call__(self, concept: Concept, similarity: float, seen: Array, in_caption: bool = False) -> float:
         """`in_caption`: of a noun of a caption, if that was fitted."""
@@ -478,7 +489,7 @@ class EvidenceModel:
     def __call__(
         self, nouns: Sequence[str], similarity: Array, seen: Array | None = None, *, in_caption: bool = False
     ) -> list[float]:
-        """The evidence of P phrases, whose heads are `nouns`; `seen` (P, 1 or 2, W) is what `WordEvidence.seen` tells
+        """The evidence of P phrases, whose heads are `nouns`; `seen` (P, 1 to 3, W) is what `WordEvidence.seen` tells
         of their images, None where the region source knows no words. `in_caption`: of phrases of captions, not of
         any."""
         found = [float(p) for p in self.similarity(similarity)]

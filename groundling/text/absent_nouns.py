@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+import numpy as np
+from numpy.typing import NDArray
+
 from groundling.text.wordnet import wordnet
 from groundling.types import Caption
 
@@ -42,3 +45,17 @@ class NounsOf:
         """A noun of the pool that they lack; None where chance does not find one."""
         drawn = (draw.choice(pool) for _ in range(TRIES if pool else 0))
         return next((noun for noun in drawn if self.lack(noun)), None)
+
+
+def related(nouns: Sequence[str]) -> NDArray[np.bool_]:
+    """(K, K): is one noun the other, a kind of it, or what it is a kind of?"""
+    net, found = wordnet(), np.eye(len(nouns), dtype=bool)
+    places: dict[int, list[int]] = {}
+    for i, noun in enumerate(nouns):
+        if (synset := net.synset(noun)) is not None:
+            places.setdefault(synset, []).append(i)
+    for synset, some in places.items():
+        for kind in net.kinds(synset):
+            for other in places.get(kind, ()):
+                found[some, other] = found[other, some] = True
+    return found

@@ -61,6 +61,8 @@ def test_a_data_set_is_scored_by_both_conventions_and_its_calibration_is_kept(
     assert "--learn-from and --split are the same" in capsys.readouterr().err
     assert run("ground", *data, "--calibrate", "--learn-from", "train") == 2
     assert "needs regions of the source `photos`" in capsys.readouterr().err
+    assert run("ground", *data, "--calibrate", "--contrast-from", *data[1::2][:2]) == 2
+    assert "stands beside nouns that were learned" in capsys.readouterr().err
 
 
 def test_phrases_of_a_sentence_are_found_and_drawn(
@@ -154,6 +156,7 @@ def test_the_cost_of_an_image_is_told(place: Path, picture: Path, capsys: pytest
         (["--data", "SCENES"], "--regions"),
         (["PICTURE", "a dog", "--calibrate"], "--data DATA and --model RUN"),
         (["PICTURE", "a dog", "--learn-from", "train"], "add --calibrate"),
+        (["PICTURE", "a dog", "--contrast-from", "data", "store"], "add --calibrate"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(

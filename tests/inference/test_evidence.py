@@ -19,7 +19,7 @@ from groundling.errors import DataError
 from groundling.evaluation.evidence import parse
 from groundling.inference.calibration import HEDGE, Answers, fitted
 from groundling.inference.evidence import CALIBRATION, read_calibration
-from groundling.inference.image_nouns import learn, learned
+from groundling.inference.image_nouns import Against, learn, learn_contrast, learned
 from groundling.metrics import calibration
 from groundling.metrics.calibration import (
     BROADER,
@@ -36,6 +36,7 @@ from groundling.metrics.calibration import (
     logistic,
 )
 from groundling.regions.fingerprints import words_of
+from groundling.text.absent_nouns import related
 from groundling.text.noun_kinds import kind_of
 from groundling.types import WORD_DEVIATION, WORD_MEAN, Example, Fingerprint
 
@@ -167,6 +168,81 @@ def test_nouns_are_learned_and_other_words_are_not() -> None:
     store.fingerprint = Fingerprint("scenes", "1", 5, labels=("dog",))
     with pytest.raises(DataError, match="has no words of images"):
         learn(examples, store)
+
+
+def test_a_contrast_counts_for_any_phrase() -> None:
+    """x = 5: z = 2, u = 3 and c = −4 of the dog, p = 1/2, s = 0: σ(0.5 · 3 + 0.25 · (−4)) = σ(0.5); of the couch, whose
+    u and c are 0, σ(0). As a noun of a caption, where c has the coefficient 0, the dog has σ(1.5)."""
+    weights = {SAME: (0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.25), BROADER: (0.0,) * 7}
+    of_captions = {SAME: (0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0), BROADER: (0.0,) * 7}
+    words = replace(
+        WORDS,
+        weights=weights,
+        caption_weights=of_captions,
+        image_nouns=nouns_of(1.5, 0.0),
+        contrast=nouns_of(-2.0, 0.0),
+        _concepts={},
+    )
+    kept = WordEvidence.from_json(json.loads(json.dumps(words.to_json())))
+    assert kept == words != replace(words, contrast=nouns_of(2.0, 0.0))
+    whole = np.array([5.0, *np.full(4, (math.log(math.log(2)) - WORD_MEAN) / WORD_DEVIATION)])
+    model = EvidenceModel(LINE, kept)
+    assert model.of_image(["dog", "couch"], np.zeros(2), whole) == pytest.approx([1 / (1 + math.exp(-0.5)), 0.5])
+    assert model.of_image(["dog"], np.zeros(1), whole, in_caption=True) == pytest.approx([1 / (1 + math.exp(-1.5))])
+    with pytest.raises(DataError, match="weights are 7 finite numbers"):
+        WordEvidence.from_json(words.to_json() | {"weights": {SAME: [0.0] * 6, BROADER: [0.0] * 6}})
+    with pytest.raises(DataError, match="the contrast is of other nouns"):
+        WordEvidence.from_json({name: one for name, one in words.to_json().items() if name != "image_nouns"})
+
+
+def test_nouns_that_are_not_there_count_as_often_as_they_would_be_drawn() -> None:
+    """Captions have the dog once, the cat twice, the sheep, animal and car once each. In the first image, with a
+    dog, a cat would be drawn in 2 of 3 cases and a sheep in 1 of 3; not the animal, as a dog is one, nor the car, of
+    another class. In the last, with a car alone, there is no other of its class."""
+    nouns = ["dog", "cat", "sheep", "animal", "car"]
+    has = np.array([[1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]], bool)
+    found = Against(has, [kind_of(noun) for noun in nouns], related(nouns)).counts()
+    assert found[0] == pytest.approx([1, 2 / 3, 1 / 3, 0, 0])
+    assert found[1] == pytest.approx([2, 1, 1, 0, 0])  # two are there, so two dogs are drawn
+    assert found[3] == pytest.approx([0, 0, 0, 1, 0]) and found[4] == pytest.approx([0, 0, 0, 0, 1])
+
+
+def test_a_contrast_tells_nouns_of_one_class_apart() -> None:
+    """x = 1 with a dog, −1 with a cat; y = 1 with an animal, −1 with a car alone. The contrast of the dog is of x: what
+    tells animals from cars does not tell the dog from the cat, so y counts less than a third as much."""
+    texts = parse(["a dog", "a cat", "a car"])
+    kinds = [(0, 1.0, 1.0), (1, -1.0, 1.0), (2, 0.0, -1.0)]
+    examples = [Example(f"{i}", "", (1, 1), captions=(texts[kinds[i % 3][0]],)) for i in range(90)]
+    vectors = {one.id: torch.tensor([[*kinds[i % 3][1:], 0.0, 0.0]]) for i, one in enumerate(examples)}
+    store: Any = SimpleNamespace(
+        fingerprint=Fingerprint("photos", "2", 5, labels=("word:dog", "word:cat")),
+        layout=SimpleNamespace(whole=4),
+        path="regions",
+        require=lambda ids: None,
+        batch=lambda ids, limit: SimpleNamespace(whole=vectors[ids[0]]),
+    )
+    found = learn_contrast([(examples[:45], store), (examples[45:], store)], ("car",))
+    assert found.others == ("car",) and len(found.mean) == 2 and not found.usual.any()
+    middle, right, up = found(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))[:, 0]
+    assert right - middle > 0.3 and abs(up - middle) < (right - middle) / 3
+    store.fingerprint = Fingerprint("scenes", "1", 5, labels=("dog",))
+    with pytest.raises(DataError, match="has no words of images"):
+        learn_contrast([(examples, store)])
+
+
+def test_a_contrast_is_fitted_for_any_phrase_and_not_for_nouns_of_captions() -> None:
+    """c is 1 where a phrase is there and −1 where it is not, in phrases and in captioners' nouns alike; u tells
+    nothing. So c has a coefficient above 1 of any phrase, and 0 of nouns of captions."""
+    n = 400
+    truth = np.arange(n) % 2.0
+    seen = np.zeros((2, 3, 4))
+    seen[:, 0], seen[0, 2], seen[1, 2] = 0.5, -1.0, 1.0
+    answers = Answers(("dog",) * n, np.zeros(n), truth, truth.astype(np.int64), seen, np.ones(2, bool))
+    model = fitted(answers, tuple(PRIOR), answers, nouns_of(0.0, 0.0), nouns_of(1.0, 0.0))
+    assert model.words and model.words.weights[SAME][-1] > 1
+    assert model.words.caption_weights[SAME][-1] == model.words.caption_weights[BROADER][-1] == 0
+    assert {row[-1] for row in model.words.caption_kinds.values()} == {0.0}
+    assert EvidenceModel.from_json(json.loads(json.dumps(model.to_json()))) == model
 
 
 def test_captioners_that_err_with_rare_nouns_teach_that_of_captions_alone() -> None:
