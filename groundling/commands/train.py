@@ -150,7 +150,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=None,
         metavar="RUN",
-        help="a trained model to begin with: its words and classes, and weights that fit; recipes such as scst need one",
+        help="a trained model to begin with: its words, classes, and weights that fit; recipes such as scst need one",
     )
     group.add_argument(
         "--new-words", action="store_true", help="with --start: also learn the words of DATA that the model lacks"
