@@ -4,13 +4,13 @@ Evidence is the probability that a noun phrase is in an image at all. A region s
 p_w, how likely each of its words w is a word of the image. With s, the similarity of the grounder's best region to the
 phrase, and π_w, the mean of p_w over the photos of the fit,
 
-    logit P = a + b logit p_w + c log π_w + d s [+ e u_w + f v_w [+ g c_w]]
+    logit P = a + b logit p_w + c log π_w + d s [+ e u_w + f v_w [+ g k_w]]
 
 w is the noun, a synonym, or its likeliest narrower kind ("same"), else its nearest broader kind ("broader"), with
 coefficients of both. The last two are there where nouns of images were learned (`ImageNouns`): v_w are the
 log-odds of the noun w in captions of photos, u_w is how much the image vector raises them. They may be learned of more
 nouns than the source has words: then u and v are of the noun itself, and where the source knows no broader kind either,
-it has coefficients of its own ("learned"), with b = c = 0. c_w, where it was learned, too (`WordEvidence.contrast`), is
+it has coefficients of its own ("learned"), with b = c = 0. k_w, where it was learned, too (`WordEvidence.contrast`), is
 how much the image vector speaks for the noun w against other nouns of its class.
 
 Where nobody knows the noun, or the source has no words at all, P is a rising function of s alone. So P is asked of any
@@ -389,7 +389,7 @@ class WordEvidence:
 
     def seen(self, whole: NDArray[Any]) -> Array:
         """What image vectors tell of words: (…, G) -> (…, 1, W), p; where `image_nouns` was learned (…, 2, K), p and u,
-        p being 0 of the nouns that are no words of the source; where `contrast` was, too, (…, 3, K), with c."""
+        p being 0 of the nouns that are no words of the source; where `contrast` was, too, (…, 3, K), with k."""
         p = image_word_probabilities(whole, len(self.prior))
         if self.image_nouns is None:
             return p[..., None, :]
