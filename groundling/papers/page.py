@@ -54,10 +54,12 @@ def page(found: Summaries) -> str:
 
 def _claims(found: Summaries) -> Iterator[str]:
     results = {claim: _results(claim, found) for claim in CLAIMS}
-    run = [each for each in results.values() if each]
-    confirmed = sum(any(one["verdict"] == CONFIRMED for one in each.values()) for each in run)
-    tests = [one["p"] for each in run for one in each.values() if one["p"] is not None]
-    yield f"## Claims\n\n{len(CLAIMS)} claims: {len(run)} were tested, {confirmed} of these are {CONFIRMED}."
+    found_of = [(claim.text, one) for claim, each in results.items() for one in each.values()]
+    run = {text for text, _ in found_of}
+    confirmed = {text for text, one in found_of if one["verdict"] == CONFIRMED}
+    tests = [one["p"] for _, one in found_of if one["p"] is not None]
+    stated = len({claim.text for claim in CLAIMS})
+    yield f"## Claims\n\n{stated} claims: {len(run)} were tested, {len(confirmed)} of these are {CONFIRMED}."
     yield f"Of the {len(tests)} tests, {holm(tests)} have p < {ALPHA} after Holm's correction for their number.\n"
     for paper in dict.fromkeys(claim.paper for claim in CLAIMS):
         yield f"### {paper}\n\n{CLAIM_HEADS}"

@@ -51,10 +51,10 @@ OF_COCO = {"updown": LARGER, "pos_scan": LARGER, "matcher_scan": SCAN_OF_COCO, "
 
 
 def for_coco(job: Job) -> Job:
-    """The same job in the sizes and schedules of COCO, under a name of its own."""
+    """The same job in the sizes and schedules of COCO, unless others are set, under a name of its own."""
     config = {k: f"@coco-{v[1:]}" if isinstance(v, str) and v.startswith("@") else v for k, v in job.config.items()}
     start = f"coco-{job.start}" if job.start else ""
-    return Job(f"coco-{job.name}", job.recipe, {**config, **OF_COCO.get(job.recipe, {})}, start)
+    return Job(f"coco-{job.name}", job.recipe, config, start, OF_COCO.get(job.recipe, {}))
 
 
 COCO = tuple(for_coco(job) for job in (*MATCHERS, *PRETRAINED, *FINISHED))
