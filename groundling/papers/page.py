@@ -35,6 +35,15 @@ $ groundling regions extract scenes --source scenes --set detector=teacher --out
 $ groundling scenes moving --video --images 1600 --frames 4 --splits 0.48 0.04 0.48
 $ groundling regions extract moving --source scenes --set map=4 --out moving.regions
 ```
+
+`coco-part` is a part of COCO: photos of train2014 to learn from, 500 of val2014 to choose epochs by, and others of
+val2014, the split `val-rest`, to score. No constant was chosen on these. The folder data/coco holds captions_train.json
+and captions_val.json of COCO with their images.
+
+```console
+$ python tools/papers_coco.py data/coco coco-part
+$ groundling regions extract coco-part --source photos --out coco-part.regions
+```
 """
 
 

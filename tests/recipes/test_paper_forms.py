@@ -157,6 +157,15 @@ def test_sizes_of_the_table_of_coco_may_be_set(tmp_path: Path) -> None:
     assert found["coco-scan"]["epochs"] == 3 and found["coco-scan"]["decay_every"] == 50
 
 
+def test_both_of_the_authors_rows_of_table_3_are_there() -> None:
+    """Of the features of GVD the attention follows POS-SCAN with λ1 = 0.2 (section 4, Q5), of the others with 0.1."""
+    final = table("pos-scan-table-3")
+    jobs = {job.name: job for job in final.jobs}
+    weights = [jobs[jobs[row.job].start].config.get("lam1", PosScan.lam1) for row in final.rows]
+    assert weights == [0.2, 0.1]
+    assert {jobs[row.job].config["reward_model"] for row in final.rows} == {"@scan"}
+
+
 def test_matchers_are_as_released() -> None:
     """128 captions in a batch, one of an image; nouns alone share the attention. An epoch shows one caption of five."""
     for made in (MatcherScan(), MatcherPosScan()):
