@@ -152,7 +152,9 @@ def merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
     rows, claims = ({**before[name], **_present(after[name])} for name in ("rows", "claims"))
     for kind, found, seeds in (("rows", rows, _seeds), ("claims", claims, _claim_seeds)):
         found |= {name: one for name, one in before[kind].items() if len(seeds(one)) > len(seeds(found[name]))}
-    most = max((before, after), key=lambda one: (max(map(len, map(_seeds, one["rows"].values()))), one is after))
+    most = max(
+        (before, after), key=lambda one: (max(map(len, map(_seeds, one["rows"].values())), default=0), one is after)
+    )
     return {**after, "command": most["command"], "rows": rows, "claims": claims}
 
 

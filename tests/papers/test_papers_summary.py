@@ -202,6 +202,7 @@ def test_of_a_row_that_both_have_the_one_with_more_seeds_stays() -> None:
     found = merged(before, after)
     assert found["rows"] == before["rows"] | {"c": after["rows"]["c"]}
     assert found["claims"]["b > a"]["seeds"] == [0, 1] and found["command"] == "--seeds [0, 1]"
+    assert merged(before, after | {"rows": {}, "claims": {"b > a": None}})["rows"] == before["rows"]
 
 
 def test_rows_whose_baseline_differs_are_not_mixed_and_a_table_that_was_run_again_replaces_the_other() -> None:
