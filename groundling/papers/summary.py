@@ -148,6 +148,8 @@ def merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
     same = ("table", "data", "split", "images")
     if odd := next((name for name in same if before[name] != after[name]), None):
         raise DataError(f"summaries of {after['table']}: {odd} was {before[odd]!r} and is {after[odd]!r}; keep one")
+    if (old := _settings(before["command"])) != (now := _settings(after["command"])):
+        raise DataError(f"summaries of {after['table']} are of other settings: {old!r} and {now!r}; keep one")
     _agree(before, after)
     rows, claims = ({**before[name], **_present(after[name])} for name in ("rows", "claims"))
     for kind, found, seeds in (("rows", rows, _seeds), ("claims", claims, _claim_seeds)):
@@ -162,6 +164,11 @@ def covers(after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     """Whether it has every run of the other summary."""
     rows = after["rows"]
     return all(name in rows and _seeds(rows[name]) >= _seeds(row) for name, row in before["rows"].items())
+
+
+def _settings(command: str) -> str:
+    """A command without its places and seeds."""
+    return re.sub(r" --(data|regions|out|seeds) \S+", "", command)
 
 
 def _present(found: Mapping[str, Any]) -> dict[str, Any]:
