@@ -153,6 +153,14 @@ def test_holms_correction_by_hand(values: list[float], passed: int) -> None:
     assert pages.holm(values) == passed
 
 
+@pytest.mark.parametrize(
+    ("values", "found"), [([], 0), ([0.05], 1), ([0.04, 0.06], 0), ([0.01, 0.04, 0.05], 3), ([0.01, 0.04, 0.2], 1)]
+)
+def test_discoveries_by_hand(values: list[float], found: int) -> None:
+    """The greatest i for which the i-th least of n is at most 0.05 i / n: all up to it, even if one before is not."""
+    assert pages.discoveries(values) == found
+
+
 def test_a_run_that_was_not_scored_on_this_split_is_not_there_and_a_damaged_one_is_named(bench: Bench) -> None:
     folder = bench.out / "k1-0"
     assert scored(folder, "val") is None and scored(folder, "test") is not None
