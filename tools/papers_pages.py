@@ -2,7 +2,8 @@
 
     python tools/papers_pages.py [--add OUT/summaries …]
 
-The summaries are docs/papers/*.json; --add copies those of folders that `groundling reproduce` has written there first.
+The summaries are docs/papers/*.json; --add first adds those of folders that `groundling reproduce` has written: rows
+that were run elsewhere stay (`summary.merged`).
 A line of the README's table names a score and, last, rows of a table: the numbers before it are those of these rows,
 the paper's and ours on drawn scenes, the first row before an arrow. A star: the difference has p < 0.05.
 """
@@ -10,7 +11,7 @@ the paper's and ours on drawn scenes, the first row before an arrow. A star: the
 from __future__ import annotations
 
 import argparse
-import shutil
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +19,7 @@ from typing import Any
 
 from groundling.papers.claims import CLAIMS
 from groundling.papers.page import page
-from groundling.papers.summary import ALPHA, Summaries, read
+from groundling.papers.summary import ALPHA, Summaries, merged, read, write
 from groundling.papers.tables import Table, table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,13 +77,19 @@ def sure(of: Table, rows: Sequence[int], score: str, summary: Mapping[str, Any])
     return any(test and test["p"] is not None and test["p"] < ALPHA for test in tests)
 
 
+def add(file: Path, stored: Path) -> None:
+    """Write a summary to the folder of those that are stored, with the rows that the stored one has besides."""
+    new, path = json.loads(file.read_bytes()), stored / file.name
+    write(stored, merged(json.loads(path.read_bytes()), new) if path.exists() else new)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--add", nargs="+", type=Path, default=[], metavar="FOLDER", help="summaries to copy first")
+    parser.add_argument("--add", nargs="+", type=Path, default=[], metavar="FOLDER", help="summaries to add first")
     stored = ROOT / "docs" / "papers"
     for folder in parser.parse_args().add:
         for file in sorted(folder.glob("*.json")):
-            shutil.copy(file, stored / file.name)
+            add(file, stored)
     found = read(stored)
     (ROOT / "docs" / "papers.md").write_text(page(found), encoding="utf-8")
     text = (ROOT / "README.md").read_text(encoding="utf-8")

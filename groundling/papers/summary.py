@@ -29,6 +29,7 @@ from groundling.papers.reproduce import Bench, Scored, scored
 from groundling.papers.tables import Table
 
 ALPHA = 0.05
+SAME = 1e-6  # scores of one run, of two machines
 CONFIRMED, DIRECTION, NOT_SEEN, OPPOSITE = "confirmed", "same direction, not significant", "not seen", "the opposite"
 
 Runs = Mapping[int, Scored]  # by seed
@@ -134,6 +135,66 @@ def write(folder: Path, found: Mapping[str, Any]) -> Path:
     with saved(path) as file:
         file.write((json.dumps(found, indent=1, ensure_ascii=False) + "\n").encode())
     return path
+
+
+def merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Two summaries of a table in one: of each row and claim the one with more seeds, else that of `after`.
+
+    Their runs may be of two machines. Where `after` lacks what `before` has, runs that both have must agree: a row is
+    tested against the baseline of its own summary. DataError where they do not, or are of other images.
+    """
+    if covers(after, before):
+        return dict(after)
+    same = ("table", "data", "split", "images")
+    if odd := next((name for name in same if before[name] != after[name]), None):
+        raise DataError(f"summaries of {after['table']}: {odd} was {before[odd]!r} and is {after[odd]!r}; keep one")
+    if (old := _settings(before["command"])) != (now := _settings(after["command"])):
+        raise DataError(f"summaries of {after['table']} are of other settings: {old!r} and {now!r}; keep one")
+    _agree(before, after)
+    rows, claims = ({**before[name], **_present(after[name])} for name in ("rows", "claims"))
+    for kind, found, seeds in (("rows", rows, _seeds), ("claims", claims, _claim_seeds)):
+        found |= {name: one for name, one in before[kind].items() if len(seeds(one)) > len(seeds(found[name]))}
+    most = max(
+        (before, after), key=lambda one: (max(map(len, map(_seeds, one["rows"].values())), default=0), one is after)
+    )
+    return {**after, "command": most["command"], "rows": rows, "claims": claims}
+
+
+def covers(after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether it has every run of the other summary."""
+    rows = after["rows"]
+    return all(name in rows and _seeds(rows[name]) >= _seeds(row) for name, row in before["rows"].items())
+
+
+def _settings(command: str) -> str:
+    """A command without its places and seeds."""
+    return re.sub(r" --(data|regions|out|seeds) \S+", "", command)
+
+
+def _present(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _seeds(row: Mapping[str, Any]) -> set[str]:
+    return {str(seed) for cell in row.values() if cell for seed in cell["values"]}
+
+
+def _claim_seeds(tested: Mapping[str, Any] | None) -> Sequence[int]:
+    return tested["seeds"] if tested else ()
+
+
+def _agree(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """DataError where a run that both summaries have has two values of a score."""
+    for job in before["rows"].keys() & after["rows"].keys():
+        for name, cell in _present(before["rows"][job]).items():
+            new = {str(seed): value for seed, value in ((after["rows"][job].get(name) or cell)["values"]).items()}
+            for seed, old in cell["values"].items():
+                now = new.get(str(seed), old)
+                if now != old and (now is None or old is None or not math.isclose(now, old, abs_tol=SAME)):
+                    raise DataError(
+                        f"summaries of {after['table']}: {name} of {job}, seed {seed}, was {old} and is {now}; "
+                        "run all rows and seeds on one machine"
+                    )
 
 
 def read(folder: Path) -> Summaries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,24 @@ def test_captions_beside_videos_are_a_data_set_whose_regions_have_frames(
     assert main([*extract, "--workers", "1"]) == 0
     regions = Store.open(tmp_path / "store")["a"]
     assert sorted(set(regions.frame[0].tolist())) == list(range(10))
+
+
+def test_a_captioner_is_trained_on_own_videos_and_its_captions_are_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From captions.csv beside mp4 files to a score, each step by its command."""
+    data, store, run, out = (str(tmp_path / name) for name in ("own", "store", "run", "captions.jsonl"))
+    (tmp_path / "own").mkdir()
+    for name in "abc":
+        write_clip(tmp_path / "own" / f"{name}.mp4", frames=12)
+    lines = ["a.mp4,A dark room.,train", "b.mp4,A gray room.,train", "c.mp4,A gray room.,val"]
+    (tmp_path / "own" / "captions.csv").write_text("\n".join(["video,caption,split", *lines]) + "\n")
+    assert main(["regions", "extract", data, "--source", "scenes", "--out", store, "--workers", "1"]) == 0
+    sizes = ["--hidden", "8", "--embed", "8", "--attention", "8", "--min-count", "1", "--epochs", "1", "--threads", "1"]
+    assert main(["train", "updown", "--data", data, "--regions", store, "--out", run, *sizes]) == 0
+    assert main(["caption", data, "--split", "val", "--model", run, "--regions", store, "--out", out]) == 0
+    (said,) = map(json.loads, Path(out).read_text().splitlines())
+    assert said["id"] == "c"
+    capsys.readouterr()
+    assert main(["score", out, "--data", data, "--split", "val", "--metrics", "bleu,cider-d"]) == 0
+    assert "cider-d" in capsys.readouterr().out.lower()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from groundling.papers.page import page
-from groundling.papers.summary import read
+from groundling.papers.summary import read, write
 from groundling.papers.tables import table
 
 ROOT = Path(__file__).parents[2]
@@ -68,3 +68,16 @@ def test_against_another_row_than_the_baseline_the_test_of_a_claim_counts(tool: 
         summary = {"data": "scenes", "baseline": "Up-Down", "rows": rows, "claims": {claim: {"p": p}}}
         told = tool.ours(table("pos-scan-table-1"), [0, 2], "attention", {"pos-scan-table-1": [summary]})
         assert told == "10.0 → 20.0" + star
+
+
+def test_a_summary_is_added_to_the_stored_one_of_its_table(tool: ModuleType, tmp_path: Path) -> None:
+    """Rows that were run elsewhere stay; a table that was never run comes as it is."""
+    about = {"table": "t", "data": "d", "split": "test", "images": {"scored": 1}, "command": "", "claims": {}}
+    for folder, row in (("stored", "a"), ("new", "b")):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder, {**about, "rows": {row: {"x": cell(None, 0.1)}}})
+    write(tmp_path / "new", {**about, "table": "u", "rows": {}})
+    for file in sorted((tmp_path / "new").glob("*.json")):
+        tool.add(file, tmp_path / "stored")
+    found = read(tmp_path / "stored")
+    assert set(found["t"][0]["rows"]) == {"a", "b"} and set(found) == {"t", "u"}

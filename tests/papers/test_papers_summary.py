@@ -13,7 +13,7 @@ from groundling.errors import DataError
 from groundling.papers import page as pages
 from groundling.papers.claims import CLAIMS
 from groundling.papers.reproduce import Bench, Scored, scored
-from groundling.papers.summary import CONFIRMED, DIRECTION, NOT_SEEN, OPPOSITE, Difference, difference, summary
+from groundling.papers.summary import CONFIRMED, DIRECTION, NOT_SEEN, OPPOSITE, Difference, difference, merged, summary
 from groundling.papers.summary import read as read_summaries
 from groundling.papers.tables import TABLES, table
 from groundling.types import Score
@@ -113,7 +113,7 @@ def test_a_page_tells_what_was_run_and_what_was_not(bench: Bench) -> None:
     assert (
         "| 11.7 → 21.54 | data | 21.0 → 31.0 | 0.010 | 3 | **confirmed** | `distributed-table-1 --rows 1,2` |" in text
     )
-    assert f"{len(CLAIMS)} claims: 2 were tested, 2 of these are confirmed" in text
+    assert f"{len({claim.text for claim in CLAIMS})} claims: 2 were tested, 2 of these are confirmed" in text
     assert "Of the 2 tests, 2 have p < 0.05 after Holm's" in text
     assert "| | | | | not run | `pos-scan-table-1 --rows 1,3` |" in text
     assert "on 1,200 images of data, test;\n2,400 were trained on, 100 held out" in text
@@ -127,9 +127,22 @@ def test_a_claim_has_a_line_of_each_data_set_and_is_confirmed_by_any(bench: Benc
         if claim:
             claim.update(p=0.5, verdict=DIRECTION)
     text = pages.page({"distributed-table-1": [found, photos]})
-    assert f"{len(CLAIMS)} claims: 2 were tested, 2 of these are confirmed.\nOf the 4 tests, 2 have" in text
+    assert "claims: 2 were tested, 2 of these are confirmed.\nOf the 4 tests, 2 have" in text
     assert text.count("| 11.7 → 21.54 | data |") == text.count("| 11.7 → 21.54 | photos |") == 1
     assert "images of data, test" in text and "images of photos, test" in text
+
+
+def test_a_claim_that_two_tables_support_is_told_of_both_and_counts_once() -> None:
+    """Self-critical training: on scenes (Table 2) and on COCO (Table 4)."""
+    text = "self-critical training raises CIDEr-D"
+    result = {"ours": [1.1, 1.0], "p": 0.01, "seeds": [0], "verdict": CONFIRMED}
+    named = [claim.table for claim in CLAIMS if claim.text == text]
+    assert named == ["pos-scan-table-2", "pos-scan-table-4"]
+    about = {"command": "", "split": "val", "images": IMAGES, "baseline": "", "rows": {"plain": {}}}
+    found = {name: [about | {"data": name[-1], "claims": {text: result}}] for name in named}
+    made = pages.page(found)
+    assert "claims: 1 were tested, 1 of these are confirmed.\nOf the 2 tests, 2 have" in made
+    assert made.count(f"| {text} |") == 2
 
 
 @pytest.mark.parametrize(
@@ -138,6 +151,14 @@ def test_a_claim_has_a_line_of_each_data_set_and_is_confirmed_by_any(bench: Benc
 def test_holms_correction_by_hand(values: list[float], passed: int) -> None:
     """The least of n must be below 0.05 / n, the next below 0.05 / (n − 1), and so on until one is not."""
     assert pages.holm(values) == passed
+
+
+@pytest.mark.parametrize(
+    ("values", "found"), [([], 0), ([0.05], 1), ([0.04, 0.06], 0), ([0.01, 0.04, 0.05], 3), ([0.01, 0.04, 0.2], 1)]
+)
+def test_discoveries_by_hand(values: list[float], found: int) -> None:
+    """The greatest i for which the i-th least of n is at most 0.05 i / n: all up to it, even if one before is not."""
+    assert pages.discoveries(values) == found
 
 
 def test_a_run_that_was_not_scored_on_this_split_is_not_there_and_a_damaged_one_is_named(bench: Bench) -> None:
@@ -166,3 +187,45 @@ def test_two_summaries_of_one_table_are_one_too_many(tmp_path: Path) -> None:
         (tmp_path / name).write_text(json.dumps(content))
     with pytest.raises(DataError, match="two summaries of t on d"):
         read_summaries(tmp_path)
+
+
+def part(**rows: dict[int, float]) -> dict[str, Any]:
+    """A summary of these rows, by name and seed; a claim on "b" is tested where it has any runs."""
+    cells = {name: {"f1_loc": {"values": values, "p": 0.5, "signature": "f"}} for name, values in rows.items()}
+    about = {
+        "table": "t",
+        "data": "d",
+        "split": "test",
+        "images": IMAGES,
+        "command": f"t --seeds {len(rows['a'])} --small",
+    }
+    tested = {"ours": [1, 2], "p": 0.1, "seeds": list(rows["b"]), "verdict": CONFIRMED} if "b" in rows else None
+    return json.loads(json.dumps({**about, "baseline": "a", "rows": cells, "claims": {"b > a": tested}}))
+
+
+def test_rows_of_another_machine_stay_where_the_runs_that_both_have_agree() -> None:
+    before, after = part(a={0: 0.1, 1: 0.2}, b={0: 0.3, 1: 0.4}), part(a={0: 0.1, 1: 0.2 + 1e-9}, c={0: 0.5})
+    found = merged(before, after)
+    assert set(found["rows"]) == {"a", "b", "c"}
+    assert found["rows"]["b"] == before["rows"]["b"] and found["claims"] == before["claims"]
+    assert found["rows"]["a"] == after["rows"]["a"]
+
+
+def test_of_a_row_that_both_have_the_one_with_more_seeds_stays() -> None:
+    before, after = part(a={0: 0.1, 1: 0.2}, b={0: 0.3, 1: 0.4}), part(a={0: 0.1}, b={0: 0.3}, c={0: 0.5})
+    found = merged(before, after)
+    assert found["rows"] == before["rows"] | {"c": after["rows"]["c"]}
+    assert found["claims"]["b > a"]["seeds"] == [0, 1] and found["command"] == before["command"]
+    assert merged(before, after | {"rows": {}, "claims": {"b > a": None}})["rows"] == before["rows"]
+
+
+def test_rows_whose_baseline_differs_are_not_mixed_and_a_table_that_was_run_again_replaces_the_other() -> None:
+    before, other = part(a={0: 0.1}, b={0: 0.3}), part(a={0: 0.11}, c={0: 0.5})
+    with pytest.raises(DataError, match=r"summaries of t: f1_loc of a, seed 0, was 0.1 and is 0.11; run all rows"):
+        merged(before, other)
+    whole = part(a={0: 0.11}, b={0: 0.35}, c={0: 0.5})
+    assert merged(before, whole) == whole
+    with pytest.raises(DataError, match="split was 'test' and is 'val'"):
+        merged(before, other | {"split": "val"})
+    with pytest.raises(DataError, match="'t --small' and 't --small --set epochs=2'; keep one"):
+        merged(before, other | {"command": "t --seeds 1 --small --set epochs=2"})

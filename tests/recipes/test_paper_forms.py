@@ -19,6 +19,7 @@ from groundling.models.grounder import Grounder
 from groundling.models.recurrence import Cells
 from groundling.models.updown import attention_lstm
 from groundling.objectives.distill import soft_labels
+from groundling.papers.reproduce import Bench
 from groundling.papers.tables import table
 from groundling.recipes import OLD_FIELDS, RECIPES, _config, recipe_class
 from groundling.recipes._model import _described
@@ -141,10 +142,28 @@ def test_the_table_of_coco_has_its_own_sizes_schedules_and_beam() -> None:
     assert coco.beam == 3 and table("pos-scan-table-2").beam == 1
     jobs = {job.name: job for job in coco.order(coco.rows)}
     assert jobs and all(name.startswith("coco-") for name in jobs)
-    assert jobs["coco-kl-pos-scan"].config["hidden"] == 1024
+    assert jobs["coco-kl-pos-scan"].defaults["hidden"] == 1024
     assert jobs["coco-kl-pos-scan"].config["guide"] == "@coco-pos-scan"
     assert jobs["coco-kl-pos-scan-reward-scan"].start == "coco-kl-pos-scan"
-    assert jobs["coco-scan"].config == {"lr": 5e-4, "epochs": 20 * 5, "decay_every": 10 * 5}
+    assert jobs["coco-scan"].defaults == {"lr": 5e-4, "epochs": 20 * 5, "decay_every": 10 * 5}
+
+
+def test_sizes_of_the_table_of_coco_may_be_set(tmp_path: Path) -> None:
+    """They are the same in all its rows, so that they distinguish none."""
+    coco = table("pos-scan-table-4")
+    bench = Bench(tmp_path, tmp_path, tmp_path, {"hidden": 64, "epochs": 3})
+    found = {job.name: bench.settings(job, 0) for job in coco.order(coco.rows)}
+    assert {found[name]["hidden"] for name in ("coco-plain", "coco-kl-pos-scan", "coco-scan")} == {64}
+    assert found["coco-scan"]["epochs"] == 3 and found["coco-scan"]["decay_every"] == 50
+
+
+def test_both_of_the_authors_rows_of_table_3_are_there() -> None:
+    """Of the features of GVD the attention follows POS-SCAN with λ1 = 0.2 (section 4, Q5), of the others with 0.1."""
+    final = table("pos-scan-table-3")
+    jobs = {job.name: job for job in final.jobs}
+    weights = [jobs[jobs[row.job].start].config.get("lam1", PosScan.lam1) for row in final.rows]
+    assert weights == [0.2, 0.1]
+    assert {jobs[row.job].config["reward_model"] for row in final.rows} == {"@scan"}
 
 
 def test_matchers_are_as_released() -> None:
