@@ -71,7 +71,8 @@ def _claims(found: Summaries) -> Iterator[str]:
     yield f"## Claims\n\n{stated} claims: {len(run)} were tested, {len(confirmed)} of these are {CONFIRMED}."
     yield f"Of the {len(tests)} tests, {holm(tests)} have p < {ALPHA} after Holm's correction for their number:"
     yield "of 1,000 samples no p is below 1 / 1,001, so that of more than 50 tests none can."
-    yield f"By Benjamini and Hochberg's method {discoveries(tests)} are significant at a false discovery rate of {ALPHA}.\n"
+    yield f"At a false discovery rate of {ALPHA} (Benjamini and Hochberg) {discoveries(tests)} are significant,"
+    yield "those that show the opposite of a claim included.\n"
     for paper in dict.fromkeys(claim.paper for claim in CLAIMS):
         yield f"### {paper}\n\n{CLAIM_HEADS}"
         for claim, each in results.items():
