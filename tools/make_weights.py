@@ -139,7 +139,7 @@ def main() -> None:
             continue
         for command in scores if name == "score" else [steps[name]]:
             words = shlex.split(command)
-            groundling([word.format(data=args.data, work=work, name=args.weights) for word in words])
+            groundling([word.format(data=args.data, work=work, name=args.out or args.weights) for word in words])
 
 
 def groundling(words: list[str]) -> None:
