@@ -163,8 +163,8 @@ def calibrate(
     of_captions = (
         ask_captions(grounder, examples, store, captions, answers) if captions and answers.seen is not None else None
     )
-    said = of_captions.half(True) if of_captions else None
-    model = fitted(fit, words_of(store.fingerprint), said, image_nouns, contrast)
+    nouns = of_captions.half(True) if of_captions else None
+    model = fitted(fit, words_of(store.fingerprint), nouns, image_nouns, contrast)
     evidence, truth = test.evidence(model), test.truth
     curve = reliability(evidence, truth)
     right = float(((evidence >= THRESHOLD) == (truth > 0)).mean())
@@ -247,7 +247,7 @@ def _fitted_on_captions(answers: Answers, of_captions: Answers, words: WordEvide
 
 
 def _without_contrast(words: WordEvidence, of_nouns: WordEvidence) -> WordEvidence:
-    """With the coefficients for nouns of captions that were fitted without a contrast: that of c is 0. It tells nouns
+    """With the coefficients for nouns of captions that were fitted without a contrast: that of k is 0. It tells nouns
     that were replaced by chance, not those that captioners say by mistake."""
     weights, kinds = (
         {name: (*row, 0.0) for name, row in some.items()} for some in (of_nouns.caption_weights, of_nouns.caption_kinds)
