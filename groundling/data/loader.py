@@ -33,8 +33,8 @@ class Loader:
 
     An epoch shows every image once, with `captions_per_image` of its captions (all, if it has fewer). They take turns,
     in an order drawn once, so that all are shown equally often; or, where they are ranked, the first ones are shown in
-    every epoch. The images of an epoch are spread evenly over its
-    batches: there is no small last one.
+    every epoch. The images of an epoch are spread evenly over its batches:
+    there is no small last one.
 
     For speed, captions of similar length meet: the shuffled epoch is cut into pools of POOL batches, the images of a
     pool are sorted by their longest caption and cut into batches, and the batches of the epoch are shuffled. Which

@@ -98,7 +98,7 @@ def _box(values: Sequence[float]) -> Box:
 
 def means_several(noun: str) -> bool:
     """Whether a noun means more than one thing, as far as its form tells."""
-    last = noun.lower().split()[-1] if noun else ""
+    last = ["", *noun.lower().split()][-1]
     if last in COLLECTIVE or last in ONE_THING or "'" in last:
         return last in COLLECTIVE
     return last.endswith(("s", "men", "children", "feet", "teeth", "geese", "mice")) and lemma(last, "NNS") != last

@@ -82,6 +82,7 @@ def test_plural_nouns(noun: str) -> None:
         "sunglasses",
         "dress",
         "",
+        " ",
     ],
 )
 def test_nouns_of_one_thing(noun: str) -> None:
