@@ -8,9 +8,10 @@ or one of the two, step by step (those not named are left out):
     python tools/make_weights.py everyday data/coco-256 --work runs/everyday --only pack labels score \\
         --boxes data/flickr8k-entities --boxes-regions flickr8k.regions
 
-or put one trained captioner in the place of that of the package:
+or put one trained captioner in the place of that of the package, as it is or with rare nouns likelier (`raise_rare`):
 
     python tools/make_weights.py everyday --captioner runs/better
+    python tools/make_weights.py everyday data/coco-256 --captioner runs/better
 
 STEPS are commands of groundling, printed before they run. Each goes on where it was stopped, so the same call again
 goes on too. `pack` then writes the two models, matrices of the captioner in 8 bits (`groundling/regions/eight_bits.py`)
@@ -27,6 +28,8 @@ import json
 import shlex
 import subprocess
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,7 @@ from torch import Tensor
 
 from groundling import recipes
 from groundling.audit import verdicts
+from groundling.data.dataset import load
 from groundling.files import write_manifest
 from groundling.inference.evidence import CALIBRATION, read_calibration
 from groundling.inference.loading import CAPTIONER, GROUNDER, SHIPPED
@@ -95,6 +99,8 @@ LABELS = (  # the confidence of labels, with the grounder that was packed
     "score labels {labels} --data {boxes} --split val --calibrate {grounder}/labels.json",
 )
 KEPT = 0.3  # of what self-critical training changes; all of it makes captions alike and the vocabulary small
+RARE = 1e-3  # share of the words of captions below which a noun is rare
+GAIN, ADJUSTED = 2.0, 0.3  # of rare nouns: factor of the gain, weight of log(RARE / share) in the bias
 LARGEST = 40e6  # bytes of both models of a set together
 BITS = {torch.int8: "8 bits", torch.float16: "half precision", torch.float32: "single precision"}
 IN_HALVES = ("captioner.logits.weight", "captioner.language_gates.weight")  # in 8 bits they move captions most
@@ -116,12 +122,16 @@ def main() -> None:
         "--boxes", type=Path, help="data set with boxes of phrases that `labels` fits on (flickr8k: its data)"
     )
     parser.add_argument("--boxes-regions", type=Path, help="regions of its validation split (default: computed)")
-    parser.add_argument("--captioner", type=Path, metavar="RUN", help="pack this captioner, and do nothing else")
+    parser.add_argument(
+        "--captioner", type=Path, metavar="RUN", help="pack this captioner alone; with DATA, its rare nouns likelier"
+    )
     parser.add_argument("--out", type=Path, help="where the two models go (default: into the package)")
     args = parser.parse_args()
     out = args.out or SHIPPED / args.weights
     if args.captioner is not None:
-        shrink(args.captioner, out / CAPTIONER)
+        if args.data is not None:
+            raise_rare(args.captioner, args.data, out / CAPTIONER)
+        shrink(args.captioner if args.data is None else out / CAPTIONER, out / CAPTIONER)
         weigh(out)
         return
     if args.data is None:
@@ -132,7 +142,7 @@ def main() -> None:
     scores = [*SCORES, PHRASES] if args.weights == "flickr8k" else [*SCORES]
     for name in (name for name in [*steps, *last] if name in args.only):
         if name == "pack":
-            pack(work, out)
+            pack(work, out, args.data)
             continue
         if name == "labels":
             fit_labels(work, out / GROUNDER, args.boxes, args.boxes_regions)
@@ -148,10 +158,11 @@ def groundling(words: list[str]) -> None:
         sys.exit(code)
 
 
-def pack(work: Path, out: Path) -> None:
-    """Both models of `work`, in few bits, into `out`."""
+def pack(work: Path, out: Path, data: Path) -> None:
+    """Both models of `work`, in few bits, into `out`; of `everyday` with nouns likelier that `data` has rarely."""
     if (work / "rewarded").is_dir():
         interpolate(work / "taught", work / "rewarded", KEPT, work / CAPTIONER)
+        raise_rare(work / CAPTIONER, data, work / CAPTIONER)
     if read_calibration(work / GROUNDER) is None:
         sys.exit(f"{work / GROUNDER} was not calibrated: run the step `calibrate`")
     for name in (confidence.FILE, verdicts.FILE):  # of the weights before
@@ -199,6 +210,30 @@ def interpolate(start: Path, end: Path, share: float, out: Path) -> None:
     described = json.loads((end / ABOUT).read_bytes()) | {"scores": []}  # those of `end` are not its own
     (out / ABOUT).write_text(json.dumps(described, ensure_ascii=False), encoding="utf-8")
     write_manifest(out)
+
+
+def raise_rare(run: Path, data: Path, out: Path) -> None:
+    """The captioner with rare nouns likelier, of those that image vectors have a score of (`models.layers.WordLink`).
+
+    Rare is a noun w whose share π of the words of the training captions is below RARE. Its gain a is multiplied by
+    GAIN: where the image is sure of w, it is said rather than a frequent noun, and where not, it becomes less likely
+    still. Its bias gets ADJUSTED · log(RARE / π), part of what keeps it from being said as it is seldom said (Menon
+    et al., Long-tail learning via logit adjustment, ICLR 2021).
+    """
+    counts = Counter(word for example in load(data, "train") for caption in example.captions for word in caption.tokens)
+    model = recipes.load(run)
+    captioner, most = model.parts.captioner, RARE * counts.total()
+    ratio = torch.tensor(
+        [
+            most / (counts[word] + 1) if noun else 1.0
+            for word, noun in zip(model.vocab.words, model.vocab.nouns, strict=True)
+        ]
+    )
+    rare = (ratio > 1) & (captioner.word_link.column >= 0)
+    with torch.no_grad():
+        captioner.word_link.gain[rare] *= GAIN
+        captioner.logits.bias[rare] += ADJUSTED * ratio[rare].log()
+    recipes.save(out, replace(model, scores=()))
 
 
 def shrink(run: Path, out: Path) -> None:
