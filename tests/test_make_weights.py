@@ -189,10 +189,10 @@ def test_only_a_calibrated_grounder_is_packed(tool: ModuleType, run: Path, tmp_p
         (tmp_path / "work").mkdir(exist_ok=True)
         (tmp_path / "work" / name).symlink_to(run)
     with pytest.raises(SystemExit, match="not calibrated"):
-        tool.pack(tmp_path / "work", tmp_path / "out", tmp_path)
+        tool.pack(tmp_path / "work", tmp_path / "out", None, tool.RARE["everyday"])
     presence = {"format": evidence.FORMAT, "calibration": {"x": [0, 1], "p": [0, 1]}}
     (run / evidence.CALIBRATION).write_text(json.dumps(presence))
-    tool.pack(tmp_path / "work", tmp_path / "out", tmp_path)
+    tool.pack(tmp_path / "work", tmp_path / "out", None, tool.RARE["everyday"])
     assert inference.load_grounder(tmp_path / "out" / "grounder").calibration is not None
 
 
@@ -227,7 +227,7 @@ def test_packing_removes_what_was_fitted_to_the_weights_before(
     old[0].parent.mkdir(parents=True)
     for path in old:
         path.write_text("{}")
-    tool.pack(tmp_path / "work", tmp_path / "out", tmp_path)
+    tool.pack(tmp_path / "work", tmp_path / "out", None, tool.RARE["everyday"])
     tool.fit_labels(tmp_path / "work", tmp_path / "out" / "grounder", None, None)
     assert not any(path.exists() for path in old)
     assert "its confidence is the score: name a data set with --boxes" in capsys.readouterr().out
@@ -257,14 +257,16 @@ def test_a_model_between_two_is_as_far_as_asked(tool: ModuleType, run: Path, tmp
     assert not between.scores
 
 
-def test_rare_nouns_that_images_have_a_score_of_become_likelier(
-    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("scored", [True, False])
+def test_rare_nouns_become_likelier_of_those_with_a_score_where_there_are_scores(
+    scored: bool, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 1,998 words, "a" is half, "dog" and "ball" twice, "cat" never; "ball" has no score, "a" is no noun.
 
-    RARE is 0.01 here: 19.98 words. With 2 + 1 of "dog" and 0 + 1 of "cat", biases gain 0.3 log 6.66 and 0.3 log 19.98.
+    Rare is below 0.01: 19.98 words. With 2 + 1 of "dog" and 0 + 1 of "cat", biases gain 0.25 log 6.66 and 0.25 log
+    19.98.
+    Without scores "ball", as frequent as "dog", gains as much, and there is no gain to change.
     """
-    monkeypatch.setattr(tool, "RARE", 0.01)
     data = tmp_path / "data"
     data.mkdir()
     Image.new("RGB", (32, 32)).save(data / "one.png")
@@ -273,22 +275,25 @@ def test_rare_nouns_that_images_have_a_score_of_become_likelier(
     (data / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     made = source("scenes")
     layout = replace(Layout.of(made(Image.new("RGB", (32, 32)))), whole=2, words=("dog", "cat"))
-    recipe = Groundling.of(hidden=8, embed=8, attention=8, location=8, word_link=True, image_map=False)
+    recipe = Groundling.of(hidden=8, embed=8, attention=8, location=8, word_link=scored, image_map=False)
     vocab = Vocabulary.build([["a", "dog", "ball", "cat"]], min_count=1)
     vocab = replace(vocab, nouns=tuple(word in ("dog", "ball", "cat") for word in vocab.words))
     classes = Classes(("dog",), {"dog": "dog"})
-    before = recipes.Model(recipe, recipe.parts(vocab, layout, classes), vocab, made.fingerprint, layout, classes)
+    parts = recipe.parts(vocab, layout, classes).requires_grad_(False)
+    before = recipes.Model(recipe, parts, vocab, made.fingerprint, layout, classes)
     monkeypatch.setattr(recipes, "load", lambda folder: deepcopy(before))
     saved: list[recipes.Model] = []
     monkeypatch.setattr(recipes, "save", lambda folder, model: saved.append(model))
-    tool.raise_rare(tmp_path / "run", data, tmp_path / "out")
-    old, new = (model.parts.requires_grad_(False).captioner for model in (before, saved[0]))
-    gain = {word: float(new.word_link.gain[i] / old.word_link.gain[i]) for i, word in enumerate(vocab.words)}
+    tool.raise_rare(tmp_path / "run", data, tool.Rare(0.01, 2.2, 0.25), tmp_path / "out")
+    old, new = before.parts.captioner, saved[0].parts.captioner
     bias = {word: float(new.logits.bias[i] - old.logits.bias[i]) for i, word in enumerate(vocab.words)}
-    assert {word for word, factor in gain.items() if factor != 1} == {"dog", "cat"} and gain["dog"] == 2
-    assert {word for word, change in bias.items() if change} == {"dog", "cat"}
-    assert bias["dog"] == pytest.approx(0.3 * math.log(19.98 / 3), rel=1e-4)
-    assert bias["cat"] == pytest.approx(0.3 * math.log(19.98), rel=1e-4)
+    expected = {"dog": 0.25 * math.log(19.98 / 3), "cat": 0.25 * math.log(19.98)}
+    if scored:
+        gain = {word: float(new.word_link.gain[i] / old.word_link.gain[i]) for i, word in enumerate(vocab.words)}
+        assert {word: factor for word, factor in gain.items() if factor != 1} == pytest.approx({"dog": 2.2, "cat": 2.2})
+    else:
+        expected["ball"] = expected["dog"]
+    assert {word: change for word, change in bias.items() if change} == pytest.approx(expected, rel=1e-4)
 
 
 def test_weights_of_other_shapes_are_refused(run: Path) -> None:
@@ -330,7 +335,7 @@ def test_one_call_runs_all_steps_in_their_order(
     done: list[str] = []
     monkeypatch.setattr(sys, "argv", ["make_weights.py", *words])
     monkeypatch.setattr(tool, "groundling", lambda words: done.append(" ".join(words)))
-    monkeypatch.setattr(tool, "pack", lambda work, out, data: done.append(f"pack {out.name}"))
+    monkeypatch.setattr(tool, "pack", lambda work, out, data, rare: done.append(f"pack {out.name}"))
     monkeypatch.setattr(tool, "fit_labels", lambda work, grounder, boxes, regions: done.append(f"labels by {boxes}"))
     tool.main()
     steps = [step.format(data="photos", work="w") for step in tool.STEPS[words[0]].values()]

@@ -31,7 +31,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -99,11 +99,20 @@ LABELS = (  # the confidence of labels, with the grounder that was packed
     "score labels {labels} --data {boxes} --split val --calibrate {grounder}/labels.json",
 )
 KEPT = 0.3  # of what self-critical training changes; all of it makes captions alike and the vocabulary small
-RARE = 1e-3  # share of the words of captions below which a noun is rare
-GAIN, ADJUSTED = 2.0, 0.3  # of rare nouns: factor of the gain, weight of log(RARE / share) in the bias
 LARGEST = 40e6  # bytes of both models of a set together
 BITS = {torch.int8: "8 bits", torch.float16: "half precision", torch.float32: "single precision"}
 IN_HALVES = ("captioner.logits.weight", "captioner.language_gates.weight")  # in 8 bits they move captions most
+
+
+class Rare(NamedTuple):
+    """What makes rare nouns likelier, see `raise_rare`; chosen on validation photos."""
+
+    share: float  # of the words of captions, below which a noun is rare
+    gain: float  # factor of the gain of the image vector's score of it
+    adjusted: float  # weight of log(share / π) in its bias
+
+
+RARE = {"everyday": Rare(1e-3, 2.2, 0.25), "flickr8k": Rare(3e-3, 1.0, 0.3)}
 
 # ----------------------------------------------------------------
 
@@ -129,9 +138,7 @@ def main() -> None:
     args = parser.parse_args()
     out = args.out or SHIPPED / args.weights
     if args.captioner is not None:
-        if args.data is not None:
-            raise_rare(args.captioner, args.data, out / CAPTIONER)
-        shrink(args.captioner if args.data is None else out / CAPTIONER, out / CAPTIONER)
+        shrink_captioner(args.captioner, out / CAPTIONER, args.data, RARE[args.weights])
         weigh(out)
         return
     if args.data is None:
@@ -142,7 +149,7 @@ def main() -> None:
     scores = [*SCORES, PHRASES] if args.weights == "flickr8k" else [*SCORES]
     for name in (name for name in [*steps, *last] if name in args.only):
         if name == "pack":
-            pack(work, out, args.data)
+            pack(work, out, args.data, RARE[args.weights])
             continue
         if name == "labels":
             fit_labels(work, out / GROUNDER, args.boxes, args.boxes_regions)
@@ -158,17 +165,16 @@ def groundling(words: list[str]) -> None:
         sys.exit(code)
 
 
-def pack(work: Path, out: Path, data: Path) -> None:
-    """Both models of `work`, in few bits, into `out`; of `everyday` with nouns likelier that `data` has rarely."""
+def pack(work: Path, out: Path, data: Path | None, rare: Rare) -> None:
+    """Both models of `work`, in few bits, into `out`; with `data`, nouns are likelier that it has rarely."""
     if (work / "rewarded").is_dir():
         interpolate(work / "taught", work / "rewarded", KEPT, work / CAPTIONER)
-        raise_rare(work / CAPTIONER, data, work / CAPTIONER)
     if read_calibration(work / GROUNDER) is None:
         sys.exit(f"{work / GROUNDER} was not calibrated: run the step `calibrate`")
     for name in (confidence.FILE, verdicts.FILE):  # of the weights before
         (out / GROUNDER / name).unlink(missing_ok=True)
-    for name in (GROUNDER, CAPTIONER):
-        shrink(work / name, out / name)
+    shrink(work / GROUNDER, out / GROUNDER)
+    shrink_captioner(work / CAPTIONER, out / CAPTIONER, data, rare)
     (out / GROUNDER / CALIBRATION).write_bytes((work / GROUNDER / CALIBRATION).read_bytes())
     for name in (GROUNDER, CAPTIONER):
         write_manifest(out / name)
@@ -212,27 +218,31 @@ def interpolate(start: Path, end: Path, share: float, out: Path) -> None:
     write_manifest(out)
 
 
-def raise_rare(run: Path, data: Path, out: Path) -> None:
-    """The captioner with rare nouns likelier, of those that image vectors have a score of (`models.layers.WordLink`).
+def shrink_captioner(run: Path, out: Path, data: Path | None, rare: Rare) -> None:
+    if data is not None:
+        raise_rare(run, data, rare, out)
+    shrink(out if data is not None else run, out)
 
-    Rare is a noun w whose share π of the words of the training captions is below RARE. Its gain a is multiplied by
-    GAIN: where the image is sure of w, it is said rather than a frequent noun, and where not, it becomes less likely
-    still. Its bias gets ADJUSTED · log(RARE / π), part of what keeps it from being said as it is seldom said (Menon
-    et al., Long-tail learning via logit adjustment, ICLR 2021).
+
+def raise_rare(run: Path, data: Path, rare: Rare, out: Path) -> None:
+    """The captioner with rare nouns likelier; where it has scores of words (`models.layers.WordLink`), nouns with one.
+
+    A noun w is rare where its share π of the words of the training captions is below `rare.share`. The gain of its
+    score is multiplied by `rare.gain`: where the image is sure of w, it is said rather than a frequent noun, and where
+    not, it becomes less likely still. Its bias gets `rare.adjusted` · log(`rare.share` / π), part of what keeps it from
+    being said as it is seldom said (Menon et al., Long-tail learning via logit adjustment, ICLR 2021).
     """
     counts = Counter(word for example in load(data, "train") for caption in example.captions for word in caption.tokens)
     model = recipes.load(run)
-    captioner, most = model.parts.captioner, RARE * counts.total()
-    ratio = torch.tensor(
-        [
-            most / (counts[word] + 1) if noun else 1.0
-            for word, noun in zip(model.vocab.words, model.vocab.nouns, strict=True)
-        ]
-    )
-    rare = (ratio > 1) & (captioner.word_link.column >= 0)
+    captioner, most = model.parts.captioner, rare.share * counts.total()
+    nouns = zip(model.vocab.words, model.vocab.nouns, strict=True)
+    ratio = torch.tensor([most / (counts[word] + 1) if noun else 1.0 for word, noun in nouns])
+    chosen, link = ratio > 1, captioner.word_link
     with torch.no_grad():
-        captioner.word_link.gain[rare] *= GAIN
-        captioner.logits.bias[rare] += ADJUSTED * ratio[rare].log()
+        if link is not None:
+            chosen &= link.column >= 0
+            link.gain[chosen] *= rare.gain
+        captioner.logits.bias[chosen] += rare.adjusted * ratio[chosen].log()
     recipes.save(out, replace(model, scores=()))
 
 
