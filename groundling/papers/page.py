@@ -77,7 +77,8 @@ def _claims(found: Summaries) -> Iterator[str]:
     stated = len({claim.text for claim in CLAIMS})
     yield f"## Claims\n\n{stated} claims: {len(run)} were tested, {len(confirmed)} of these are {CONFIRMED}."
     drawn = [one.get("samples", ONCE_DRAWN) for _, one in found_of if one["p"] is not None]
-    yield f"Of the {len(tests)} tests, {holm(tests)} have p < {ALPHA} after Holm's correction for their number."
+    passed = holm(tests)
+    yield f"Of the {len(tests)} tests, {passed} {'has' if passed == 1 else 'have'} p < {ALPHA} after Holm's correction."
     yield _drawn(drawn)
     yield f"At a false discovery rate of {ALPHA} (Benjamini and Hochberg) {discoveries(tests)} are significant,"
     yield "those that show the opposite of a claim included.\n"
@@ -145,6 +146,8 @@ def _table(of: Table, found: Mapping[str, Any]) -> Iterator[str]:
     yield "| | " + " | ".join(heads) + " | seeds |\n|" + "---|" * (len(heads) + 2)
     for row in of.rows:
         yield _row(row, of, found["rows"].get(row.job), printed)
+    if len({frozenset(_seeds(found["rows"][row.job])) for row in of.rows if row.job in found["rows"]}) > 1:
+        yield "\nRows have other seeds: compare two by the seeds that both have, as the tests do."
     yield from ("", *_details(of, found))
 
 
@@ -154,8 +157,11 @@ def _row(row: Row, of: Table, cells: Mapping[str, Any] | None, printed: set[str]
         line.append("not run" if cells is None else _cell(cells.get(score)))
         if name in printed:
             line.append(f"{row.paper[name]:g}" if name in row.paper else "")
-    runs = max((len(cell["values"]) for cell in (cells or {}).values() if cell), default=0)
-    return "| " + " | ".join([*line, str(runs)]) + " |"
+    return "| " + " | ".join([*line, str(len(_seeds(cells or {})))]) + " |"
+
+
+def _seeds(cells: Mapping[str, Any]) -> set[str]:
+    return {str(seed) for cell in cells.values() if cell for seed in cell["values"]}
 
 
 def _cell(cell: Mapping[str, Any] | None) -> str:

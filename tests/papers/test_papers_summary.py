@@ -143,6 +143,17 @@ def test_the_page_says_how_many_samples_the_tests_draw_and_whether_any_could_pas
     assert "(1 draw 1,000 samples, 1 draw 20,000 samples; of n samples no p is below 1 / (n + 1).)" in text
 
 
+def test_a_table_whose_rows_have_other_seeds_says_so(bench: Bench) -> None:
+    """Its means are of other runs, and differ from the means of the test."""
+    found = json.loads(json.dumps(summary(table("distributed-table-1"), bench, "", IMAGES)))
+    warning = "Rows have other seeds: compare two by the seeds that both have, as the tests do."
+    assert warning not in pages.page({"distributed-table-1": [found]})
+    for cell in found["rows"]["k1"].values():
+        if cell:
+            del cell["values"]["2"]
+    assert warning in pages.page({"distributed-table-1": [found]})
+
+
 def test_a_claim_has_a_line_of_each_data_set_and_is_confirmed_by_any(bench: Bench) -> None:
     found = summary(table("distributed-table-1"), bench, "groundling reproduce distributed-table-1", IMAGES)
     photos = json.loads(json.dumps(found)) | {"data": "photos"}
