@@ -56,12 +56,13 @@ def printed(of: Table, rows: Sequence[int], score: str) -> str:
 
 
 def ours(of: Table, rows: Sequence[int], score: str, found: Summaries) -> str:
-    """Our means over the seeds, and a star where the difference is sure; NOT_RUN where a row has none."""
+    """Our means over the seeds that all these rows have, starred where the difference is sure; else NOT_RUN."""
     jobs = [of.rows[row].job for row in rows]
     for summary in found.get(of.name, ()):
         cells = [summary["rows"].get(job, {}).get(score) for job in jobs]
-        if summary["data"] in DRAWN and all(cells):
-            means = " → ".join(f"{100 * fmean(cell['values'].values()):.1f}" for cell in cells)
+        seeds = set.intersection(*(set(cell["values"]) for cell in cells)) if all(cells) else set()
+        if summary["data"] in DRAWN and seeds:
+            means = " → ".join(f"{100 * fmean(cell['values'][seed] for seed in seeds):.1f}" for cell in cells)
             return means + ("*" if len(jobs) == 2 and sure(of, rows, score, summary) else "")
     return NOT_RUN
 

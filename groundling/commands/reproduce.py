@@ -52,7 +52,7 @@ what is written:
   OUT/JOB-SEED/                       what `groundling train` writes
   OUT/JOB-SEED/command.txt            the command that trained it, written at the end
   OUT/JOB-SEED/scores-SPLIT.json      all scores, with their signatures; those of another version are made again
-  OUT/JOB-SEED/resampled-SPLIT.npz    the scores on 1,000 bootstrap samples of the images, for the tests
+  OUT/JOB-SEED/resampled-SPLIT.npz    the scores on 20,000 bootstrap samples of the images, for the tests
   OUT/summaries/TABLE-DATA-SPLIT.json the scores of a table, by seed, with p-values: --page reads it
 
 tables:

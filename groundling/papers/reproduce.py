@@ -51,6 +51,7 @@ METRICS = ("bleu", "rouge", "cider-d", "meteor")
 RANKS = (1, 5, 10, 50, 500)  # of self-retrieval, as far as there are images
 GALLERY = 5000  # images of self-retrieval, as in Dai and Lin, NIPS 2017; the time grows with the square
 IMAGES = 64  # read from the store at once
+SAMPLES = 20_000  # of the bootstrap: p can be as low as 1 / 20,001, which a correction for many tests leaves below 0.05
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ def _scores(
     statistics = [one for one in all_scores if isinstance(one, Statistics)]
     made = Scored(
         [one.score() if isinstance(one, Statistics) else one for one in all_scores],
-        {one.name: values for one, values in zip(statistics, resample(statistics), strict=True)},
+        {one.name: values for one, values in zip(statistics, resample(statistics, SAMPLES), strict=True)},
     )
     with saved(folder / f"resampled-{bench.split}.npz") as file:
         arrays: dict[str, Any] = {name: values.astype(np.float32) for name, values in made.resampled.items()}

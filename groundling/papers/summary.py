@@ -43,6 +43,7 @@ class Difference:
     value: float
     p: float  # NaN where there are no samples of the score
     seeds: tuple[int, ...]
+    samples: int = 0  # that p was computed from
 
     def verdict(self, lower: bool = False) -> str:
         """On the claim that the difference is above 0, or with `lower` below."""
@@ -62,13 +63,15 @@ def difference(ours: Runs, theirs: Runs, name: str, their_name: str = "") -> Dif
     value = float(by_seed.mean())
     if any(name not in ours[s].resampled or other not in theirs[s].resampled for s in both):
         return Difference(value, math.nan, tuple(both))
-    each = np.stack([ours[s].resampled[name] - theirs[s].resampled[other] for s in both])  # (seeds, samples)
+    pairs = [(ours[s].resampled[name], theirs[s].resampled[other]) for s in both]
+    n = min(len(one) for pair in pairs for one in pair)  # the first samples are the same however many were drawn
+    each = np.stack([a[:n] - b[:n] for a, b in pairs])  # (seeds, samples)
     drawn = np.random.default_rng(0).integers(len(both), size=each.shape)
     of_seeds = by_seed[drawn].mean(0) - value
     wider = math.sqrt(len(both) / (len(both) - 1)) if len(both) > 1 else 1.0
     samples = np.take_along_axis(each, drawn, 0).mean(0) + (wider - 1) * of_seeds
     as_far = ~(np.abs(samples - value) < abs(value) - 1e-12)
-    return Difference(value, float((as_far.sum() + 1) / (len(samples) + 1)), tuple(both))
+    return Difference(value, float((as_far.sum() + 1) / (n + 1)), tuple(both), n)
 
 
 def runs(bench: Bench, job: str) -> dict[int, Scored]:
@@ -106,8 +109,10 @@ def _cell(ours: Runs, theirs: Runs, name: str) -> dict[str, Any] | None:
         return None
     signature = next(score.signature for run in ours.values() for score in run.scores if score.name == name)
     compared = None if ours is theirs else difference(ours, theirs, name)
-    p = None if compared is None or math.isnan(compared.p) else compared.p
-    return {"values": {seed: _finite(value) for seed, value in values.items()}, "p": p, "signature": signature}
+    tested: dict[str, Any] = {"p": None}
+    if compared is not None and not math.isnan(compared.p):
+        tested = {"p": compared.p, "samples": compared.samples}
+    return {"values": {seed: _finite(value) for seed, value in values.items()}, **tested, "signature": signature}
 
 
 def _tested(claim: Claim, bench: Bench) -> dict[str, Any] | None:
@@ -120,7 +125,8 @@ def _tested(claim: Claim, bench: Bench) -> dict[str, Any] | None:
         float(np.mean([each[seed].values[name] for seed in found.seeds]))
         for each, name in ((ours, claim.score), (theirs, claim.than_score or claim.score))
     ]
-    return {"ours": mean, "p": _finite(found.p), "seeds": found.seeds, "verdict": found.verdict(claim.lower)}
+    tested = {"p": _finite(found.p), "samples": found.samples, "seeds": found.seeds}
+    return {"ours": mean, **tested, "verdict": found.verdict(claim.lower)}
 
 
 def _finite(value: float) -> float | None:

@@ -61,6 +61,14 @@ def test_a_line_of_the_table_by_hand(tool: ModuleType, p: float, data: str, expe
     assert "| attention | 19.8 → 29.4 | · |" in tool.readme(line(), {})
 
 
+def test_means_of_a_line_are_of_the_seeds_that_all_its_rows_have(tool: ModuleType) -> None:
+    """Of 0.1, 0.3 and 0.8 the last has no partner: 0.2, and not 0.4."""
+    rows = {"plain": {"attention": cell(None, 0.1, 0.3, 0.8)}, "kl-pos-scan": {"attention": cell(0.2, 0.3, 0.4)}}
+    summary = {"data": "scenes", "baseline": "Up-Down", "rows": rows, "claims": {}}
+    told = tool.ours(table("pos-scan-table-1"), [1, 4], "attention", {"pos-scan-table-1": [summary]})
+    assert told == "20.0 → 35.0"
+
+
 def test_against_another_row_than_the_baseline_the_test_of_a_claim_counts(tool: ModuleType) -> None:
     rows = {"scan": {"attention": cell(0.9, 0.1)}, "pos-scan": {"attention": cell(0.9, 0.2)}}
     claim = "POS-SCAN looks at the right region more often than SCAN"

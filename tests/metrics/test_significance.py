@@ -9,7 +9,7 @@ import pytest
 
 from groundling.errors import DataError
 from groundling.metrics.grounding_image import ground_image
-from groundling.metrics.significance import compare, intervals
+from groundling.metrics.significance import compare, intervals, resample
 from groundling.metrics.statistics import Sparse, Statistics, mean_statistics
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -31,6 +31,13 @@ def test_the_same_seed_gives_the_same_interval_whatever_else_is_asked_for() -> N
     metric, other = mean(np.random.default_rng(0).normal(size=50)), mean(np.ones(20), "other")
     assert intervals([metric], 100, seed=3)[0] == intervals([other, metric], 100, seed=3)[1]
     assert intervals([metric], 100, seed=3) != intervals([metric], 100, seed=4)
+
+
+def test_the_first_samples_are_the_same_however_many_are_drawn() -> None:
+    """So that runs with 100 samples can be paired with others that have 150, whose blocks end elsewhere."""
+    metric = mean(np.random.default_rng(0).normal(size=50))
+    (few,), (many,) = resample([metric], 100), resample([metric], 150)
+    np.testing.assert_array_equal(few, many[:100])
 
 
 def test_a_system_equal_to_the_baseline_is_not_significantly_better() -> None:

@@ -48,6 +48,13 @@ def test_p_is_that_of_a_normal_law_where_the_samples_follow_one() -> None:
     assert found is not None and found.p == pytest.approx(0.0455, abs=0.02)
 
 
+def test_runs_with_more_samples_are_compared_by_the_first_ones_that_all_have() -> None:
+    """Pairs of 99 and of 999 samples: 99 are compared, and without any chance p = 1 / 100."""
+    few = Scored([Score("f1_loc", 0.4, 100, "f1_loc|v:0")], {"f1_loc": np.full(99, 0.4)})
+    found = difference({0: run(0.5, 0), 1: run(0.5, 0)}, {0: few, 1: run(0.4, 0)}, "f1_loc")
+    assert found is not None and found.samples == 99 and found.p == pytest.approx(0.01)
+
+
 def test_seeds_that_disagree_make_p_large_however_sure_the_images_are() -> None:
     """+0.3 and −0.1: a draw of two seeds is +0.3, +0.1 or −0.1; half the draws are 0.2 from d = 0.1: p about 0.5."""
     ours, theirs = {0: run(0.7, 0), 1: run(0.3, 0)}, {0: run(0.4, 0), 1: run(0.4, 0)}
@@ -104,7 +111,8 @@ def bench(tmp_path: Path) -> Bench:
 def test_a_page_tells_what_was_run_and_what_was_not(bench: Bench) -> None:
     found = summary(table("distributed-table-1"), bench, "groundling reproduce distributed-table-1", IMAGES)
     assert found["rows"]["k4"]["f1_loc"]["values"] == {0: 0.3, 1: 0.31, 2: 0.32}
-    assert found["rows"]["k4"]["f1_loc"]["p"] == pytest.approx(0.01)
+    assert found["rows"]["k4"]["f1_loc"]["p"] == pytest.approx(0.01) and found["rows"]["k4"]["f1_loc"]["samples"] == 99
+    assert "samples" not in found["rows"]["k1"]["f1_loc"]  # the baseline
     once = json.loads(json.dumps(found))
     text = pages.page({"distributed-table-1": [once]})
     assert "| Baseline | – | 69.2 |" in text
@@ -114,10 +122,36 @@ def test_a_page_tells_what_was_run_and_what_was_not(bench: Bench) -> None:
         "| 11.7 → 21.54 | data | 21.0 → 31.0 | 0.010 | 3 | **confirmed** | `distributed-table-1 --rows 1,2` |" in text
     )
     assert f"{len({claim.text for claim in CLAIMS})} claims: 2 were tested, 2 of these are confirmed" in text
-    assert "Of the 2 tests, 2 have p < 0.05 after Holm's" in text
+    assert "Of the 2 tests, 2 have p < 0.05 after Holm's" in text and "(2 draw 99 samples; of n" in text
     assert "| | | | | not run | `pos-scan-table-1 --rows 1,3` |" in text
     assert "on 1,200 images of data, test;\n2,400 were trained on, 100 held out" in text
     assert all(f"groundling reproduce {name}" in text for name in TABLES)
+
+
+def test_the_page_says_how_many_samples_the_tests_draw_and_whether_any_could_pass(bench: Bench) -> None:
+    """Two tests of 30 samples: no p is below 1 / 31 = 0.032, Holm asks for 0.025. Older summaries have no number."""
+    found = json.loads(json.dumps(summary(table("distributed-table-1"), bench, "", IMAGES)))
+    tested = [claim for claim in found["claims"].values() if claim]
+    for claim in tested:
+        claim.update(p=0.04, samples=30)
+    assert "(2 draw 30 samples; of n samples no p is below 1 / (n + 1), so that none can.)" in pages.page(
+        {"distributed-table-1": [found]}
+    )
+    del tested[0]["samples"]
+    tested[1]["samples"] = 20_000
+    text = pages.page({"distributed-table-1": [found]})
+    assert "(1 draw 1,000 samples, 1 draw 20,000 samples; of n samples no p is below 1 / (n + 1).)" in text
+
+
+def test_a_table_whose_rows_have_other_seeds_says_so(bench: Bench) -> None:
+    """Its means are of other runs, and differ from the means of the test."""
+    found = json.loads(json.dumps(summary(table("distributed-table-1"), bench, "", IMAGES)))
+    warning = "Rows have other seeds: compare two by the seeds that both have, as the tests do."
+    assert warning not in pages.page({"distributed-table-1": [found]})
+    for cell in found["rows"]["k1"].values():
+        if cell:
+            del cell["values"]["2"]
+    assert warning in pages.page({"distributed-table-1": [found]})
 
 
 def test_a_claim_has_a_line_of_each_data_set_and_is_confirmed_by_any(bench: Bench) -> None:
