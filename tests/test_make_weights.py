@@ -257,6 +257,13 @@ def test_a_model_between_two_is_as_far_as_asked(tool: ModuleType, run: Path, tmp
     assert not between.scores
 
 
+def test_rare_nouns_of_a_packed_captioner_are_not_raised_again(tool: ModuleType, captioner: Path) -> None:
+    before = (captioner / recipes.WEIGHTS).read_bytes()
+    with pytest.raises(SystemExit, match="raised twice"):
+        tool.shrink_captioner(captioner, captioner, captioner.parent, tool.RARE["everyday"])
+    assert (captioner / recipes.WEIGHTS).read_bytes() == before
+
+
 @pytest.mark.parametrize("scored", [True, False])
 def test_rare_nouns_become_likelier_of_those_with_a_score_where_there_are_scores(
     scored: bool, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

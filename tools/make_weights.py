@@ -219,7 +219,12 @@ def interpolate(start: Path, end: Path, share: float, out: Path) -> None:
 
 
 def shrink_captioner(run: Path, out: Path, data: Path | None, rare: Rare) -> None:
+    """`shrink`, where `data` is given after `raise_rare`."""
     if data is not None:
+        if run.resolve() == out.resolve():
+            sys.exit(
+                f"{run} was packed before, and its rare nouns would be raised twice: name the run that it came from"
+            )
         raise_rare(run, data, rare, out)
     shrink(out if data is not None else run, out)
 
