@@ -28,6 +28,7 @@ import json
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -112,6 +113,7 @@ class Rare(NamedTuple):
     adjusted: float  # weight of log(share / π) in its bias
 
 
+RAISED = "rare_nouns"  # names in model.json what was done
 RARE = {"everyday": Rare(1e-3, 2.2, 0.25), "flickr8k": Rare(3e-3, 1.0, 0.3)}
 
 # ----------------------------------------------------------------
@@ -165,8 +167,8 @@ def groundling(words: list[str]) -> None:
         sys.exit(code)
 
 
-def pack(work: Path, out: Path, data: Path | None, rare: Rare) -> None:
-    """Both models of `work`, in few bits, into `out`; with `data`, nouns are likelier that it has rarely."""
+def pack(work: Path, out: Path, data: Path, rare: Rare) -> None:
+    """Both models of `work`, in few bits, into `out`; nouns that are rare in the captions of `data` are likelier."""
     if (work / "rewarded").is_dir():
         interpolate(work / "taught", work / "rewarded", KEPT, work / CAPTIONER)
     if read_calibration(work / GROUNDER) is None:
@@ -220,22 +222,24 @@ def interpolate(start: Path, end: Path, share: float, out: Path) -> None:
 
 def shrink_captioner(run: Path, out: Path, data: Path | None, rare: Rare) -> None:
     """`shrink`, where `data` is given after `raise_rare`."""
-    if data is not None:
-        if run.resolve() == out.resolve():
-            sys.exit(
-                f"{run} was packed before, and its rare nouns would be raised twice: name the run that it came from"
-            )
-        raise_rare(run, data, rare, out)
-    shrink(out if data is not None else run, out)
+    if data is None:
+        shrink(run, out)
+        return
+    if RAISED in json.loads((run / ABOUT).read_bytes()):
+        sys.exit(f"{run}: its rare nouns were raised before; pack it without DATA, or name the run that it came from")
+    with tempfile.TemporaryDirectory() as folder:
+        raise_rare(run, data, rare, Path(folder))
+        shrink(Path(folder), out)
 
 
 def raise_rare(run: Path, data: Path, rare: Rare, out: Path) -> None:
     """The captioner with rare nouns likelier; where it has scores of words (`models.layers.WordLink`), nouns with one.
 
-    A noun w is rare where its share π of the words of the training captions is below `rare.share`. The gain of its
-    score is multiplied by `rare.gain`: where the image is sure of w, it is said rather than a frequent noun, and where
-    not, it becomes less likely still. Its bias gets `rare.adjusted` · log(`rare.share` / π), part of what keeps it from
-    being said as it is seldom said (Menon et al., Long-tail learning via logit adjustment, ICLR 2021).
+    A noun w is rare where its share π of the words of the training captions (one more of it counted) is below
+    `rare.share`. The gain of its score is multiplied by `rare.gain`: where the image is sure of w, it is said rather
+    than a frequent noun, and where not, it becomes less likely still. Its bias gets `rare.adjusted` ·
+    log(`rare.share` / π), part of what keeps it from being said as it is seldom said (Menon et al., Long-tail learning
+    via logit adjustment, ICLR 2021).
     """
     counts = Counter(word for example in load(data, "train") for caption in example.captions for word in caption.tokens)
     model = recipes.load(run)
@@ -249,6 +253,9 @@ def raise_rare(run: Path, data: Path, rare: Rare, out: Path) -> None:
             link.gain[chosen] *= rare.gain
         captioner.logits.bias[chosen] += rare.adjusted * ratio[chosen].log()
     recipes.save(out, replace(model, scores=()))
+    described = json.loads((out / ABOUT).read_bytes()) | {RAISED: rare._asdict()}
+    (out / ABOUT).write_text(json.dumps(described, ensure_ascii=False), encoding="utf-8")
+    write_manifest(out)
 
 
 def shrink(run: Path, out: Path) -> None:
