@@ -26,10 +26,11 @@ p is of a paired test on the same images and seeds, which draws both (`groundlin
 *{CONFIRMED}* where the difference has the claim's sign and p < {ALPHA}; a star in a table marks p < {ALPHA} against its
 baseline, of which none is corrected for the number of tests. With few seeds p knows little of the chance in training.
 
-Seeds are 0, 1 and 2. A claim on drawn scenes that these left at “{DIRECTION}” gets seeds
-3, 4 and 5 for both its rows, the quickest rows first, as far as there is time; other claims on the same rows get them
-along. That was decided before any of these was run; what comes of them is told whatever it is, and no seed is left out.
-Who looks twice finds p < {ALPHA} by chance a little more often: the column “seeds” says which claims got a second look.
+Seeds are 0, 1 and 2. A claim on drawn scenes that these left at “{DIRECTION}” is to get seeds
+3, 4 and 5 for both its rows, as far as there is time; other claims on the same rows get them along. That was decided
+before any of these was run, not in which order: first came two claims that share their rows, one of which had the least
+p of all such claims. What comes of them is told whatever it is, and no seed is left out. Who looks twice finds
+p < {ALPHA} by chance a little more often: the column “seeds” says which claims got a second look.
 
 `--small` are sizes and rates that suit drawn scenes (`groundling/papers/tables/small.py`), the same for all rows of a
 table. The scenes, those that move, and the stores of their regions are made so:

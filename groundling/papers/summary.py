@@ -189,8 +189,18 @@ def _claim_seeds(tested: Mapping[str, Any] | None) -> Sequence[int]:
     return tested["seeds"] if tested else ()
 
 
+def _signatures(found: Mapping[str, Any]) -> dict[str, str]:
+    """By score."""
+    return {name: cell["signature"] for row in found["rows"].values() for name, cell in _present(row).items()}
+
+
 def _agree(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """DataError where a run that both summaries have has two values of a score."""
+    """DataError where a score has two signatures, or a run that both summaries have has two values of it."""
+    was, told = _signatures(before), _signatures(after)
+    if odd := next((name for name in was if told.get(name, was[name]) != was[name]), None):
+        raise DataError(
+            f"summaries of {after['table']}: {odd} was {was[odd]!r} and is {told[odd]!r}; run all rows and seeds anew"
+        )
     for job in before["rows"].keys() & after["rows"].keys():
         for name, cell in _present(before["rows"][job]).items():
             new = {str(seed): value for seed, value in ((after["rows"][job].get(name) or cell)["values"]).items()}

@@ -245,6 +245,14 @@ def test_rows_of_another_machine_stay_where_the_runs_that_both_have_agree() -> N
     assert found["rows"]["a"] == after["rows"]["a"]
 
 
+def test_rows_that_were_scored_otherwise_are_not_mixed() -> None:
+    before, after = part(a={0: 0.1}, b={0: 0.3}), part(c={0: 0.5}, a={})
+    del after["rows"]["a"]
+    after["rows"]["c"]["f1_loc"]["signature"] = "g"
+    with pytest.raises(DataError, match="summaries of t: f1_loc was 'f' and is 'g'; run all rows"):
+        merged(before, after)
+
+
 def test_of_a_row_that_both_have_the_one_with_more_seeds_stays() -> None:
     before, after = part(a={0: 0.1, 1: 0.2}, b={0: 0.3, 1: 0.4}), part(a={0: 0.1}, b={0: 0.3}, c={0: 0.5})
     found = merged(before, after)
