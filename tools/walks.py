@@ -23,14 +23,13 @@ from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
-from PIL import Image
-
 from groundling.cli import main
 from groundling.data.dataset import load
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "groundling"
 PAGE = ROOT / "docs" / "architecture.md"
+PHOTO = PACKAGE / "serve" / "photos" / "cat.jpg"
 INLINED = "<listcomp>", "<setcomp>", "<dictcomp>"  # calls of their own up to Python 3.11
 LOADING = {"load", "load_grounder", "source_of", "digest"}  # functions of inference/ that read or hash weights
 EPOCH = ("training/fit.py", "epoch")  # what runs inside it is the way of batches
@@ -90,16 +89,15 @@ def _at_once(_: ThreadPoolExecutor, work: Callable[..., Any], /, *args: Any, **n
 
 
 def walks(folder: Path) -> dict[str, Walk]:
-    """The three walks, on scenes that are drawn in an empty folder."""
-    scenes, regions, photo, captions = (folder / name for name in ("scenes", "regions", "photo.jpg", "captions.jsonl"))
+    """That of a photo of the package, and two on scenes that are drawn in an empty folder."""
+    scenes, regions, captions = (folder / name for name in ("scenes", "regions", "captions.jsonl"))
     run("scenes", scenes, "--images", 12, "--size", 96, "--splits", 0.5, 0.25, 0.25, "--workers", 1)
     run("regions", "extract", scenes, "--source", "scenes", "--out", regions, "--workers", 1)
-    Image.open(next((scenes / "images").iterdir())).convert("RGB").save(photo)
     captions.write_text("\n".join(map(json.dumps, predictions(scenes))))
     small = ["--hidden", 8, "--embed", 8, "--attention", 8, "--epochs", 1, "--batch", 8, "--min-count", 1]
     data = ["--data", scenes, "--regions", regions]
     return {
-        "photo": measured(lambda: run("caption", photo, "--out", folder / "photo.jsonl")),
+        "photo": measured(lambda: run("caption", PHOTO, "--out", folder / "photo.jsonl")),
         "batch": measured(lambda: run("train", "updown", *data, "--out", folder / "run", *small), EPOCH),
         "score": measured(lambda: run("score", captions, "--data", scenes, "--split", "test")),
     }

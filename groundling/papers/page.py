@@ -10,7 +10,7 @@ from typing import Any
 
 from groundling.metrics.spread import Spread
 from groundling.papers.claims import CLAIMS, Claim
-from groundling.papers.summary import ALPHA, CONFIRMED, DIRECTION, Summaries
+from groundling.papers.summary import ALPHA, CONFIRMED, Summaries, seeds_of
 from groundling.papers.tables import TABLES, Row, Table, table
 
 CLAIM_HEADS = """\
@@ -25,12 +25,6 @@ between rows may be compared, rows may not.
 p is of a paired test on the same images and seeds, which draws both (`groundling/papers/summary.py`). A claim is
 *{CONFIRMED}* where the difference has the claim's sign and p < {ALPHA}; a star in a table marks p < {ALPHA} against its
 baseline, of which none is corrected for the number of tests. With few seeds p knows little of the chance in training.
-
-Seeds are 0, 1 and 2. A claim on drawn scenes that these left at “{DIRECTION}” is to get seeds
-3, 4 and 5 for both its rows, as far as there is time; other claims on the same rows get them along. That was decided
-before any of these was run, not in which order: first came two claims that share their rows, one of which had the least
-p of all such claims. What comes of them is told whatever it is, and no seed is left out. Who looks twice finds
-p < {ALPHA} by chance a little more often: the column “seeds” says which claims got a second look.
 
 `--small` are sizes and rates that suit drawn scenes (`groundling/papers/tables/small.py`), the same for all rows of a
 table. The scenes, those that move, and the stores of their regions are made so:
@@ -55,10 +49,10 @@ $ groundling regions extract coco-part --source photos --out coco-part.regions
 """
 
 
-def page(found: Summaries) -> str:
-    """Markdown; `found`: summaries by table (`papers.summary.read`)."""
+def page(found: Summaries, note: str = "") -> str:
+    """Markdown; `found`: summaries by table (`papers.summary.read`). `note`: what else is to be known of these runs."""
     run = {name: [one for one in found.get(name, ()) if one["rows"]] for name in TABLES}
-    parts = ["# The papers, measured\n", INTRODUCTION, *_claims(run)]
+    parts = ["# The papers, measured\n", INTRODUCTION, *([note] if note else []), *_claims(run)]
     for name, each in run.items():
         for one in each:
             parts += _table(table(name), one)
@@ -81,6 +75,8 @@ def _claims(found: Summaries) -> Iterator[str]:
     passed = holm(tests)
     yield f"Of the {len(tests)} tests, {passed} {'has' if passed == 1 else 'have'} p < {ALPHA} after Holm's correction."
     yield _drawn(drawn)
+    yield "Where all n seeds of a claim agree, a small p rests on images: of the seeds alone, the sign test has a p of"
+    yield "2^(1 − n) at the least, 0.25 of three seeds and 0.03 of six: by seeds no claim passes Holm's correction."
     yield f"At a false discovery rate of {ALPHA} (Benjamini and Hochberg) {discoveries(tests)} are significant,"
     yield "those that show the opposite of a claim included.\n"
     for paper in dict.fromkeys(claim.paper for claim in CLAIMS):
@@ -94,8 +90,8 @@ def _claims(found: Summaries) -> Iterator[str]:
 def _drawn(samples: Sequence[int]) -> str:
     """A sentence on the numbers of samples that the tests draw, and on what Holm's correction can then find at all."""
     told = ", ".join(f"{tests} draw {n:,} samples" for n, tests in sorted(Counter(samples).items()))
-    hopeless = bool(samples) and not holm([1 / (n + 1) for n in samples])
-    return f"({told or 'None'}; of n samples no p is below 1 / (n + 1){', so that none can' if hopeless else ''}.)"
+    most = holm([1 / (n + 1) for n in samples])
+    return f"({told or 'None'}; of n samples no p is below 1 / (n + 1), so that at most {most} can.)"
 
 
 def holm(values: Sequence[float]) -> int:
@@ -147,8 +143,8 @@ def _table(of: Table, found: Mapping[str, Any]) -> Iterator[str]:
     yield "| | " + " | ".join(heads) + " | seeds |\n|" + "---|" * (len(heads) + 2)
     for row in of.rows:
         yield _row(row, of, found["rows"].get(row.job), printed)
-    if len({frozenset(_seeds(found["rows"][row.job])) for row in of.rows if row.job in found["rows"]}) > 1:
-        yield "\nRows have other seeds: compare two by the seeds that both have, as the tests do."
+    if len({frozenset(seeds_of(found["rows"][row.job])) for row in of.rows if row.job in found["rows"]}) > 1:
+        yield "\nNot all rows have the same seeds: compare two rows over the seeds that both have, as the tests do."
     yield from ("", *_details(of, found))
 
 
@@ -158,11 +154,7 @@ def _row(row: Row, of: Table, cells: Mapping[str, Any] | None, printed: set[str]
         line.append("not run" if cells is None else _cell(cells.get(score)))
         if name in printed:
             line.append(f"{row.paper[name]:g}" if name in row.paper else "")
-    return "| " + " | ".join([*line, str(len(_seeds(cells or {})))]) + " |"
-
-
-def _seeds(cells: Mapping[str, Any]) -> set[str]:
-    return {str(seed) for cell in cells.values() if cell for seed in cell["values"]}
+    return "| " + " | ".join([*line, str(len(seeds_of(cells or {})))]) + " |"
 
 
 def _cell(cell: Mapping[str, Any] | None) -> str:

@@ -51,7 +51,7 @@ METRICS = ("bleu", "rouge", "cider-d", "meteor")
 RANKS = (1, 5, 10, 50, 500)  # of self-retrieval, as far as there are images
 GALLERY = 5000  # images of self-retrieval, as in Dai and Lin, NIPS 2017; the time grows with the square
 IMAGES = 64  # read from the store at once
-SAMPLES = 20_000  # of the bootstrap: p can be as low as 1 / 20,001, which a correction for many tests leaves below 0.05
+SAMPLES = 20_000  # of the bootstrap: p can be as low as 1 / 20,001; with few seeds that is of images, not of training
 
 
 @dataclass(frozen=True)

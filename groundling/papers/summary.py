@@ -158,10 +158,10 @@ def merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
         raise DataError(f"summaries of {after['table']} are of other settings: {old!r} and {now!r}; keep one")
     _agree(before, after)
     rows, claims = ({**before[name], **_present(after[name])} for name in ("rows", "claims"))
-    for kind, found, seeds in (("rows", rows, _seeds), ("claims", claims, _claim_seeds)):
+    for kind, found, seeds in (("rows", rows, seeds_of), ("claims", claims, _claim_seeds)):
         found |= {name: one for name, one in before[kind].items() if len(seeds(one)) > len(seeds(found[name]))}
     most = max(
-        (before, after), key=lambda one: (max(map(len, map(_seeds, one["rows"].values())), default=0), one is after)
+        (before, after), key=lambda one: (max(map(len, map(seeds_of, one["rows"].values())), default=0), one is after)
     )
     return {**after, "command": most["command"], "rows": rows, "claims": claims}
 
@@ -169,7 +169,7 @@ def merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
 def covers(after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     """Whether it has every run of the other summary."""
     rows = after["rows"]
-    return all(name in rows and _seeds(rows[name]) >= _seeds(row) for name, row in before["rows"].items())
+    return all(name in rows and seeds_of(rows[name]) >= seeds_of(row) for name, row in before["rows"].items())
 
 
 def _settings(command: str) -> str:
@@ -181,7 +181,8 @@ def _present(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in found.items() if one is not None}
 
 
-def _seeds(row: Mapping[str, Any]) -> set[str]:
+def seeds_of(row: Mapping[str, Any]) -> set[str]:
+    """The seeds of a row of a summary."""
     return {str(seed) for cell in row.values() if cell for seed in cell["values"]}
 
 

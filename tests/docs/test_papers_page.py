@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from groundling.papers.page import page
-from groundling.papers.summary import read, write
+from groundling.papers.summary import DIRECTION, read, write
 from groundling.papers.tables import table
 
 ROOT = Path(__file__).parents[2]
@@ -27,8 +27,18 @@ def tool() -> ModuleType:
     return module
 
 
-def test_the_page_is_made_from_the_stored_summaries_alone() -> None:
-    assert (DOCS / "papers.md").read_text(encoding="utf-8") == page(read(DOCS / "papers")), CURE
+def test_the_page_is_made_from_the_stored_summaries_alone(tool: ModuleType) -> None:
+    found = read(DOCS / "papers")
+    assert (DOCS / "papers.md").read_text(encoding="utf-8") == page(found, tool.note(found)), CURE
+
+
+def test_the_note_counts_claims_on_drawn_data_with_more_seeds_and_those_that_are_to_get_them(tool: ModuleType) -> None:
+    def claims(*each: tuple[int, str]) -> dict[str, Any]:
+        return {str(i): {"seeds": [*range(n)], "verdict": verdict} for i, (n, verdict) in enumerate(each)}
+
+    drawn = claims((6, "confirmed"), (3, DIRECTION), (3, "not seen"), (6, DIRECTION))
+    found = {"one": [{"data": "scenes", "claims": drawn}, {"data": "photos", "claims": claims((3, DIRECTION))}]}
+    assert "2 claims on drawn scenes have more than three seeds so far, 1 that are to get them" in tool.note(found)
 
 
 def test_the_numbers_in_the_table_of_recipes_are_made_from_the_stored_summaries(tool: ModuleType) -> None:

@@ -134,19 +134,22 @@ def test_the_page_says_how_many_samples_the_tests_draw_and_whether_any_could_pas
     tested = [claim for claim in found["claims"].values() if claim]
     for claim in tested:
         claim.update(p=0.04, samples=30)
-    assert "(2 draw 30 samples; of n samples no p is below 1 / (n + 1), so that none can.)" in pages.page(
+    assert "(2 draw 30 samples; of n samples no p is below 1 / (n + 1), so that at most 0 can.)" in pages.page(
         {"distributed-table-1": [found]}
     )
     del tested[0]["samples"]
     tested[1]["samples"] = 20_000
     text = pages.page({"distributed-table-1": [found]})
-    assert "(1 draw 1,000 samples, 1 draw 20,000 samples; of n samples no p is below 1 / (n + 1).)" in text
+    assert (
+        "(1 draw 1,000 samples, 1 draw 20,000 samples; of n samples no p is below 1 / (n + 1), so that at most 2 can.)"
+        in text
+    )
 
 
 def test_a_table_whose_rows_have_other_seeds_says_so(bench: Bench) -> None:
     """Its means are of other runs, and differ from the means of the test."""
     found = json.loads(json.dumps(summary(table("distributed-table-1"), bench, "", IMAGES)))
-    warning = "Rows have other seeds: compare two by the seeds that both have, as the tests do."
+    warning = "Not all rows have the same seeds: compare two rows over the seeds that both have, as the tests do."
     assert warning not in pages.page({"distributed-table-1": [found]})
     for cell in found["rows"]["k1"].values():
         if cell:
