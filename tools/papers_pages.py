@@ -51,6 +51,7 @@ def note(found: Summaries) -> str:
         for summary in each
         if summary["data"] in DRAWN
         for one in summary["claims"].values()
+        if one
     ]
     more = [len(one["seeds"]) > FEW_SEEDS for one in claims]
     due = sum(one["verdict"] == DIRECTION and not many for one, many in zip(claims, more, strict=True))

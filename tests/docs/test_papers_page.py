@@ -37,6 +37,7 @@ def test_the_note_counts_claims_on_drawn_data_with_more_seeds_and_those_that_are
         return {str(i): {"seeds": [*range(n)], "verdict": verdict} for i, (n, verdict) in enumerate(each)}
 
     drawn = claims((6, "confirmed"), (3, DIRECTION), (3, "not seen"), (6, DIRECTION))
+    drawn["untested"] = None
     found = {"one": [{"data": "scenes", "claims": drawn}, {"data": "photos", "claims": claims((3, DIRECTION))}]}
     assert "2 claims on drawn scenes have more than three seeds so far, 1 that are to get them" in tool.note(found)
 
