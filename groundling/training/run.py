@@ -36,6 +36,7 @@ from groundling.training.determinism import seed_everything
 from groundling.training.extend import extended
 from groundling.training.fit import Run, fit
 from groundling.training.parallel import rank, world
+from groundling.training.precision import bfloat16_products
 from groundling.training.stages import Parts
 from groundling.types import Example, Score
 
@@ -57,11 +58,13 @@ def train(
     seed: int = 0,
     device: torch.device | None = None,
     save_seconds: float = 300.0,
+    bfloat16: bool = False,
 ) -> State:
     """Train `recipe` on `examples`, scoring it on `held_out` after each epoch; a run in `out` is resumed.
 
     `start`: the run of a trained model to begin with, and `new_words`: also with the words of `examples` that it lacks,
     see `begin`; `model`: this one as it is, made of that run. The best model is left in `out` for `recipes.load`.
+    `bfloat16`: of products of matrices, see `precision.py`.
     Inside `training.parallel.processes` all of them take part.
     """
     device = device or torch.device("cpu")
@@ -116,8 +119,11 @@ def train(
     plain = settings(recipe, model, examples, held_out, seed)
     if frozen := _frozen(model, taught, start):
         plain["begins with"] = frozen
+    if bfloat16:
+        plain["products"] = "bfloat16"
     run = Run(out, plain, device, seed, save_seconds, _renamed)
-    return fit(recipe.stages(context), taught, loader, run, evaluate=evaluate, keep=keep, recall=recall)
+    with bfloat16_products(bfloat16):
+        return fit(recipe.stages(context), taught, loader, run, evaluate=evaluate, keep=keep, recall=recall)
 
 
 def begin(recipe: Recipe, examples: Dataset, store: Store, start: Path | None, new_words: bool = False) -> Model:

@@ -41,6 +41,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+amx = pytest.mark.skipif(not torch.cpu._is_amx_tile_supported(), reason="this CPU has no AMX")
+
+
 def words(data: Path, out: Path, *more: str) -> list[str]:
     return [
         "train",
@@ -187,6 +190,17 @@ def test_threads_are_those_asked_for(data: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
     assert main(words(data, tmp_path, "--threads", "1", "--limit", "4")) == 0
     assert asked == [1]
+
+
+@amx
+def test_a_run_in_bfloat16_goes_on_in_bfloat16_alone(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(data, tmp_path / "run", "--bfloat16")) == 0
+    assert main(words(data, tmp_path / "run", "--bfloat16")) == 0
+    capsys.readouterr()
+    assert main(words(data, tmp_path / "run")) == 2
+    assert "products" in capsys.readouterr().err
 
 
 @pytest.mark.slow

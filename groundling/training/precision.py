@@ -1,0 +1,37 @@
+"""Products of float32 matrices in bfloat16, on a CPU with AMX (Intel's Xeons since 2023): units for such products.
+
+Only what goes into a product is rounded, to 8 bits of mantissa; sums, weights and all else stay float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from groundling.errors import GroundlingError
+
+
+@contextmanager
+def bfloat16_products(wanted: bool) -> Iterator[None]:
+    """As said above, in the `with` block; GroundlingError where this machine cannot. Not wanted: nothing changes."""
+    if not wanted:
+        yield
+        return
+    backend = _backend()
+    before, backend.fp32_precision = backend.fp32_precision, "bf16"
+    try:
+        yield
+    finally:
+        backend.fp32_precision = before
+
+
+def _backend() -> Any:
+    backend = getattr(torch.backends.mkldnn, "matmul", None)
+    if backend is None or not hasattr(backend, "fp32_precision"):
+        raise GroundlingError(f"--bfloat16 needs PyTorch 2.9 or later, this is {torch.__version__}: leave it out")
+    if not (torch.cpu._is_amx_tile_supported() and torch.cpu._init_amx()):  # virtual machines may have it and refuse it
+        raise GroundlingError("--bfloat16 needs a CPU with AMX, as Intel's Xeons since 2023 have it: leave it out")
+    return backend
