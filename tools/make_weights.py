@@ -114,7 +114,7 @@ class Rare(NamedTuple):
 
 
 RAISED = "rare_nouns"  # names in model.json what was done
-RARE = {"everyday": Rare(1e-3, 2.2, 0.25), "flickr8k": Rare(3e-3, 1.0, 0.3)}
+RARE = {"everyday": Rare(1e-3, 1.6, 0.25), "flickr8k": Rare(3e-3, 1.0, 0.3)}
 
 # ----------------------------------------------------------------
 

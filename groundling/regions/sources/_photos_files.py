@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from groundling.regions.sources._files import Pinned
 from groundling.regions.sources._proposals import CONFIG, GRAPH, NAMES
 
-VERSION = "2"
+VERSION = "3"
 WORKING_SIDE = 320  # pixels of the long side that the network sees
 SEARCH_SIDE = 200  # and selective search: at 320 it took three times as long and found no more
 CELLS = 48  # of a photo in the training of the network
@@ -20,7 +20,7 @@ STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage; a sta
 WORD_BACKBONE = Pinned(
     "groundling",
     "regions/sources/word_backbone.safetensors",
-    "4033649e9e79b2e853ef0bc985c221d35700ffc556dd5573520cf52cc4dbd133",
+    "d1d9409a4b9aeb68ada08945f05d880a81ea3037a67aa4fa707da3f67663180c",
 )
 FILES = (GRAPH, CONFIG, NAMES, WORD_BACKBONE)
 
