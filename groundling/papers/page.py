@@ -10,12 +10,12 @@ from typing import Any
 
 from groundling.metrics.spread import Spread
 from groundling.papers.claims import CLAIMS, Claim
-from groundling.papers.summary import ALPHA, CONFIRMED, Summaries, seeds_of
+from groundling.papers.summary import ALPHA, CONFIRMED, Summaries, of_seeds, seeds_of
 from groundling.papers.tables import TABLES, Row, Table, table
 
 CLAIM_HEADS = """\
-| claim | score | paper | data | ours | p | seeds | verdict | rows of `groundling reproduce` |
-|---|---|---|---|---|---|---|---|---|"""
+| claim | score | paper | data | ours | p | p of seeds | seeds | verdict | rows of `groundling reproduce` |
+|---|---|---|---|---|---|---|---|---|---|"""
 ONCE_DRAWN = 1_000  # samples of the tests in summaries that do not tell how many
 INTRODUCTION = f"""\
 Made by `groundling reproduce --page FILE` from the stored scores of the runs; no number here is written by hand. They
@@ -24,7 +24,9 @@ between rows may be compared, rows may not.
 
 p is of a paired test on the same images and seeds, which draws both (`groundling/papers/summary.py`). A claim is
 *{CONFIRMED}* where the difference has the claim's sign and p < {ALPHA}; a star in a table marks p < {ALPHA} against its
-baseline, of which none is corrected for the number of tests. With few seeds p knows little of the chance in training.
+baseline, of which none is corrected for the number of tests. With few seeds p knows little of the chance in training:
+“p of seeds” is that of a paired t-test on the differences of the seeds alone, which takes them to be normal. No verdict
+depends on it.
 
 `--small` are sizes and rates that suit drawn scenes (`groundling/papers/tables/small.py`), the same for all rows of a
 table. The scenes, those that move, and the stores of their regions are made so:
@@ -66,6 +68,7 @@ def page(found: Summaries, note: str = "") -> str:
 def _claims(found: Summaries) -> Iterator[str]:
     results = {claim: _results(claim, found) for claim in CLAIMS}
     found_of = [(claim.text, one) for claim, each in results.items() for one in each.values()]
+    of_training = [(one["p of seeds"], one["verdict"]) for _, one in found_of if one["p of seeds"] is not None]
     run = {text for text, _ in found_of}
     confirmed = {text for text, one in found_of if one["verdict"] == CONFIRMED}
     tests = [one["p"] for _, one in found_of if one["p"] is not None]
@@ -75,16 +78,26 @@ def _claims(found: Summaries) -> Iterator[str]:
     passed = holm(tests)
     yield f"Of the {len(tests)} tests, {passed} {'has' if passed == 1 else 'have'} p < {ALPHA} after Holm's correction."
     yield _drawn(drawn)
-    yield "Where all n seeds of a claim agree, a small p rests on images: of the seeds alone, the sign test has a p of"
-    yield "2^(1 − n) at the least, 0.25 of three seeds and 0.03 of six: by seeds no claim passes Holm's correction."
     yield f"At a false discovery rate of {ALPHA} (Benjamini and Hochberg) {discoveries(tests)} are significant,"
-    yield "those that show the opposite of a claim included.\n"
+    yield "those that show the opposite of a claim included."
+    yield _by_seeds(of_training) + "\n"
     for paper in dict.fromkeys(claim.paper for claim in CLAIMS):
         yield f"### {paper}\n\n{CLAIM_HEADS}"
         for claim, each in results.items():
             if claim.paper == paper:
                 yield from [_claim(claim, data, each[data]) for data in each] or [_claim(claim)]
         yield ""
+
+
+def _by_seeds(tests: Sequence[tuple[float, str]]) -> str:
+    """Sentences on the t-tests of the seeds alone: their p, and the verdicts that images and seeds together have."""
+    verdicts = Counter(verdict for p, verdict in tests if p < ALPHA)
+    told = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.most_common())
+    return (
+        f"Of the seeds alone {len(tests)} can be tested (three seeds or more): {verdicts.total()} have p < {ALPHA}"
+        f"{f' (verdicts: {told})' if told else ''},\n{holm([p for p, _ in tests])} after Holm's correction. "
+        "By their signs alone no p is below 2^(1 − n), 0.25 of three seeds and 0.03 of six."
+    )
 
 
 def _drawn(samples: Sequence[int]) -> str:
@@ -106,8 +119,12 @@ def discoveries(values: Sequence[float]) -> int:
 
 
 def _results(claim: Claim, found: Summaries) -> dict[str, Mapping[str, Any]]:
-    """What was found of a claim, by data set."""
-    return {one["data"]: result for one in found.get(claim.table, ()) if (result := one["claims"].get(claim.text))}
+    """What was found of a claim, by data set, with the p of its seeds alone."""
+    return {
+        one["data"]: {**result, "p of seeds": of_seeds(one, claim)}
+        for one in found.get(claim.table, ())
+        if (result := one["claims"].get(claim.text))
+    }
 
 
 def _claim(claim: Claim, data: str = "", result: Mapping[str, Any] | None = None) -> str:
@@ -116,12 +133,12 @@ def _claim(claim: Claim, data: str = "", result: Mapping[str, Any] | None = None
     rows = [i for i, row in enumerate(table(claim.table).rows, start=1) if row.job in (claim.job, claim.than)]
     how = f"`{claim.table} --rows {','.join(map(str, rows))}`"
     if result is None:
-        return f"| {claim.text} | {score} | {printed} | | | | | not run | {how} |"
+        return f"| {claim.text} | {score} | {printed} | | | | | | not run | {how} |"
     ours, theirs = (100 * value for value in result["ours"])
-    p = "" if result["p"] is None else _p(result["p"])
+    p, of_training = ("" if result[name] is None else _p(result[name]) for name in ("p", "p of seeds"))
     verdict = f"**{result['verdict']}**" if result["verdict"] == CONFIRMED else result["verdict"]
     seeds = str(len(result["seeds"]))
-    cells = (claim.text, score, printed, data, f"{theirs:.1f} → {ours:.1f}", p, seeds, verdict, how)
+    cells = (claim.text, score, printed, data, f"{theirs:.1f} → {ours:.1f}", p, of_training, seeds, verdict, how)
     return "| " + " | ".join(cells) + " |"
 
 

@@ -8,6 +8,9 @@ d* is d of a sample that draws both: images, with the weights of the Bayesian bo
 seeds, with replacement. What the seeds drawn differ by counts √(n / (n − 1)) times: n runs deviate from their own mean
 by so much less than from that of all runs. So p knows of the chance in the images and of that in the training, of the
 latter as much as so few seeds can tell; with one seed it knows of the images alone.
+
+Beside it stands the p of a paired t-test, Student's, on the differences of the seeds alone, where there are three or
+more: it takes the images as they are, and asks whether other trainings would agree.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from groundling.papers.reproduce import Bench, Scored, scored
 from groundling.papers.tables import Table
 
 ALPHA = 0.05
+FEW = 3  # seeds that a t-test is made of at the least
 SAME = 1e-6  # scores of one run, of two machines
 CONFIRMED, DIRECTION, NOT_SEEN, OPPOSITE = "confirmed", "same direction, not significant", "not seen", "the opposite"
 
@@ -72,6 +76,37 @@ def difference(ours: Runs, theirs: Runs, name: str, their_name: str = "") -> Dif
     samples = np.take_along_axis(each, drawn, 0).mean(0) + (wider - 1) * of_seeds
     as_far = ~(np.abs(samples - value) < abs(value) - 1e-12)
     return Difference(value, float((as_far.sum() + 1) / (n + 1)), tuple(both), n)
+
+
+def t_test(differences: Sequence[float]) -> float | None:
+    """p, two-sided, of Student's t-test that the mean of these is 0; None of fewer than three, and of equal ones."""
+    n = len(differences)
+    deviation = float(np.std(differences, ddof=1)) if n >= FEW else 0.0
+    if not deviation > 1e-12:
+        return None
+    return _student(float(np.mean(differences)) / deviation * math.sqrt(n), n - 1)
+
+
+def _student(t: float, freedom: int) -> float:
+    """P(|T| >= |t|) by the finite sums in cos θ, θ = atan(|t| / √ν) (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    angle, odd = math.atan(abs(t) / math.sqrt(freedom)), freedom % 2
+    term, total = math.cos(angle) if odd else 1.0, 0.0
+    for k in range(1 + odd, freedom, 2):
+        total += term
+        term *= math.cos(angle) ** 2 * k / (k + 1)
+    inside = math.sin(angle) * total
+    return 1 - (2 / math.pi * (angle + inside) if odd else inside)
+
+
+def of_seeds(found: Mapping[str, Any], claim: Claim) -> float | None:
+    """p of the t-test on the seeds of a claim, from the values that a summary stores."""
+    ours, theirs = (
+        (found["rows"].get(job, {}).get(score) or {"values": {}})["values"]
+        for job, score in ((claim.job, claim.score), (claim.than, claim.than_score or claim.score))
+    )
+    named = [str(seed) for seed in (found["claims"].get(claim.text) or {"seeds": ()})["seeds"]]
+    pairs = [(ours.get(seed), theirs.get(seed)) for seed in named]
+    return None if any(None in pair for pair in pairs) else t_test([a - b for a, b in pairs])
 
 
 def runs(bench: Bench, job: str) -> dict[int, Scored]:
@@ -147,7 +182,8 @@ def merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
     """Two summaries of a table in one: of each row and claim the one with more seeds, else that of `after`.
 
     Their runs may be of two machines. Where `after` lacks what `before` has, runs that both have must agree: a row is
-    tested against the baseline of its own summary. DataError where they do not, or are of other images.
+    tested against the baseline of its own summary. A row of `after` that was not tested, because its baseline was not
+    run, does not replace one that was. DataError where runs do not agree, are of other images, or a test would be lost.
     """
     if covers(after, before):
         return dict(after)
@@ -160,10 +196,28 @@ def merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
     rows, claims = ({**before[name], **_present(after[name])} for name in ("rows", "claims"))
     for kind, found, seeds in (("rows", rows, seeds_of), ("claims", claims, _claim_seeds)):
         found |= {name: one for name, one in before[kind].items() if len(seeds(one)) > len(seeds(found[name]))}
+    rows |= {name: before["rows"][name] for name in _untested(before, after)}
     most = max(
         (before, after), key=lambda one: (max(map(len, map(seeds_of, one["rows"].values())), default=0), one is after)
     )
     return {**after, "command": most["command"], "rows": rows, "claims": claims}
+
+
+def _untested(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Rows that both have and `before` alone has tests of. DataError where `after` has seeds of them besides."""
+    both = before["rows"].keys() & after["rows"].keys()
+    lost = sorted(name for name in both if _tests(before["rows"][name]) - _tests(after["rows"][name]))
+    if odd := next((x for x in lost if seeds_of(after["rows"][x]) - seeds_of(before["rows"][x])), None):
+        raise DataError(
+            f"summaries of {after['table']}: {odd} has more seeds than before, but no test against "
+            f"{after['baseline']!r}; run that row with the same seeds too"
+        )
+    return lost
+
+
+def _tests(row: Mapping[str, Any]) -> set[str]:
+    """The scores of a row that have a p."""
+    return {name for name, cell in _present(row).items() if cell["p"] is not None}
 
 
 def covers(after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:

@@ -13,7 +13,18 @@ from groundling.errors import DataError
 from groundling.papers import page as pages
 from groundling.papers.claims import CLAIMS
 from groundling.papers.reproduce import Bench, Scored, scored
-from groundling.papers.summary import CONFIRMED, DIRECTION, NOT_SEEN, OPPOSITE, Difference, difference, merged, summary
+from groundling.papers.summary import (
+    CONFIRMED,
+    DIRECTION,
+    NOT_SEEN,
+    OPPOSITE,
+    Difference,
+    difference,
+    merged,
+    of_seeds,
+    summary,
+    t_test,
+)
 from groundling.papers.summary import read as read_summaries
 from groundling.papers.tables import TABLES, table
 from groundling.types import Score
@@ -70,6 +81,33 @@ def test_the_deviation_of_seeds_is_that_of_all_runs_and_not_of_these_few() -> No
 
 
 @pytest.mark.parametrize(
+    ("differences", "p"),
+    [
+        ([1.0, 2.0, 3.0], 1 - (6 / 7) ** 0.5),  # t = 2 / (1 / √3) = √12, sin θ = √(12 / 14); of 2: p = 1 − sin θ
+        ([-1.0, -2.0, -3.0], 1 - (6 / 7) ** 0.5),
+        ([1.0, -1.0, 2.0, -2.0], 1.0),  # t = 0
+        (
+            [-2.0, 0.0, 0.0, 2.0, 3.0, 3.0],
+            0.275220,
+        ),  # mean 1, Σ (d − 1)² = 20, t = 1 / √(4 / 6); of 5, by Simpson's rule
+        ([1.0, 2.0], None),  # two seeds
+        ([0.5, 0.5, 0.5], None),  # no deviation: of chance nothing is known
+        ([], None),
+    ],
+)
+def test_the_t_test_of_seeds_by_hand(differences: list[float], p: float | None) -> None:
+    """t = mean / (deviation / √n); of n − 1 = 2 degrees of freedom p = 1 − sin θ with tan θ = |t| / √2."""
+    assert t_test(differences) == (p if p is None else pytest.approx(p, abs=1e-6))
+
+
+def test_the_t_test_is_that_of_printed_tables() -> None:
+    """Differences of mean t and deviation √n: 2.571 of 6 seeds and 4.303 of 3 have p = 0.05."""
+    for n, t in ((3, 4.302653), (4, 3.182446), (5, 2.776445), (6, 2.570582), (7, 2.446912)):
+        spread = np.arange(n) - (n - 1) / 2
+        assert t_test([*(t + spread / spread.std(ddof=1) * n**0.5)]) == pytest.approx(0.05, abs=1e-6)
+
+
+@pytest.mark.parametrize(
     ("value", "p", "lower", "verdict"),
     [
         (0.1, 0.01, False, CONFIRMED),
@@ -108,6 +146,19 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path / "data", tmp_path / "store", tmp_path / "tables", {}, "test")
 
 
+def test_seeds_alone_are_tested_by_the_values_of_the_seeds_that_a_claim_has(bench: Bench) -> None:
+    """k4 less k1: 0.1, 0.11 and 0.12 once the values are moved: mean 0.11, deviation 0.01, t = 11 √3, of 2."""
+    found = json.loads(json.dumps(summary(table("distributed-table-1"), bench, "", IMAGES)))
+    claim = next(one for one in CLAIMS if one.table == "distributed-table-1" and one.score == "f1_loc")
+    assert of_seeds(found, claim) is None  # the same difference in all seeds
+    found["rows"]["k1"]["f1_loc"]["values"] = {"0": 0.2, "1": 0.2, "2": 0.2, "3": 0.9}
+    assert of_seeds(found, claim) == pytest.approx(1 - (363 / 365) ** 0.5)
+    line = next(x for x in pages.page({"distributed-table-1": [found]}).split("\n") if "one, in right words" in x)
+    assert "| 0.010 | 0.003 | 3 | **confirmed** |" in line
+    del found["rows"]["k1"]["f1_loc"]
+    assert of_seeds(found, claim) is None
+
+
 def test_a_page_tells_what_was_run_and_what_was_not(bench: Bench) -> None:
     found = summary(table("distributed-table-1"), bench, "groundling reproduce distributed-table-1", IMAGES)
     assert found["rows"]["k4"]["f1_loc"]["values"] == {0: 0.3, 1: 0.31, 2: 0.32}
@@ -119,11 +170,12 @@ def test_a_page_tells_what_was_run_and_what_was_not(bench: Bench) -> None:
     assert found["rows"]["k4"]["BLEU-1"] is None
     assert "31.0 ± 1.0*" in text and "0: 30.00, 1: 31.00, 2: 32.00" in text
     assert (
-        "| 11.7 → 21.54 | data | 21.0 → 31.0 | 0.010 | 3 | **confirmed** | `distributed-table-1 --rows 1,2` |" in text
+        "| 11.7 → 21.54 | data | 21.0 → 31.0 | 0.010 |  | 3 | **confirmed** | `distributed-table-1 --rows 1,2` |"
+        in text
     )
     assert f"{len({claim.text for claim in CLAIMS})} claims: 2 were tested, 2 of these are confirmed" in text
     assert "Of the 2 tests, 2 have p < 0.05 after Holm's" in text and "(2 draw 99 samples; of n" in text
-    assert "| | | | | not run | `pos-scan-table-1 --rows 1,3` |" in text
+    assert "| | | | | | not run | `pos-scan-table-1 --rows 1,3` |" in text
     assert "on 1,200 images of data, test;\n2,400 were trained on, 100 held out" in text
     assert all(f"groundling reproduce {name}" in text for name in TABLES)
 
@@ -246,6 +298,18 @@ def test_rows_of_another_machine_stay_where_the_runs_that_both_have_agree() -> N
     assert set(found["rows"]) == {"a", "b", "c"}
     assert found["rows"]["b"] == before["rows"]["b"] and found["claims"] == before["claims"]
     assert found["rows"]["a"] == after["rows"]["a"]
+
+
+def test_a_row_without_its_baseline_does_not_replace_one_that_was_tested_against_it() -> None:
+    before, after = part(a={0: 0.1}, b={0: 0.3}, c={0: 0.5}), part(a={}, b={0: 0.3}, d={0: 0.7})
+    del after["rows"]["a"]
+    for row in after["rows"].values():
+        row["f1_loc"]["p"] = None
+    found = merged(before, after)
+    assert found["rows"] == before["rows"] | {"d": after["rows"]["d"]}
+    after["rows"]["b"]["f1_loc"]["values"]["1"] = 0.4
+    with pytest.raises(DataError, match="summaries of t: b has more seeds than before, but no test against 'a'; run"):
+        merged(before, after)
 
 
 def test_rows_that_were_scored_otherwise_are_not_mixed() -> None:
