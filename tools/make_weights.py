@@ -1,4 +1,4 @@
-"""Make the weights in `groundling/weights/` from nothing but data folders.
+"""Make the weights in `groundling/weights/` from data folders; `flickr8k` goes on with the `everyday` of the package.
 
     make weights EVERYDAY=data/coco-256 FLICKR8K=data/flickr8k-entities
 

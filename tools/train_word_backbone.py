@@ -31,9 +31,10 @@ import hashlib
 import json
 import math
 import os
+import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -109,10 +110,9 @@ def truth(examples: Sequence[Example], words: Sequence[str]) -> Truth:
 class Maps:
     """Early maps (C, H, W) of photos in files of one shape each, in bfloat16, of which numpy knows the bits alone."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, files: Iterable[Path]) -> None:
         self.chunks: list[tuple[list[str], NDArray[np.int16]]] = [
-            (json.loads(file.with_suffix(".json").read_text()), np.load(file, mmap_mode="r"))
-            for file in sorted(folder.glob("*.npy"))
+            (json.loads(file.with_suffix(".json").read_text()), np.load(file, mmap_mode="r")) for file in sorted(files)
         ]
 
     def __len__(self) -> int:
@@ -144,19 +144,21 @@ def early_maps(network: Backbone, paths: Mapping[str, str], folder: Path) -> Map
         for at in range(0, len(ids), CHUNK)
     }
     for file, ids in track([*chunks.items()], "early maps, in files"):
-        if file.exists():
+        names = file.with_suffix(".json")
+        if file.exists() and json.loads(names.read_text()) == ids:
             continue
+        file.unlink(missing_ok=True)  # of other photos
         maps = []
         with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
             for at in range(0, len(ids), TOGETHER):
                 x = torch.cat([pixels(open_image(paths[id]), WORKING_SIDE) for id in ids[at : at + TOGETHER]])
                 maps.append(network.early(x).bfloat16().contiguous().view(torch.int16).numpy())
-        file.with_suffix(".json").write_text(json.dumps(ids))
+        names.write_text(json.dumps(ids))
         partial = file.with_suffix(".partial")
         with partial.open("wb") as stream:
             np.save(stream, np.concatenate(maps))
         os.replace(partial, file)
-    return Maps(folder)
+    return Maps(chunks)
 
 
 # ---------------------------------------------------------------- network
@@ -270,19 +272,25 @@ class Training:
         average = {name: x.clone() for name, x in late.state_dict().items()}
         return Training(late, average, torch.optim.AdamW(groups, weight_decay=DECAY, fused=True))
 
-    def save(self, path: Path) -> None:
-        """Whole or not at all."""
+    def save(self, path: Path, run: str) -> None:
+        """Whole or not at all; `run` says what the training is of."""
         tensors = {f"late.{name}": x for name, x in self.late.state_dict().items()}
         tensors |= {f"average.{name}": x for name, x in self.average.items()}
         for i, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{i}.{name}": x for name, x in state.items()}
         partial = path.with_suffix(".partial")
-        save_file({name: x.contiguous() for name, x in tensors.items()}, partial, {"step": str(self.step)})
+        about = {"step": str(self.step), "run": run}
+        save_file({name: x.contiguous() for name, x in tensors.items()}, partial, about)
         os.replace(partial, path)
 
-    def resume(self, path: Path) -> None:
+    def resume(self, path: Path, run: str) -> None:
         if not path.exists():
             return
+        with safe_open(path, "pt") as file:
+            about = file.metadata()
+        if about["run"] != run:
+            sys.exit(f"{path} is of other photos, words, epochs or another start: choose another --out, or delete it")
+        self.step = int(about["step"])
         tensors = load_file(path)
         self.late.load_state_dict(_under("late.", tensors))
         self.average = _under("average.", tensors)
@@ -291,8 +299,6 @@ class Training:
             i, key = name.split(".")
             plain["state"].setdefault(int(i), {})[key] = x
         self.optimizer.load_state_dict(plain)
-        with safe_open(path, "pt") as file:
-            self.step = int(file.metadata()["step"])
 
 
 def _under(prefix: str, tensors: State) -> dict[str, Tensor]:
@@ -301,8 +307,8 @@ def _under(prefix: str, tensors: State) -> dict[str, Tensor]:
 
 def train(late: Late, maps: Maps, true: Truth, photos: int, path: Path, seed: int) -> None:
     """Until `photos` were seen; `late` is left with the average of its weights."""
-    training = Training.of(late)
-    training.resume(path)
+    training, run = Training.of(late), digest(late, true, photos, seed)
+    training.resume(path, run)
     total, mean, began, first = -(-photos // BATCH), 0.0, time.monotonic(), training.step
     step = 0
     for epoch in range(-(-photos // len(maps)) + 1):
@@ -318,8 +324,16 @@ def train(late: Late, maps: Maps, true: Truth, photos: int, path: Path, seed: in
                 pace = (time.monotonic() - began) / (step - first) / BATCH * 1e3
                 print(f"step {step} of {total}, loss {mean:.2f}, {pace:.1f} ms a photo", flush=True)
             if step % SAVE == 0 or step == total:
-                training.save(path)
+                training.save(path, run)
     late.load_state_dict(training.average)
+
+
+def digest(late: Late, true: Truth, photos: int, seed: int) -> str:
+    """Of all that a training follows from: the weights that it starts with, the photos and their words, its length."""
+    seen = hashlib.sha256(json.dumps([sorted(true.items()), photos, seed]).encode())
+    for value in late.state_dict().values():
+        seen.update(value.contiguous().numpy().tobytes())
+    return seen.hexdigest()
 
 
 def update(training: Training, x: Tensor, y: Tensor, total: int) -> float:
@@ -402,8 +416,8 @@ def turned(projected: Projection, x: Tensor, wanted: Tensor) -> Projection:
     return Projection(projected.mean, (projected.matrix.double() @ u @ v).float())
 
 
-def average_precision(late: Late, maps: Maps, true: Truth) -> float:
-    """Mean over the words that at least five of these images have."""
+def average_precision(late: Late, maps: Maps, true: Truth, fewest: int) -> tuple[float, int]:
+    """Mean over the words that at least `fewest` of these images have, and how many these are."""
     rows, scores = [], []
     with torch.inference_mode():
         for ids, x in maps.batches(BATCH, 0):
@@ -411,10 +425,10 @@ def average_precision(late: Late, maps: Maps, true: Truth) -> float:
             scores.append(late(x).numpy())
     y, likely = np.concatenate(rows), np.concatenate(scores)
     found = []
-    for w in np.flatnonzero(y.sum(0) >= 5):
+    for w in np.flatnonzero(y.sum(0) >= fewest):
         hit = y[np.argsort(-likely[:, w], kind="stable"), w]
         found.append((np.cumsum(hit) / np.arange(1, len(hit) + 1))[hit].mean())
-    return float(np.mean(found))
+    return float(np.mean(found)), len(found)
 
 
 # ----------------------------------------------------------------
@@ -427,6 +441,7 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="a file of this tool to go on with (default: ImageNet weights)")
     parser.add_argument("--epochs", type=float, default=2.3, help="how often each photo is seen (default 2.3)")
     parser.add_argument("--scored", type=int, default=1000, help="validation photos for average precision")
+    parser.add_argument("--fewest", type=int, default=5, help="and of these that have a word which counts (default 5)")
     parser.add_argument("--threads", type=int, default=0, help="of the CPU (default: all)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -448,8 +463,8 @@ def main() -> None:
     some = [paths[id] for id in sorted(paths)[:: max(1, len(paths) // LOOKED_AT)]]
     write(args.out, late, network, projections(network, start, some), words, round(args.epochs * len(paths)))
     shown = early_maps(network, {example.id: example.media for example in scored}, work / "val")
-    precision = average_precision(late, shown, truth(scored, words))
-    print(f"average precision of {len(words)} words on {len(shown)} photos: {precision:.4f}")
+    precision, count = average_precision(late, shown, truth(scored, words), args.fewest)
+    print(f"mean average precision of {count} words on {len(shown)} photos: {precision:.4f}")
 
 
 def read_words(path: Path) -> list[str]:

@@ -208,6 +208,8 @@ def run(args: argparse.Namespace) -> int:
     if args.threads:
         torch.set_num_threads(args.threads)
     with processes(_device(args.device)) as device:
+        if args.bfloat16 and device.type != "cpu":
+            raise GroundlingError(f"--bfloat16 is for the CPU: leave it out, or add --device cpu (here {device.type})")
         try:
             state = _train(args, recipe, device)
         except Stopped as stopped:

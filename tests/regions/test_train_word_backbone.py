@@ -90,15 +90,17 @@ def test_a_stopped_training_goes_on_and_ends_with_the_same_weights(
 
     whole, stopped = late(), late()
     before = whole.head.weight.clone()
-    tool.train(whole, tool.Maps(tmp_path), true, 24, tmp_path / "whole", 0)
+    tool.train(whole, tool.Maps([tmp_path / "8x8-0.npy"]), true, 24, tmp_path / "whole", 0)
     with monkeypatch.context() as patch:
         patch.setattr(tool, "update", stopping_after(tool.update, 4))
         with pytest.raises(KeyboardInterrupt):
-            tool.train(stopped, tool.Maps(tmp_path), true, 24, tmp_path / "stopped", 0)
+            tool.train(stopped, tool.Maps([tmp_path / "8x8-0.npy"]), true, 24, tmp_path / "stopped", 0)
     again = late()
-    tool.train(again, tool.Maps(tmp_path), true, 24, tmp_path / "stopped", 0)
+    tool.train(again, tool.Maps([tmp_path / "8x8-0.npy"]), true, 24, tmp_path / "stopped", 0)
     assert all(torch.equal(x, again.state_dict()[name]) for name, x in whole.state_dict().items())
     assert not torch.equal(whole.head.weight, before)
+    with pytest.raises(SystemExit, match="another start"):
+        tool.train(late(), tool.Maps([tmp_path / "8x8-0.npy"]), true, 28, tmp_path / "stopped", 0)
 
 
 def stopping_after(update: Callable[..., float], steps: int) -> Callable[..., float]:

@@ -9,8 +9,8 @@ excitation. Batch normalisation is folded into the convolutions when the weights
 
     z_cw = w_w · f_c + b_w        p_w = 1 − Π_c (1 − σ(z_cw))^(48/G)        (noisy-or over the G cells of the image)
 
-The exponent makes maps of all sizes alike: in training a photo had 8 x 6 cells. Its file also holds the projections
-that make region features short.
+The exponent makes maps of all sizes alike: when it was first trained a photo had 8 x 6 cells. Its file
+also holds the projections that make region features short.
 
 Boxes are xyxy in units of the image, 0 to 1. R regions · C channels or classes · G cells · W words · L labels.
 """
