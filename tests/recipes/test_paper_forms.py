@@ -40,7 +40,7 @@ from groundling.training.schedules import StepDecay
 from groundling.training.stages import Clock, Parts
 
 TINY: dict[str, Any] = {"hidden": 8, "embed": 4, "attention": 4, "dropout": 0.0}
-WEIGHTS = Path(groundling.__file__).parent / "weights" / "flickr8k"
+WEIGHTS = Path(groundling.__file__).parent / "weights" / "everyday"
 
 
 def world(folder: Path) -> tuple[Vocabulary, Any, Any, Any]:
