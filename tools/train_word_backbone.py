@@ -168,8 +168,8 @@ class Late(nn.Module):
     """The late stages of a network and the words, for maps (C, B, G): channels, photos, cells.
 
     So a 1x1 convolution is one product of matrices, and a depthwise one a product for each channel, of its map with a
-    matrix that has the kernel at the right places: several times as fast as convolutions, where a processor has units
-    for matrices in bfloat16.
+    matrix that has the kernel at the right places. That suits processors with units for matrices in bfloat16; PyTorch's
+    gradient of depthwise convolutions in bfloat16 is slow.
     """
 
     def __init__(self, network: Backbone, words: nn.Linear, dtype: torch.dtype = torch.bfloat16) -> None:
@@ -266,7 +266,7 @@ class Training:
 
     @staticmethod
     def of(late: Late) -> Training:
-        first, *others = late.blocks  # the first is wide at the size of the early map: a third of the time, so it stays
+        first, *others = late.blocks  # the first is wide at the size of the early map, where learning costs most: it stays
         learned = [p for layer in (first.down, *others, late.head) for p in layer.requires_grad_(True).parameters()]
         groups = [{"params": learned, "lr": RATE}, {"params": [*late.words.parameters()], "lr": WORD_RATE}]
         average = {name: x.clone() for name, x in late.state_dict().items()}
@@ -344,7 +344,7 @@ def update(training: Training, x: Tensor, y: Tensor, total: int) -> float:
         group["lr"] = rate * factor
     loss = noisy_or_loss(training.late(x), y)
     training.optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     nn.utils.clip_grad_norm_(training.late.parameters(), 5.0)
     training.optimizer.step()
     training.step += 1
