@@ -266,7 +266,7 @@ class Training:
 
     @staticmethod
     def of(late: Late) -> Training:
-        first, *others = late.blocks  # the first is wide at the size of the early map, where learning costs most: it stays
+        first, *others = late.blocks  # the first is wide at the size of the early map, and costs most: it stays
         learned = [p for layer in (first.down, *others, late.head) for p in layer.requires_grad_(True).parameters()]
         groups = [{"params": learned, "lr": RATE}, {"params": [*late.words.parameters()], "lr": WORD_RATE}]
         average = {name: x.clone() for name, x in late.state_dict().items()}
