@@ -200,6 +200,7 @@ def run(args: argparse.Namespace) -> int:
     from groundling.recipes._registry import files
     from groundling.training.interrupt import Stopped
     from groundling.training.parallel import processes, rank
+    from groundling.training.precision import require_bfloat16
 
     if args.recipe in OLD_RECIPES:
         print(f"groundling: the recipe {args.recipe} is now {OLD_RECIPES[args.recipe]}", file=sys.stderr)
@@ -210,6 +211,8 @@ def run(args: argparse.Namespace) -> int:
     with processes(_device(args.device)) as device:
         if args.bfloat16 and device.type != "cpu":
             raise GroundlingError(f"--bfloat16 is for the CPU: leave it out, or add --device cpu (here {device.type})")
+        if args.bfloat16:
+            require_bfloat16()  # before captions are read, which takes a minute
         try:
             state = _train(args, recipe, device)
         except Stopped as stopped:

@@ -20,7 +20,7 @@ def bfloat16_products(wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    backend = _backend()
+    backend = require_bfloat16()
     before, backend.fp32_precision = backend.fp32_precision, "bf16"
     try:
         yield
@@ -28,7 +28,8 @@ def bfloat16_products(wanted: bool) -> Iterator[None]:
         backend.fp32_precision = before
 
 
-def _backend() -> Any:
+def require_bfloat16() -> Any:
+    """PyTorch's switch for such products; GroundlingError where this machine has none."""
     backend = getattr(torch.backends.mkldnn, "matmul", None)
     if backend is None or not hasattr(backend, "fp32_precision"):
         raise GroundlingError(f"--bfloat16 needs PyTorch 2.9 or later, this is {torch.__version__}: leave it out")

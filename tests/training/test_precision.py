@@ -59,4 +59,4 @@ def test_a_cpu_without_amx_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_older_pytorch_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends, "mkldnn", object())
     with pytest.raises(GroundlingError, match=r"PyTorch 2\.9"):
-        precision._backend()
+        precision.require_bfloat16()
