@@ -60,6 +60,12 @@ def soft_iou_match(boxes: Tensor) -> Tensor:
     return ((iou(boxes, boxes) - MATCH_IOU) / MATCH_WIDTH).sigmoid()
 
 
+def soft_match_of_arrays(boxes: NDArray[Any]) -> NDArray[np.float32]:
+    """`soft_iou_match` of an array: (R, 4) -> (R, R)."""
+    steps = (iou_of_arrays(boxes, boxes) - np.float32(MATCH_IOU)) / np.float32(MATCH_WIDTH)
+    return np.asarray(1 / (1 + np.exp(-steps)), np.float32)
+
+
 def union(boxes: Tensor, where: Tensor) -> Tensor:
     """The smallest box around the boxes in `where`: (..., R, 4), (..., R) bool -> (..., 4); NaN where none is."""
     import torch

@@ -49,6 +49,7 @@ MAX_SCANS = 100  # a progressive JPEG has about ten; a few bytes each can ask fo
 
 Picture = str | Path | Image.Image  # an image: its file, or what PIL has opened
 
+COPY_SIDE = 320  # pixels of the longer side of a copy that is kept of a picture
 _TURNS = {  # EXIF orientation -> how to undo it
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -79,6 +80,13 @@ def as_shown(image: Image.Image) -> Image.Image:
     for key in ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp"):  # may say that it is not turned yet
         shown.info.pop(key, None)
     return shown
+
+
+def small_copy(image: Image.Image) -> Image.Image:
+    """RGB, no larger than COPY_SIDE: what is kept of a picture for a second look at its pixels."""
+    scale = min(1.0, COPY_SIDE / max(image.size))
+    size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
+    return image.convert("RGB").resize(size, Image.Resampling.BOX, reducing_gap=3.0)
 
 
 def image_size(path: Path | str) -> tuple[int, int]:

@@ -12,12 +12,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from groundling.types import BOS, PAD, UNK, Fingerprint, Vocab
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 # ---------------------------------------------------------------- what a model sees
 
@@ -38,7 +41,7 @@ class Regions:
     scores: Tensor  # (B, R, L) float, their probabilities
     whole: Tensor | None = None  # (B, G) feature of the whole image, where the source gives one
     grid: Tensor | None = None  # (B, C, G) feature map, flattened, where the source gives one
-    colours: Tensor | None = None  # (B, R, C) shares of colours, where a grounder has looked at the pixels; B = 1
+    pictures: tuple[Image.Image, ...] | None = None  # small copies of the B images, where a grounder may look at them
     classes: Tensor | None = (
         None  # (B, R, K) probabilities of nouns by image classes, where a source was asked for them
     )
@@ -54,7 +57,7 @@ class Regions:
         """One image's regions (B = 1) from (R, D) and (R, 4); what is not given is unknown."""
         r = len(boxes)
         more = {name: value[None] for name, value in more.items()}
-        unknown: dict[str, Tensor] = {
+        unknown: dict[str, Any] = {
             "valid": torch.ones(1, r, dtype=torch.bool),
             "frame": torch.zeros(1, r, dtype=torch.int64),
             "labels": torch.zeros(1, r, 0, dtype=torch.int64),
@@ -79,18 +82,26 @@ class Regions:
             classes=torch.cat([_pad(x.classes, r) for x in items if x.classes is not None])
             if all(x.classes is not None for x in items)
             else None,
+            pictures=tuple(one for x in items for one in x.pictures or ())
+            if all(x.pictures is not None for x in items)
+            else None,
         )
 
     def __len__(self) -> int:
         return len(self.boxes)
 
     def __getitem__(self, index: slice | Tensor) -> Regions:
-        return _map(self, lambda x: x[index])
+        """Of these images, without their pictures."""
+        return _map(replace(self, pictures=None), lambda x: x[index])
+
+    def only(self, i: int) -> Regions:
+        """Of one image (B = 1), with its picture."""
+        return replace(self[i : i + 1], pictures=self.pictures[i : i + 1] if self.pictures else None)
 
     def first(self, limit: int) -> Regions:
         """Only the first so many regions of each image: sources put the most telling ones first."""
         names = ["feats", "boxes", "valid", "frame", "labels", "scores"]
-        names += [name for name in ("colours", "classes") if getattr(self, name) is not None]
+        names += ["classes"] if self.classes is not None else []
         return replace(self, **{name: getattr(self, name)[:, :limit] for name in names})
 
     def of_each_frame(self, limit: int) -> Regions:

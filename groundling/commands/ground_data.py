@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
         queries(model, examples, store, argmax=args.argmax) if engine == ALONE
         else chain.from_iterable(engine.map(partial(_worker, args), some, lambda some: f"image {some[0].id!r}"))
     )  # fmt: skip
-    choice = {"argmax": args.argmax, "colours": any(map(has_pixels, examples))}
+    choice = {"argmax": args.argmax, "pixels": any(map(has_pixels, examples))}
     results = located(found, len(examples), args.iou, quiet=False, **choice) if _boxes(examples) else {}
     if not results and not args.calibrate:
         raise DataError(f"the split {args.split!r} of {args.data} has no boxes of phrases")

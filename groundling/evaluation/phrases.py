@@ -11,8 +11,9 @@ import numpy as np
 from groundling.data.dataset import Dataset
 from groundling.errors import DataError
 from groundling.images import open_image
-from groundling.inference.colours import with_colours
+from groundling.inference.bodies import any_part
 from groundling.inference.grounder import PhraseGrounder
+from groundling.inference.inputs import with_pixels
 from groundling.metrics.phrases import KEPT, Localisation, Query, localise
 from groundling.progress import track
 from groundling.regions.fingerprints import require
@@ -30,8 +31,8 @@ def queries(
 ) -> Iterator[list[Query]]:
     """The annotated phrases of each image that has any, with the boxes that the model ranks first.
 
-    Ranked by how likely a region covers the right place, colours that are named being looked for in the pixels where
-    the data set has them; or with `argmax` by s of eq. 1 alone, as in the paper.
+    Ranked by how likely a box covers the right place, colours that are named and parts of bodies being looked for in
+    the pixels where the data set has them; or with `argmax` by s of eq. 1 alone, as in the paper.
     """
     require(store.fingerprint, model.model.fingerprint)
     store.require(example.id for example in examples)
@@ -40,30 +41,31 @@ def queries(
         if not drawn:
             continue
         regions, colours = store[example.id], colours_of(example, drawn)
-        if not argmax and any(colours) and has_pixels(example):
-            with suppress(DataError):  # of a picture that cannot be read the regions are known all the same
-                regions = with_colours(regions, open_image(example.media))
         tokens = [example.captions[phrase.caption].tokens[slice(*phrase.span)] for phrase in drawn]
+        if not argmax and has_pixels(example) and (any(colours) or any_part([phrase[-1] for phrase in tokens])):
+            with suppress(DataError):  # of a picture that cannot be read the regions are known all the same
+                regions = with_pixels(regions, open_image(example.media))
         ranking = model.rank(regions, tokens, colours)
         by = ranking.similarity if argmax else ranking.overlap
         order = by.argsort(dim=-1, descending=True, stable=True).cpu().numpy()
-        boxes = regions.boxes[0][: order.shape[1]].double().numpy()
+        boxes = ranking.boxes.cpu().double().numpy()
+        own = (ranking.overlap >= 0).cpu().numpy()  # boxes that a phrase may have: all regions, and its own parts
         scale = regions.scale(0, example.size).numpy()
         yield [
             Query(
                 f"{example.id}/{phrase.caption}/{phrase.span[0]}",
                 boxes[row[:KEPT]],
                 np.array(phrase.boxes, float) * scale,
-                boxes,
+                boxes[may],
                 (*phrase.kinds, SEVERAL) if several else phrase.kinds,
                 phrase.label,
             )
-            for phrase, row, several in zip(drawn, order, of_several(example, drawn), strict=True)
+            for phrase, row, may, several in zip(drawn, order, own, of_several(example, drawn), strict=True)
         ]
 
 
 def has_pixels(example: Example) -> bool:
-    """Whether the colours of its regions can be seen."""
+    """Whether its picture can be looked at."""
     return bool(example.media) and not is_clip(example.media)
 
 
@@ -100,8 +102,8 @@ def localised(
 ) -> dict[str, Localisation]:
     """How well a grounder finds annotated phrases."""
     each = queries(model, examples, store, argmax=argmax)
-    colours = any(map(has_pixels, examples))
-    return located(each, len(examples), iou, quiet=quiet, argmax=argmax, colours=colours)
+    pixels = any(map(has_pixels, examples))
+    return located(each, len(examples), iou, quiet=quiet, argmax=argmax, pixels=pixels)
 
 
 def located(
@@ -111,7 +113,7 @@ def located(
     *,
     quiet: bool = True,
     argmax: bool = False,
-    colours: bool = False,
+    pixels: bool = False,
 ) -> dict[str, Localisation]:
     """How well phrases were found: by `any` of their boxes, and by the `union`, the box around all."""
     asked = [query for some in track(each, "images", images, quiet=quiet) for query in some]
@@ -119,5 +121,6 @@ def located(
         "any": localise(asked, "any", iou, continuous=True),
         "union": localise(asked, "union", iou, continuous=True),
     }
-    chosen = {"choice": "argmax" if argmax else "overlap+groups+garments" + ("+colours" if colours else "")}
+    cues = "bodies+colours" if pixels else "garments"
+    chosen = {"choice": "argmax" if argmax else f"overlap+groups+{cues}"}
     return {truth: replace(one, fields={**one.fields, **chosen}) for truth, one in found.items()}

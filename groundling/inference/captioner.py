@@ -25,6 +25,7 @@ from groundling.video import FRAMES, Segment, frame_count
 
 if TYPE_CHECKING:
     import torch
+    from PIL import Image
 
     from groundling.inference.engine import Engine, GrounderOnnx
     from groundling.inference.inputs import Images, OneImage
@@ -152,8 +153,9 @@ class GroundedCaptioner:
             (For a type checker a name is one image: write `caption([folder])`.)
         decoding: how words are chosen: `BeamSearch(beam=1)` (greedy), `Sampling(temperature=0.7, seed=1)`; by default
             a beam of 3.
-        regions: a store that holds the regions of the images. Then nothing is read but the store, and an image may be
-            given by its id alone. It must be of the region source that the model was trained on.
+        regions: a store that holds the regions of the images. Then nothing is read but the store, and the picture, if
+            there is one, where a caption names clothes or parts of bodies; an image may be given by its id alone. It
+            must be of the region source that the model was trained on.
         frames: how many frames of a video file are looked at, at the middles of as many equal parts.
         segment: from, to, in seconds: only this part of a video. Examples of a data set bring their own.
         window: how many images are captioned together; 0: 16 of files, 64 of a store. More is faster, up to a point.
@@ -202,11 +204,9 @@ class GroundedCaptioner:
             yield from (_completed(one, item, frames) for one, item in zip(captions, seen, strict=True))
 
     def _readable(self, some: Sequence[Item], frames: int, on_error: OnError | None) -> Iterator[tuple[Item, Regions]]:
-        from groundling.regions.media import of_frames
-
         for item in some:
             try:
-                yield item, inputs.regions_of(item, self.source, of_frames, frames)
+                yield item, self._regions_of(item, frames)
             except DataError as error:
                 if on_error is None:
                     raise
@@ -214,9 +214,15 @@ class GroundedCaptioner:
 
     def regions(self, image: OneImage, frames: int = FRAMES) -> Regions:
         """The regions of one image (B = 1). `Regions.stack` makes one batch of several, for `generate`."""
+        return self._regions_of(next(inputs.items(image)), frames)
+
+    def _regions_of(self, item: Item, frames: int) -> Regions:
         from groundling.regions.media import of_frames
 
-        return inputs.regions_of(next(inputs.items(image)), self.source, of_frames, frames)
+        def look(picture: Image.Image) -> Regions:
+            return inputs.with_pixels(self.source(picture), picture)
+
+        return inputs.regions_of(item, look, of_frames, frames)
 
     def check(self, decoding: DecodingSettings) -> None:
         """GroundlingError where these settings need what the captioner lacks."""
@@ -229,7 +235,8 @@ class GroundedCaptioner:
     def generate(
         self, regions: Regions, ids: Sequence[str], media: Sequence[str], decoding: DecodingSettings = DEFAULT
     ) -> list[GroundedCaption]:
-        """Caption B images by their regions; `ids` and `media` are only passed on."""
+        """Caption B images by their regions; `ids` are only passed on. The file of `media` is looked at where a caption
+        names clothes or parts of bodies."""
         import torch
 
         from groundling.decoding import Constraints
@@ -251,7 +258,9 @@ class GroundedCaptioner:
             decoded = decoding.decode(self.network, encoded, self.length, constraints)
             decoded = reranker.rerank(decoded, seen, features)
             captions = link(decoded, seen, model.vocab, ids, groundable, media=media)
-            return _renamed(reranker.add_evidence(captions, features), regions)
+            captions = reranker.add_evidence(captions, features)
+            captions = [reranker.on_bodies(one, regions.only(i)) for i, one in enumerate(captions)]
+            return _renamed(captions, regions)
 
 
 class OnnxCaptioner(GroundedCaptioner):

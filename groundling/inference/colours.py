@@ -22,8 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +29,6 @@ from PIL import Image
 
 from groundling.metrics.calibration import logit, sigmoid
 from groundling.text.colours import COLOURS, WORDS
-
-if TYPE_CHECKING:
-    from groundling.tensors import Regions
 
 Floats = NDArray[np.float32]
 
@@ -56,14 +51,6 @@ USUAL = {  # u of the words that enough captions of the fit have
 COEFFICIENTS = (0.366, 1.276, 1.062)  # a, b, c
 OTHER_COLOUR = 0.18  # P below which a thing has another colour: 5 % of the true ones of the fit are below
 EDGE = 0.2  # of a region's width and height on each side that are no part of its middle
-
-
-def with_colours(regions: Regions, picture: Image.Image) -> Regions:
-    """The regions of one picture (B = 1), with the share that each colour has of each."""
-    import torch
-
-    boxes = (regions.boxes / regions.size.repeat(1, 2))[0]
-    return replace(regions, colours=torch.from_numpy(colour_shares(small(picture), boxes.numpy()))[None])
 
 
 def colour_fit(colours: Floats, words: Sequence[Sequence[str]]) -> Floats:
@@ -90,15 +77,17 @@ def has_colour(colours: Floats, weights: Floats, word: str, p: float, prior: flo
 
 
 def small(picture: Image.Image) -> Image.Image:
-    """The picture as its colours are named: all that has to be kept of it for that."""
+    """The picture as its colours are named."""
     scale = min(1.0, SIDE / max(picture.size))
     size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
     return picture.convert("RGB").resize(size, Image.Resampling.BOX)
 
 
-def colour_shares(small: Image.Image, boxes: NDArray[np.floating]) -> Floats:
-    """(R, C): the share of each colour in the middle of each box (0 to 1), by sums over the picture's corners."""
-    names = colour_names(small)
+def colour_shares(picture: Image.Image, boxes: NDArray[np.floating], size: tuple[float, float]) -> Floats:
+    """(R, C): the share of each colour in the middle of each box, by sums over the corners of the picture, which may be
+    a smaller copy of an image of this size, in whose pixels the boxes (R, 4) are."""
+    names = colour_names(small(picture))
+    boxes = boxes / np.maximum(np.array([*size, *size], np.float32), 1)
     height, width = names.shape
     sums = np.zeros((height + 1, width + 1, len(COLOURS)), np.float32)
     sums[1:, 1:] = (names[..., None] == np.arange(len(COLOURS))).cumsum(0).cumsum(1)

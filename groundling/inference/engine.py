@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from groundling.boxes import iou_of_arrays as iou
+from groundling.boxes import soft_match_of_arrays
 from groundling.errors import DataError, GroundlingError
+from groundling.images import small_copy
 from groundling.inference import networks
 from groundling.inference.choosing import Chosen, State, choose_words
-from groundling.inference.colours import colour_shares
 from groundling.inference.evidence import LEAST_EVIDENCE, read_calibration
 from groundling.inference.garments import PERSON
 from groundling.inference.naming import renamed
@@ -29,15 +29,13 @@ from groundling.inference.networks import Folder, read_about, read_model
 from groundling.inference.phrases import TEMPERATURE, BaseGrounder, Compared, Cues, with_cues
 from groundling.inference.pointing import ATTENDED, Pointed, captioned, means_several, with_groups
 from groundling.inference.settings import CONJUNCTION, DecodingSettings, Sampling, said_once
-from groundling.metrics.calibration import EvidenceModel, sigmoid
+from groundling.metrics.calibration import EvidenceModel
 from groundling.regions.fingerprints import from_json
 from groundling.regions.graphs import Session, cores
 from groundling.regions.sources._photos_files import FILES, VERSION
 from groundling.regions.sources._photos_onnx import PhotosOnnx, Seen
 from groundling.text.vocab import Vocabulary
 from groundling.types import (
-    MATCH_IOU,
-    MATCH_WIDTH,
     PAD,
     PHRASE_BEFORE,
     PHRASE_LONGEST,
@@ -46,6 +44,8 @@ from groundling.types import (
 )
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from groundling.tensors import Regions
 
 Array = NDArray[Any]
@@ -122,6 +122,7 @@ class Engine:
         ]
         if self.grounder is not None:
             captions = [_evident(caption, known) for caption, known in zip(captions, asked.evidence, strict=True)]
+            captions = [self.grounder.on_bodies(*one) for one in zip(captions, seen, strict=True)]
         return [renamed(one, x.boxes, x.frame, x.classes) for one, x in zip(captions, seen, strict=True)]
 
     def _log_evidence(self, seen: Sequence[Seen]) -> Array | None:
@@ -185,7 +186,7 @@ class Engine:
         alike = (seen.frame[:, None] == seen.frame).astype(np.float32)
         several = [word in self.groundable.class_of and means_several(word) for word in words]
         several += [False] * (len(both) - len(words))  # the end of the caption
-        sure = with_groups(both @ (_soft_iou_match(seen.boxes) * alike), both, seen.boxes, seen.frame, several)
+        sure = with_groups(both @ (soft_match_of_arrays(seen.boxes) * alike), both, seen.boxes, seen.frame, several)
         return _pointed(both, np.where(known, sure, attn), seen)
 
 
@@ -221,22 +222,29 @@ class GrounderOnnx(BaseGrounder):
         read = self._vectors({*ids})
         [vectors] = self._see({"feats": seen.feats})
         similarity = np.stack([read[phrase] for phrase in ids]) @ vectors.T
-        person = (lambda: vectors @ self._person) if PERSON in self.vocab else None
-        fit = with_cues(similarity, Cues(seen.boxes, seen.frame, partial(_shares, seen), person), nouns, colours)
+        boxes, fit = with_cues(similarity, self._cues(seen, vectors), nouns, colours)
         p = _softmax(fit / np.float32(TEMPERATURE))
-        several = list(map(means_several, nouns))
-        overlap = with_groups(p @ _soft_iou_match(seen.boxes), p, seen.boxes, seen.frame, several)
-        return Compared(seen.boxes, similarity, overlap, seen.whole)
+        frame = np.pad(seen.frame, (0, len(boxes) - len(seen.frame)))
+        overlap = with_groups(p @ soft_match_of_arrays(boxes), p, boxes, frame, list(map(means_several, nouns)))
+        return Compared(boxes, similarity, np.where(np.isneginf(fit), np.float32(-1), overlap), seen.whole)
+
+    def cues(self, regions: Seen) -> Cues:
+        seen = _first(regions, self.limit)
+        return self._cues(seen, self._see({"feats": seen.feats})[0])
+
+    def with_picture(self, regions: Seen, picture: Image.Image) -> Seen:
+        return replace(regions, picture=small_copy(picture))
+
+    def _cues(self, seen: Seen, vectors: Array) -> Cues:
+        """vectors: (R, H) of the regions."""
+        person = (lambda: vectors @ self._person) if PERSON in self.vocab else None
+        return Cues(seen.boxes, seen.frame, seen.size, seen.picture, person)
 
     @cached_property
     def _person(self) -> Array:
         """g(y) of the word "person"."""
         [vector] = self._vectors({tuple(self.word_ids([PERSON]))}).values()
         return vector
-
-    def appearance(self, regions: Seen) -> tuple[Array | None, Array | None]:
-        seen = _first(regions, self.limit)
-        return _shares(seen), seen.whole
 
     def word_fit(self, regions: Seen, words: tuple[str, ...]) -> Array:
         if self._words[0] != words:
@@ -405,19 +413,9 @@ def _relative(seen: Seen) -> Array:
     return np.asarray(seen.boxes / np.maximum(np.array([*seen.size, *seen.size], np.float32), 1))
 
 
-def _shares(seen: Seen) -> Array | None:
-    """(R, C): the share of each colour of each region; None without pixels."""
-    return None if seen.picture is None else colour_shares(seen.picture, _relative(seen))
-
-
 def _place(seen: Seen) -> Array:
     """(R, 5), as `models.layers.locations`: the box in fractions of the image, the frame in fractions of the video."""
     return np.concatenate([_relative(seen), seen.frame[:, None] / max(1, int(seen.frame.max()))], 1).astype(np.float32)
-
-
-def _soft_iou_match(boxes: Array) -> Array:
-    """As `boxes.soft_iou_match`."""
-    return sigmoid((iou(boxes, boxes) - np.float32(MATCH_IOU)) / np.float32(MATCH_WIDTH)).astype(np.float32)
 
 
 def _best(similarity: Array) -> Array:

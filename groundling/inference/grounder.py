@@ -30,7 +30,6 @@ from groundling.boxes import soft_iou_match
 from groundling.errors import DataError, GroundlingError
 from groundling.images import opened
 from groundling.inference import inputs
-from groundling.inference.colours import with_colours
 from groundling.inference.evidence import read_calibration
 from groundling.inference.garments import PERSON
 from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
@@ -54,6 +53,8 @@ from groundling.text.vocab import Vocabulary
 from groundling.types import PAD, GroundedCaption
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from groundling.inference.inputs import Images, OneImage
 
 WINDOW = 16  # images that are grounded together
@@ -64,7 +65,8 @@ class Ranking:
     """What a model thinks of P phrases in one image of R regions."""
 
     similarity: Tensor  # (P, R), s of eq. 1
-    overlap: Tensor  # (P, R), how likely each region is right, if the phrase is in the image
+    boxes: Tensor  # (R + E, 4): the regions, then E parts of bodies (`inference.bodies`)
+    overlap: Tensor  # (P, R + E), how likely each box is right, if the phrase is in the image
 
 
 @dataclass(frozen=True)
@@ -109,14 +111,14 @@ class PhraseGrounder(BaseGrounder):
         return source_of(self.model.fingerprint)
 
     def regions(self, image: OneImage) -> Regions:
-        """The regions of one image (B = 1), with their colours."""
+        """The regions of one image (B = 1), with its pixels."""
         item = next(inputs.items(image))
         if item.is_clip:
             raise DataError(f"{item.media} is a video: ground its frames, as `groundling ground VIDEO` does")
         if item.picture is None and not item.media:
             raise DataError(f"{item.id!r} has no picture file: give its regions")
         picture = opened(item.picture or item.media)
-        return with_colours(self.source(picture), picture)
+        return inputs.with_pixels(self.source(picture), picture)
 
     @overload
     def ground(  # type: ignore[overload-overlap]  # a name is one image, unless it is that of a folder
@@ -175,9 +177,8 @@ class PhraseGrounder(BaseGrounder):
         self, regions: Regions, phrases: Sequence[Sequence[str]], nouns: Sequence[str], colours: Sequence[Sequence[str]]
     ) -> Compared:
         found = self.rank(regions, phrases, colours, nouns)
-        boxes = regions.boxes[0, : found.overlap.shape[1]]
-        whole = None if regions.whole is None else regions.whole.cpu().numpy()
-        return Compared(boxes.cpu().numpy(), found.similarity.cpu().numpy(), found.overlap.cpu().numpy(), whole)
+        whole = None if regions.whole is None else regions.whole[0].cpu().numpy()
+        return Compared(found.boxes.cpu().numpy(), found.similarity.cpu().numpy(), found.overlap.cpu().numpy(), whole)
 
     @torch.inference_mode()
     def word_fit(self, regions: Regions, words: tuple[str, ...]) -> NDArray[np.float32]:
@@ -216,27 +217,26 @@ class PhraseGrounder(BaseGrounder):
         *,
         groups: bool = True,
     ) -> Ranking:
-        """Phrases as words, in one image (B = 1). `colours`: words for colours that each has; they help to choose
-        where the colours of the regions are known (`inference.colours`). `nouns`: their heads, the last words if they
-        are not given; where persons are helps to choose where garments are (`inference.garments`). `groups`: plural
-        nouns are looked for in the box around their places, not in one of these."""
+        """Phrases as words, in one image (B = 1).
+
+        `nouns`: their heads, the last words if they are not given. `colours`: words for colours that each has. Where
+        the pixels are known, colours help to choose (`inference.colours`) and parts of bodies are found by joints
+        (`inference.bodies`); where not, garments by the boxes of persons (`inference.garments`). `groups`: plural nouns
+        are looked for in the box around their places, not in one of these.
+        """
         regions = regions.of_each_frame(self.model.recipe.data.regions_per_image).to(self.device)
-        valid, vectors = regions.valid[0], self.matcher.encode_regions(regions)[0]
-        scores = (self.embed(phrases) @ vectors.T).masked_fill(~valid, -torch.inf)  # (P, R)
-        cues = Cues(
-            regions.boxes[0].cpu().numpy(),
-            regions.frame[0].cpu().numpy(),
-            lambda: None if regions.colours is None else regions.colours[0].cpu().numpy(),
-            (lambda: _similarity_of(vectors, valid, self._person)) if PERSON in self.vocab else None,
-        )
+        vectors = self.matcher.encode_regions(regions)[0]
+        scores = (self.embed(phrases) @ vectors.T).masked_fill(~regions.valid[0], -torch.inf)  # (P, R)
         heads = nouns or [phrase[-1] for phrase in phrases]
-        fit = torch.from_numpy(with_cues(scores.cpu().numpy(), cues, heads, colours)).to(scores)
-        p = (fit / TEMPERATURE).softmax(-1)
-        found = p @ soft_iou_match(regions.boxes[0])
+        cues = self._cues(regions, vectors)
+        boxes, fit = with_cues(scores.cpu().numpy(), cues, heads, colours)
+        every, p = torch.from_numpy(boxes).to(scores), (torch.from_numpy(fit).to(scores) / TEMPERATURE).softmax(-1)
+        found = p @ soft_iou_match(every)
         if groups and any(several := list(map(means_several, heads))):
-            grouped = with_groups(found.cpu().numpy(), p.cpu().numpy(), cues.boxes, cues.frame, several)
+            frame = np.pad(cues.frame, (0, len(boxes) - len(cues.frame)))
+            grouped = with_groups(found.cpu().numpy(), p.cpu().numpy(), boxes, frame, several)
             found = torch.from_numpy(grouped).to(found)
-        return Ranking(scores, found.masked_fill(~valid, -1.0))
+        return Ranking(scores, every, found.masked_fill(torch.from_numpy(np.isneginf(fit)).to(found.device), -1.0))
 
     def evidence(
         self, nouns: Sequence[str], similarity: Tensor, whole: Tensor | None, *, in_caption: bool = False
@@ -253,12 +253,22 @@ class PhraseGrounder(BaseGrounder):
         vector = None if whole is None else whole.cpu().numpy()
         return [*self.calibration.of_image(nouns, best, vector, in_caption=in_caption)]
 
-    def appearance(self, regions: Regions) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
-        limit = self.model.recipe.data.regions_per_image
-        colours = None if regions.colours is None else regions.of_each_frame(limit).colours
-        return (
-            None if colours is None else colours[0].cpu().numpy(),
-            None if regions.whole is None else regions.whole[0].cpu().numpy(),
+    def cues(self, regions: Regions) -> Cues:
+        seen = regions.of_each_frame(self.model.recipe.data.regions_per_image).to(self.device)
+        return self._cues(seen, self.matcher.encode_regions(seen)[0])
+
+    def with_picture(self, regions: Regions, picture: Image.Image) -> Regions:
+        return inputs.with_pixels(regions, picture)
+
+    def _cues(self, regions: Regions, vectors: Tensor) -> Cues:
+        """vectors: (R, H) of the regions."""
+        width, height = regions.size[0].tolist()
+        return Cues(
+            regions.boxes[0].cpu().numpy(),
+            regions.frame[0].cpu().numpy(),
+            (width, height),
+            regions.pictures[0] if regions.pictures else None,
+            (lambda: _similarity_of(vectors, regions.valid[0], self._person)) if PERSON in self.vocab else None,
         )
 
     def add_evidence(self, captions: Sequence[GroundedCaption], features: RegionFeatures) -> list[GroundedCaption]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -13,13 +14,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from groundling.errors import DataError, GroundlingError
-from groundling.images import open_image, opened
+from groundling.images import open_image, opened, small_copy
 from groundling.regions.jobs import images_below
 from groundling.types import Example
 from groundling.video import Segment, frames, is_clip
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from groundling.tensors import Regions
 
     OneImage = str | Path | Image.Image | NDArray[Any] | Tensor | Example
     Images = OneImage | Iterable[OneImage]
@@ -117,6 +120,19 @@ def _picture(array: NDArray[Any]) -> Image.Image:
             f"an array of an image is height × width × 3 of uint8, RGB from 0 to 255; got {shape} of {array.dtype}"
         )
     return Image.fromarray(np.ascontiguousarray(array))
+
+
+def with_pixels(regions: Regions, picture: Image.Image) -> Regions:
+    """The regions of one image (B = 1), with a small copy of it."""
+    return replace(regions, pictures=(small_copy(picture),))
+
+
+def picture_in(media: str) -> Image.Image | None:
+    """The picture of a file; None where there is none that can be read."""
+    if media and not is_clip(media):
+        with suppress(DataError):
+            return open_image(media)
+    return None
 
 
 def regions_of(

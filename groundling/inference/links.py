@@ -165,6 +165,10 @@ class Reranker:
         nouns = self.captioner.groundable.class_of
         return torch.tensor([word in nouns and means_several(word) for word in self.captioner.vocab.words])
 
+    def on_bodies(self, caption: GroundedCaption, regions: Regions) -> GroundedCaption:
+        """See `BaseGrounder.on_bodies`."""
+        return caption if self.grounder is None else self.grounder.on_bodies(caption, regions)
+
     def add_evidence(
         self, captions: Sequence[GroundedCaption], features: RegionFeatures | None
     ) -> list[GroundedCaption]:

@@ -15,14 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import GroundlingError
-from groundling.inference.colours import USUAL, colour_fit, has_colour
+from groundling.inference.bodies import any_part, bodies_in, placed, with_parts
+from groundling.inference.colours import USUAL, colour_fit, colour_shares, has_colour
 from groundling.inference.evidence import THRESHOLD
 from groundling.inference.garments import any_garment, garment_fit
+from groundling.inference.inputs import picture_in
 from groundling.metrics.calibration import EvidenceModel, image_word_probabilities
 from groundling.text.wordnet import wordnet
 from groundling.types import UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from groundling.text.noun_phrases import NounPhrase
     from groundling.text.vocab import Vocabulary
 
@@ -87,15 +91,15 @@ class GroundedPhrases(list[GroundedPhrase]):
 class Compared:
     """P phrases, compared with the R regions of one image that a grounder uses."""
 
-    boxes: NDArray[np.floating]  # (R, 4) pixels
+    boxes: NDArray[np.floating]  # (R + E, 4) pixels: the regions, then E parts of bodies (`inference.bodies`)
     similarity: NDArray[np.floating]  # (P, R), s of eq. 1; −inf where there is no region
-    overlap: NDArray[np.floating]  # (P, R), how likely each region is right, if the phrase is there; −1 without region
+    overlap: NDArray[np.floating]  # (P, R + E), how likely each box is right, if the phrase is there; −1 where none is
     whole: NDArray[np.floating] | None  # the image vector, (G,) or (1, G), where the source gives one
 
 
 @dataclass(frozen=True)
 class Located:
-    """Where P phrases may be among the R regions of one image, and whether they are there. See `Compared`."""
+    """Where P phrases may be in one image of R regions, and whether they are there. See `Compared`."""
 
     boxes: NDArray[np.floating]
     similarity: NDArray[np.floating]
@@ -107,21 +111,30 @@ class Located:
 class Cues:
     """What helps to choose among the R regions of an image, beside similarity. Functions are called where needed."""
 
-    boxes: Floats  # (R, 4)
+    boxes: Floats  # (R, 4) pixels
     frame: NDArray[np.int64]  # (R,)
-    colours: Callable[[], Floats | None]  # (R, C), the share of each colour; None: not known
+    size: tuple[float, float]  # of the image
+    picture: Image.Image | None  # a copy of it, perhaps smaller; None: of a clip, or not known
     person: Callable[[], Floats] | None  # (R,), similarity with "person"; None: the grounder does not know the word
 
 
-def with_cues(similarity: Floats, cues: Cues, nouns: Sequence[str], colours: Sequence[Sequence[str]]) -> Floats:
-    """(P, R): s of eq. 1, with what is added where a box is chosen: how well a region fits the words for colours of a
-    phrase, and garments the body of a person. `nouns` are the heads of the phrases."""
-    fit, shares = similarity, cues.colours() if any(colours) else None
-    if shares is not None:
-        fit = fit + colour_fit(shares, colours)
+def with_cues(
+    similarity: Floats, cues: Cues, nouns: Sequence[str], colours: Sequence[Sequence[str]]
+) -> tuple[Floats, Floats]:
+    """The boxes that may be chosen (R + E, 4), and how well they fit phrases (P, R + E), −∞ where they cannot.
+
+    That is s of eq. 1 and what is added to it: how well a region fits the words for colours of a phrase, and where the
+    parts of bodies are. `nouns` are the heads of the phrases.
+    """
+    fit = similarity
+    if cues.picture and any(colours):
+        fit = fit + colour_fit(colour_shares(cues.picture, cues.boxes, cues.size), colours)
+    if cues.person and cues.picture and any_part(nouns):
+        bodies = bodies_in(cues.picture, cues.size, cues.boxes, cues.person(), TEMPERATURE)
+        return with_parts(fit, cues.boxes, nouns, bodies)
     if cues.person and any_garment(nouns):
         fit = fit + garment_fit(cues.boxes, cues.frame, nouns, cues.person(), TEMPERATURE)
-    return fit
+    return cues.boxes, fit
 
 
 class BaseGrounder(ABC):
@@ -165,8 +178,25 @@ class BaseGrounder(ABC):
         """(R, W): s of eq. 1 of each word alone and each region."""
 
     @abstractmethod
-    def appearance(self, regions: Any) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
-        """The shares of colours of the regions that it uses, (R, C), and the image vector (G,); None: not known."""
+    def cues(self, regions: Any) -> Cues:
+        """Of the regions that it uses."""
+
+    @abstractmethod
+    def with_picture(self, regions: Any, picture: Image.Image) -> Any:
+        """The regions of one image, with its pixels."""
+
+    def on_bodies(self, caption: GroundedCaption, regions: Any) -> GroundedCaption:
+        """The same caption of one image; parts of bodies that it names are where joints tell, if there are pixels: its
+        regions have them, or it names the file of a picture."""
+        if not any_part([caption.word(link) for link in caption.links]):
+            return caption
+        cues = self.cues(regions)
+        if cues.picture is None and (picture := picture_in(caption.media)) is not None:
+            cues = self.cues(self.with_picture(regions, picture))
+        if cues.picture is None or cues.person is None:
+            return caption
+        bodies = bodies_in(cues.picture, cues.size, cues.boxes, cues.person(), TEMPERATURE)
+        return placed(caption, bodies, TEMPERATURE)
 
     def colour(self, regions: Any, phrase: Sequence[str], word: str) -> float | None:
         """How likely a thing, a phrase with a word for its colour, has that colour in an image; None where nobody can
@@ -174,16 +204,16 @@ class BaseGrounder(ABC):
         known = self.calibration.words.prior if self.calibration and self.calibration.words else {}
         if word not in USUAL or word not in known:
             return None
-        colours, whole = self.appearance(regions)
-        if colours is None or whole is None:
+        cues, thing = self.cues(regions), [one for one in phrase if one != word]
+        if cues.picture is None or not thing:
             return None
-        thing = [one for one in phrase if one != word]
-        if not thing:
+        found = self.compare(regions, [thing], thing[-1:], ())
+        if found.whole is None:
             return None
-        similarity = self.compare(regions, [thing], thing[-1:], ()).similarity[0]
-        weights = np.exp((similarity - similarity.max()) / TEMPERATURE)
-        p = image_word_probabilities(whole, len(known))[[*known].index(word)]
-        return has_colour(colours, weights / weights.sum(), word, float(p), known[word])
+        weights = np.exp((found.similarity[0] - found.similarity[0].max()) / TEMPERATURE)
+        p = image_word_probabilities(found.whole, len(known))[[*known].index(word)]
+        shares = colour_shares(cues.picture, cues.boxes, cues.size)
+        return has_colour(shares, weights / weights.sum(), word, float(p), known[word])
 
     def ground_regions(self, regions: Any, sentence: str = "", phrases: Sequence[str] = ()) -> list[GroundedPhrase]:
         """As `PhraseGrounder.ground`, of an image whose regions (B = 1) are known."""

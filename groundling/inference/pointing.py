@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.boxes import iou_of_arrays
-from groundling.inference.garments import GARMENTS
+from groundling.inference.bodies import PARTS
 from groundling.text.morphology import lemma
 from groundling.types import Box, GroundedCaption, Link, Span, WordAttention
 
@@ -35,7 +35,7 @@ APART = 0.4  # IoU from which two regions are one place
 
 COLLECTIVE = {"people", "couple", "group", "crowd", "team", "pair", "family", "others", "cattle", "police"}
 PAIRS = {"glasses", "sunglasses", "goggles", "scissors", "binoculars", "headphones", "pliers", "tongs"}
-ONE_THING = PAIRS | GARMENTS.keys()  # garments are looked for on persons
+ONE_THING = PAIRS | PARTS.keys()  # parts are looked for on one person
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,8 @@ def extract(
 
 def _add(writer: Writer, job: Job, arrays: Arrays) -> str | None:
     try:
-        writer.add(job.id, Regions(**{name: torch.from_numpy(array) for name, array in arrays.items()}))
+        tensors: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        writer.add(job.id, Regions(**tensors))
     except DataError as error:
         return str(error)
     return None

@@ -45,4 +45,5 @@ def of_frames(frames: Iterable[Regions]) -> Regions:
         whole=None if stacked.whole is None else stacked.whole.mean(0, keepdim=True),
         grid=None if stacked.grid is None else stacked.grid.mean(0, keepdim=True),
         classes=None if stacked.classes is None else in_turn(stacked.classes),
+        pictures=None,
     )

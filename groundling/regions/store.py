@@ -137,7 +137,7 @@ class Store:
             arrays["size"][i], arrays["valid"][i, :keep], arrays["whole"][i] = header.size, True, front.pop("whole")
             for name, values in front.items():
                 arrays[name][i, :keep] = values[:keep]
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        tensors: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
         whole, grid = tensors.pop("whole").float(), tensors.pop("grid").float()
         return Regions(feats, **tensors, whole=whole if layout.whole else None, grid=grid if layout.grid[0] else None)
 

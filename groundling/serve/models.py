@@ -6,7 +6,7 @@ Where onnxruntime runs them, torch is never imported; `Runtime` is what differs 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -73,9 +73,7 @@ class Onnx:
         opencv().setNumThreads(1)  # a detector of two waits for the second while others use the cores
 
     def regions(self, picture: Image.Image) -> Extracted:
-        from groundling.inference.colours import small
-
-        return self._extracted(replace(self._source.labelled(picture), picture=small(picture)))
+        return self._extracted(self._source.labelled(picture))
 
     def clip(self, pictures: Sequence[Image.Image]) -> Extracted:
         from groundling.regions.sources._photos_onnx import of_frames
@@ -101,10 +99,10 @@ class Torch:
         self._captioner, self._source = captioner, captioner.source
 
     def regions(self, picture: Image.Image) -> Extracted:
-        from groundling.inference.colours import with_colours
+        from groundling.inference.inputs import with_pixels
 
         _use_one_thread()
-        return self._extracted(with_colours(self._source(picture), picture))
+        return self._extracted(with_pixels(self._source(picture), picture))
 
     def clip(self, pictures: Sequence[Image.Image]) -> Extracted:
         from groundling.regions.media import of_frames

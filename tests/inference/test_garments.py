@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from PIL import Image
 
-from groundling.inference.colours import colour_fit
+from groundling.inference.bodies import PARTS
+from groundling.inference.colours import colour_fit, colour_shares
 from groundling.inference.garments import GARMENTS, WEIGHT, any_garment, garment_fit, legs, upper_body
 from groundling.inference.phrases import TEMPERATURE, Cues, with_cues
 
@@ -59,27 +63,28 @@ def test_one_and_several_of_a_garment_are_alike() -> None:
 
 
 def test_cues_are_computed_only_for_phrases_that_need_them() -> None:
-    """A colour needs the shares of colours, a garment where persons are; each adds what its own function gives."""
+    """A colour needs pixels, a garment where persons are; each adds what its own function gives."""
     similarity = np.array([[0.3, 0.1]], np.float32)
     boxes, frame = np.array([[0, 0, 10, 20], [0, 5, 10, 12]], np.float32), np.zeros(2, np.int64)
-    shares, person = np.full((2, 12), 1 / 12, np.float32), np.array([0.5, 0.0], np.float32)
+    person, size, picture = np.array([0.5, 0.0], np.float32), (10, 20), Image.new("RGB", (10, 20), "red")
     computed: list[str] = []
-
-    def colours() -> np.ndarray:
-        computed.append("colours")
-        return shares
 
     def persons() -> np.ndarray:
         computed.append("person")
         return person
 
-    cues = Cues(boxes, frame, colours, persons)
-    assert with_cues(similarity, cues, ["dog"], [[]]) is similarity and not computed
-    red = with_cues(similarity, cues, ["dog"], [["red"]])
-    np.testing.assert_allclose(red, similarity + colour_fit(shares, [["red"]]))
-    assert computed == ["colours"]
-    shirt = with_cues(similarity, cues, ["shirt"], [[]])
+    cues = Cues(boxes, frame, size, picture, persons)
+    assert with_cues(similarity, cues, ["dog"], [[]])[1] is similarity
+    _, red = with_cues(similarity, cues, ["dog"], [["red"]])
+    np.testing.assert_allclose(red, similarity + colour_fit(colour_shares(picture, boxes, size), [["red"]]))
+    assert not computed
+    unseen = replace(cues, picture=None)
+    every, shirt = with_cues(similarity, unseen, ["shirt"], [["red"]])
     np.testing.assert_allclose(shirt, similarity + garment_fit(boxes, frame, ["shirt"], person, TEMPERATURE))
-    assert computed == ["colours", "person"] and not np.allclose(shirt, similarity)
-    blind = Cues(boxes, frame, lambda: None, None)  # without pixels, and without the word "person"
-    assert with_cues(similarity, blind, ["shirt"], [["red"]]) is similarity
+    assert computed == ["person"] and not np.allclose(shirt, similarity) and every is boxes
+    for blind in (replace(cues, person=None), replace(unseen, person=None)):  # it does not know the word "person"
+        assert with_cues(similarity, blind, ["shirt"], [[]])[1] is similarity
+
+
+def test_what_is_worn_is_also_looked_for_by_joints() -> None:
+    assert GARMENTS.keys() <= PARTS.keys()

@@ -18,9 +18,11 @@ from groundling.inference.colours import (
     WEIGHT,
     colour_fit,
     colour_names,
+    colour_shares,
     has_colour,
-    with_colours,
 )
+from groundling.inference.inputs import with_pixels
+from groundling.regions.media import of_frames
 from groundling.tensors import Regions
 from groundling.text.colours import COLOURS
 
@@ -36,6 +38,10 @@ def halves() -> Image.Image:
 def regions(dim: int = 4) -> Regions:
     """Two regions of which only the place differs, so nothing but their pixels tells them apart."""
     return Regions.of(torch.ones(2, dim), torch.tensor([LEFT, RIGHT]), (200, 100))
+
+
+def shares_in(picture: Image.Image) -> np.ndarray:
+    return colour_shares(picture, np.array([LEFT, RIGHT], np.float32), (200, 100))
 
 
 @pytest.mark.parametrize(
@@ -63,28 +69,26 @@ def test_shares_are_those_of_the_middle_of_a_region() -> None:
     """Of a region that is red but for an edge of a tenth, all of the middle is red."""
     picture = Image.new("RGB", (200, 100), "white")
     picture.paste((220, 20, 20), (10, 10, 90, 90))
-    shares = with_colours(regions(), picture).colours
-    assert shares is not None and shares.shape == (1, 2, len(COLOURS))
-    assert shares[0, 0, COLOURS.index("red")] == 1 and shares[0, 1, COLOURS.index("white")] == 1
-    assert torch.allclose(shares.sum(-1), torch.ones(1, 2))
+    shares = shares_in(picture)
+    assert shares.shape == (2, len(COLOURS))
+    assert shares[0, COLOURS.index("red")] == 1 and shares[1, COLOURS.index("white")] == 1
+    np.testing.assert_allclose(shares.sum(-1), 1)
 
 
 def test_shares_do_not_depend_on_the_size_of_the_picture() -> None:
-    large, small = (with_colours(regions(), halves().resize(size)).colours for size in ((1600, 800), (40, 20)))
-    assert large is not None and small is not None and torch.equal(large, small)
+    large, small = (shares_in(halves().resize(size)) for size in ((1600, 800), (40, 20)))
+    np.testing.assert_array_equal(large, small)
 
 
 def test_a_region_fits_a_colour_by_the_logarithm_of_its_share() -> None:
-    shares = with_colours(regions(), halves()).colours
-    assert shares is not None
-    fit = colour_fit(shares[0].numpy(), [["red"], [], ["red", "blue"]])
+    fit = colour_fit(shares_in(halves()), [["red"], [], ["red", "blue"]])
     full, none = WEIGHT * math.log(1 + LEAST), WEIGHT * math.log(LEAST)
     np.testing.assert_allclose(fit, [[full, none], [0, 0], [full + none, full + none]], atol=1e-6)
 
 
 def test_of_two_things_that_are_alike_the_colour_decides(looking: Path) -> None:
     grounder = inference.load_grounder(looking)
-    two = with_colours(regions(grounder.model.layout.dim), halves())
+    two = with_pixels(regions(grounder.model.layout.dim), halves())
     red, blue = grounder.ground_regions(two, "a red ball and a blue ball")
     assert (red.box, blue.box) == (LEFT, RIGHT)
     [worn] = grounder.ground_regions(two, phrases=["blue ball"])
@@ -99,17 +103,28 @@ def test_without_pixels_nothing_changes(looking: Path) -> None:
     assert torch.equal(grounder.rank(plain, asked).overlap, grounder.rank(plain, asked, [["red"]]).overlap)
 
 
-def test_the_first_regions_keep_their_colours() -> None:
-    two = with_colours(regions(), halves())
-    first = two.first(1).colours
-    assert first is not None and two.colours is not None and torch.equal(first, two.colours[:, :1])
+def test_each_image_of_a_batch_keeps_its_picture() -> None:
+    """Also of its first regions; a batch with an image whose pixels are not known has none, as a clip has none."""
+    red, blue = (with_pixels(regions(), Image.new("RGB", (8, 4), name)) for name in ("red", "blue"))
+    both = Regions.stack([red, blue])
+    assert [one.getpixel((0, 0)) for one in both.first(1).pictures or ()] == [(255, 0, 0), (0, 0, 255)]
+    [second] = both.only(1).pictures or ()
+    assert second.getpixel((0, 0)) == (0, 0, 255) and len(both.only(1)) == 1
+    assert Regions.stack([red, regions()]).pictures is None and both.only(0)[0:1].pictures is None
+    assert of_frames([red, blue]).pictures is None
+
+
+def test_the_copy_of_a_picture_is_small() -> None:
+    [large] = with_pixels(regions(), Image.new("L", (2000, 10))).pictures or ()
+    assert (large.mode, large.size) == ("RGB", (320, 2))
+    [small] = with_pixels(regions(), halves()).pictures or ()
+    assert small.size == (200, 100)
 
 
 def test_whether_a_thing_has_a_colour_is_the_equation() -> None:
     """The left half is red, the right blue; the thing is in the left one with 3/4: q = 3/4 of red, 1/4 of blue. A word
     that is as likely as in any photo tells nothing; one that is likelier is evidence for its colour."""
-    [shares] = with_colours(regions(), halves()).colours
-    weights = torch.tensor([0.75, 0.25])
+    shares, weights = shares_in(halves()), np.array([0.75, 0.25], np.float32)
     a, b, c = COEFFICIENTS
     x = a + b * math.log((0.75 + LEAST) / (USUAL["red"] + LEAST))
     assert has_colour(shares, weights, "red", 0.1, 0.1) == pytest.approx(1 / (1 + math.exp(-x)), abs=1e-5)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from groundling.images import small_copy
 from groundling.regions.graphs import AtOnce, Graph, Session, cores
 from groundling.regions.sources._detector_onnx import load_detector
 from groundling.regions.sources._image_classes import FROZEN, ClassesOnnx
@@ -61,7 +62,7 @@ class Seen:
     whole: Floats  # (G,)
     labels: NDArray[np.int64]  # (R, L), L being 0 where they were not asked for
     scores: Floats  # (R, L)
-    picture: Image.Image | None = None  # a small copy, where the colours of regions may be asked for
+    picture: Image.Image | None = None  # a small copy, of one image
     classes: Floats | None = None  # (R, K) probabilities of the nouns of `_image_classes`, where they were asked for
 
 
@@ -124,7 +125,8 @@ class PhotosOnnx:
             classes = None
             if self._classes is not None and late is not None:
                 classes = others.submit(self._classes.regions, late, weights)  # while `seen` projects
-        return _Look(self._project, detections, boxes, scores, grid, weights, words, cells, image.size, classes)
+        look = self._project, detections, boxes, scores, grid, weights, words, cells
+        return _Look(*look, image.size, small_copy(image), classes)
 
     @contextmanager
     def _helpers(self) -> Iterator[Executor]:
@@ -157,6 +159,7 @@ class _Look:
     words: Floats  # (W,), log(−log(1 − p)), scaled
     cells: Floats  # (rows · columns, W), logits
     size: tuple[int, int]
+    picture: Image.Image  # a small copy
     classes: Future[Floats] | None  # (R, K)
 
     def seen(self, labels: bool) -> Seen:
@@ -171,6 +174,7 @@ class _Look:
             size,
             np.concatenate([seen[0], detections.scores.max(0), self.words]).astype(np.float32),
             *(self._labels(scores) if labels else (np.zeros((len(boxes), 0), np.int64), scores[:, :0])),
+            picture=self.picture,
             classes=None if self.classes is None else self.classes.result(),
         )
 
