@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,7 @@ class Grounder:
         """Phrases as words, and their heads, in one image (B = 1) that has regions."""
         if not regions.valid.any():
             raise DataError("this image has no regions: there is nothing to choose from")
+        regions = replace(regions, pictures=None)  # confidence was fitted on boxes of regions, without parts of bodies
         found = self.model.rank(regions, phrases, nouns=nouns, groups=False)  # a label is of each thing
         seen = regions.first(found.similarity.shape[1])
         real = seen.valid[0].numpy()
