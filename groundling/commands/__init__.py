@@ -59,7 +59,7 @@ def call(argv: Sequence[str]) -> int:
         print(f"groundling: the command {argv[0]} is now `groundling {' '.join(new)}`", file=sys.stderr)
         argv = [*new, *argv[1:]]
     parser = _parser(argv)
-    teach(parser)
+    teach(parser, argv)
     args = parser.parse_args(argv)
     return args.run(args) or 0
 
@@ -171,21 +171,30 @@ class Renamed(argparse.Action):
 # ---------------------------------------------------------------- mistyped command lines: one line that names the cure
 
 
-def teach(parser: argparse.ArgumentParser) -> None:
-    """Let a parser and all below it answer mistakes in one line."""
+def teach(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    """Let a parser and all below it answer mistakes of a command line in one line."""
+    chosen = _chosen(parser, argv)
     for one in _family(parser):
-        setattr(one, "error", partial(_refuse, parser, one))  # noqa: B010
+        setattr(one, "error", partial(_refuse, chosen, one))  # noqa: B010
 
 
-def _refuse(root: argparse.ArgumentParser, parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    answer = _with_cure(root, message)
+def _chosen(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of the command that these words name, to which argparse ascribes no unknown flag."""
+    for word in argv:
+        parser = next((below[word] for below in _choices(parser) if word in below), parser)
+    return parser
+
+
+def _refuse(chosen: argparse.ArgumentParser, parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    answer = _with_cure(chosen, message)
+    parser = chosen if message.startswith(UNKNOWN) else parser
     stop = "" if answer.endswith("?") else "."
-    shows = "lists all commands" if parser.prog == root.prog else "shows examples"
+    shows = "shows examples" if " " in parser.prog else "lists all commands"
     print(f"groundling: {answer}{stop} `{parser.prog} --help` {shows}", file=sys.stderr)
     raise SystemExit(2)
 
 
-def _with_cure(root: argparse.ArgumentParser, message: str) -> str:
+def _with_cure(chosen: argparse.ArgumentParser, message: str) -> str:
     if match := CHOICE.fullmatch(message):
         what, word, choices = match.groups()
         return unknown(what.lower(), word, re.findall(r"[\w-]+", choices))
@@ -195,7 +204,7 @@ def _with_cure(root: argparse.ArgumentParser, message: str) -> str:
         if flag is None:
             cure = "; a sentence is one argument, between quotes; more phrases go with --phrase" if " " in rest else ""
             return f"too many arguments: {rest}{cure}"
-        return f"unknown argument {flag}{did_you_mean(flag, _flags(root))}"
+        return f"unknown argument {flag}{did_you_mean(flag, _flags(chosen))}"
     return message
 
 
@@ -208,7 +217,13 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 def _family(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     """The parser and all below it."""
     yield parser
+    for choices in _choices(parser):
+        for below in choices.values():
+            yield from _family(below)
+
+
+def _choices(parser: argparse.ArgumentParser) -> Iterator[dict[str, argparse.ArgumentParser]]:
+    """The parsers below it, by their names."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for below in action.choices.values():
-                yield from _family(below)
+            yield action.choices

@@ -78,11 +78,11 @@ def run(args: argparse.Namespace) -> int:
     if not name:
         _check_name(words)
         _add_own(parser)
-        teach(parser)
+        teach(parser, words)
         return _score(parser, parser.parse_args(words))
     module = importlib.import_module(f"groundling.commands.{OFFICIAL[name][0]}")
     module.add_arguments(parser)
-    teach(parser)
+    teach(parser, words)
     parser.set_defaults(name=name)
     return module.run(parser.parse_args(words[1:])) or 0
 

@@ -38,7 +38,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 MISTAKES = [
     ("captoin photo.png", "did you mean caption? `groundling --help` lists all commands"),
-    ("caption photo.png --jsn", "did you mean --json?"),
+    ("caption photo.png --jsn", "did you mean --json? `groundling caption --help` shows examples"),
+    (
+        "train supervised_aware --data d --regions r --out o --decay-every 1",
+        "unknown argument --decay-every; did you mean --decay? `groundling train supervised_aware --help`",
+    ),
     ("score val.jsonl --dat d", "did you mean --data?"),
     ("score foils d --regions r --imges 3", "did you mean --images?"),
     ("score captoins --pred p --refs r", "did you mean captions?"),
