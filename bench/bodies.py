@@ -40,8 +40,8 @@ def main() -> None:
     grounder, store = load_grounder(args.model), Store.open(args.regions)
 
     def measured(weight: float) -> dict[str, Localisation]:
-        parts = bodies.PARTS if weight else {}
-        with patch.object(bodies, "WEIGHT", weight), patch.object(bodies, "PARTS", parts):
+        kept = dict(bodies.PARTS) if weight else {}
+        with patch.object(bodies, "WEIGHT", weight), patch.dict(bodies.PARTS, kept, clear=True):
             return localised(grounder, data, store, quiet=False)
 
     before = measured(0.0)

@@ -11,7 +11,7 @@ import numpy as np
 from groundling.data.dataset import Dataset
 from groundling.errors import DataError
 from groundling.images import open_image
-from groundling.inference.bodies import any_part
+from groundling.inference.bodies import PARTS
 from groundling.inference.grounder import PhraseGrounder
 from groundling.inference.inputs import with_pixels
 from groundling.metrics.phrases import KEPT, Localisation, Query, localise
@@ -42,7 +42,8 @@ def queries(
             continue
         regions, colours = store[example.id], colours_of(example, drawn)
         tokens = [example.captions[phrase.caption].tokens[slice(*phrase.span)] for phrase in drawn]
-        if not argmax and has_pixels(example) and (any(colours) or any_part([phrase[-1] for phrase in tokens])):
+        named = any(colours) or not PARTS.keys().isdisjoint(phrase[-1] for phrase in tokens)
+        if named and not argmax and has_pixels(example):
             with suppress(DataError):  # of a picture that cannot be read the regions are known all the same
                 regions = with_pixels(regions, open_image(example.media))
         ranking = model.rank(regions, tokens, colours)

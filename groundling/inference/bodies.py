@@ -104,10 +104,6 @@ PARTS = {
 }
 
 
-def any_part(nouns: Sequence[str]) -> bool:
-    return not PARTS.keys().isdisjoint(nouns)
-
-
 class Bodies(NamedTuple):
     """The N persons of a picture."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.errors import GroundlingError
-from groundling.inference.bodies import any_part, bodies_in, placed, with_parts
+from groundling.inference.bodies import PARTS, bodies_in, placed, with_parts
 from groundling.inference.colours import USUAL, colour_fit, colour_shares, has_colour
 from groundling.inference.evidence import THRESHOLD
 from groundling.inference.garments import any_garment, garment_fit
@@ -129,7 +129,7 @@ def with_cues(
     fit = similarity
     if cues.picture and any(colours):
         fit = fit + colour_fit(colour_shares(cues.picture, cues.boxes, cues.size), colours)
-    if cues.person and cues.picture and any_part(nouns):
+    if cues.person and cues.picture and not PARTS.keys().isdisjoint(nouns):
         bodies = bodies_in(cues.picture, cues.size, cues.boxes, cues.person(), TEMPERATURE)
         return with_parts(fit, cues.boxes, nouns, bodies)
     if cues.person and any_garment(nouns):
@@ -188,7 +188,7 @@ class BaseGrounder(ABC):
     def on_bodies(self, caption: GroundedCaption, regions: Any) -> GroundedCaption:
         """The same caption of one image; parts of bodies that it names are where joints tell, if there are pixels: its
         regions have them, or it names the file of a picture."""
-        if not any_part([caption.word(link) for link in caption.links]):
+        if PARTS.keys().isdisjoint(map(caption.word, caption.links)):
             return caption
         cues = self.cues(regions)
         if cues.picture is None and (picture := picture_in(caption.media)) is not None:
