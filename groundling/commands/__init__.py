@@ -101,6 +101,17 @@ def add_engine(parser: argparse.ArgumentParser, workers: int | None = 1, what: s
     group.add_argument("--address", default="", metavar="ADDRESS", help="of a Ray cluster (default: one started here)")
 
 
+def add_joints(parser: argparse.ArgumentParser) -> None:
+    """The flag of commands whose grounder looks at pictures."""
+    parser.add_argument(
+        "--no-joints",
+        dest="joints",
+        action="store_false",
+        help="find clothes and parts of bodies among the regions alone (default: joints of persons help, which a "
+        "published network finds; it learned from labels of joints)",
+    )
+
+
 def engine_of(args: argparse.Namespace) -> Engine:
     """Who does the work of this call; GroundlingError where its flags contradict each other."""
     from groundling.errors import GroundlingError

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from groundling.commands import Renamed, add_engine, engine_of, whole_number
+from groundling.commands import Renamed, add_engine, add_joints, engine_of, whole_number
 from groundling.errors import printable
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="keep the captioner's nouns (default: a classifier that is sure of a better one of its kind replaces it)",
     )
+    add_joints(parser)
     parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and end with code 0")
     group = parser.add_argument_group("how words are chosen")
     group.add_argument("--beam", type=int, metavar="N", help="width of the beam (default 3); 1 is greedy, and quicker")
@@ -227,6 +228,7 @@ def _captioner(args: argparse.Namespace) -> GroundedCaptioner:
         grounder_weight=weight,
         runtime=args.runtime,
         image_classes=args.image_classes,
+        joints=args.joints,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundling.commands import add_engine, engine_of
+from groundling.commands import add_engine, add_joints, engine_of
 from groundling.commands.score_table import add_bootstrap, add_iou
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--phrase", action="append", default=[], metavar="TEXT", help="a phrase to find; may be repeated"
     )
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    add_joints(parser)
     parser.add_argument("--png", metavar="FILE", help="also write the picture with its boxes")
     parser.add_argument("--heatmap", metavar="FOLDER", help="also write a heat map for each phrase")
     parser.add_argument("--coco-boxes", metavar="FILE", help="also write the boxes as COCO detection JSON, with scores")
@@ -80,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--argmax",
         action="store_true",
         help="choose the region with the highest similarity, as the paper does, not the most probable box, and by "
-        "words alone, not by colours",
+        "words alone, not by colours or joints",
     )
     group.add_argument("--calibrate", action="store_true", help="fit the evidence and store it in RUN")
     group.add_argument(
@@ -158,7 +159,7 @@ def _image(args: argparse.Namespace) -> None:
     if png:
         refuse_input([png], [args.image])
     folder = new_folder(args.heatmap) if args.heatmap else None
-    model = inference.load_grounder(args.model, args.device)
+    model = inference.load_grounder(args.model, args.device, joints=args.joints)
     regions = model.regions(args.image)
     phrases = model.ground_regions(regions, args.sentence, args.phrase)
     if args.json:

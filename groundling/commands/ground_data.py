@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling.data.dataset import load
     from groundling.errors import DataError, GroundlingError
     from groundling.evaluation import caption_score
-    from groundling.evaluation.phrases import has_pixels, located, queries
+    from groundling.evaluation.phrases import choice, located, queries
     from groundling.inference.calibration import calibrate, keep_calibration
     from groundling.inference.evidence import CALIBRATION
     from groundling.inference.image_nouns import learn
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
         raise GroundlingError("name the regions of the data set with --regions STORE")
     if args.learn_from and args.learn_from == args.split:
         raise GroundlingError("--learn-from and --split are the same: evidence is fitted on images not learned from")
-    model = inference.load_grounder(args.model, args.device)
+    model = inference.load_grounder(args.model, args.device, joints=args.joints)
     examples, store = load(args.data, args.split), Store.open(args.regions)
     image_nouns = None
     if args.learn_from:
@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> None:
         queries(model, examples, store, argmax=args.argmax) if engine == ALONE
         else chain.from_iterable(engine.map(partial(_worker, args), some, lambda some: f"image {some[0].id!r}"))
     )  # fmt: skip
-    choice = {"argmax": args.argmax, "pixels": any(map(has_pixels, examples))}
-    results = located(found, len(examples), args.iou, quiet=False, **choice) if _boxes(examples) else {}
+    chosen = choice(model, examples, argmax=args.argmax)
+    results = located(found, len(examples), chosen, args.iou, quiet=False) if _boxes(examples) else {}
     if not results and not args.calibrate:
         raise DataError(f"the split {args.split!r} of {args.data} has no boxes of phrases")
     calibration = None
@@ -111,7 +111,7 @@ def _worker(args: argparse.Namespace) -> Callable[[Sequence[Example]], list[list
     from groundling.inference import load_grounder
     from groundling.regions.store import Store
 
-    model, store = load_grounder(args.model), Store.open(args.regions)
+    model, store = load_grounder(args.model, joints=args.joints), Store.open(args.regions)
     return lambda some: list(queries(model, some, store, argmax=args.argmax))
 
 

@@ -103,25 +103,25 @@ def localised(
 ) -> dict[str, Localisation]:
     """How well a grounder finds annotated phrases."""
     each = queries(model, examples, store, argmax=argmax)
+    return located(each, len(examples), choice(model, examples, argmax=argmax), iou, quiet=quiet)
+
+
+def choice(model: PhraseGrounder, examples: Dataset, *, argmax: bool = False) -> str:
+    """How boxes are chosen, for the signature of a score."""
+    if argmax:
+        return "argmax"
     pixels = any(map(has_pixels, examples))
-    return located(each, len(examples), iou, quiet=quiet, argmax=argmax, pixels=pixels)
+    worn = "bodies" if pixels and model.joints else "garments"
+    return f"overlap+groups+{worn}" + ("+colours" if pixels else "")
 
 
 def located(
-    each: Iterable[list[Query]],
-    images: int,
-    iou: float = 0.5,
-    *,
-    quiet: bool = True,
-    argmax: bool = False,
-    pixels: bool = False,
+    each: Iterable[list[Query]], images: int, choice: str, iou: float = 0.5, *, quiet: bool = True
 ) -> dict[str, Localisation]:
-    """How well phrases were found: by `any` of their boxes, and by the `union`, the box around all."""
+    """How well phrases were found: by `any` of their boxes, and by the `union`, the box around all. See `choice`."""
     asked = [query for some in track(each, "images", images, quiet=quiet) for query in some]
     found = {
         "any": localise(asked, "any", iou, continuous=True),
         "union": localise(asked, "union", iou, continuous=True),
     }
-    cues = "bodies+colours" if pixels else "garments"
-    chosen = {"choice": "argmax" if argmax else f"overlap+groups+{cues}"}
-    return {truth: replace(one, fields={**one.fields, **chosen}) for truth, one in found.items()}
+    return {truth: replace(one, fields={**one.fields, "choice": choice}) for truth, one in found.items()}

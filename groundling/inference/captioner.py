@@ -103,6 +103,7 @@ class GroundedCaptioner:
             "weights": [digest(model.parts.state_dict()) for model in models],
             "calibration": grounder.calibration.to_json() if grounder and grounder.calibration else None,
             "grounder_weight": reranker.weight if reranker else 0,
+            "joints": bool(grounder and grounder.joints),
             "image_classes": self.image_classes,
         }
 
@@ -389,6 +390,7 @@ def load(
     grounder_weight: float = GROUNDER_WEIGHT,
     runtime: str = "auto",
     image_classes: bool = True,
+    joints: bool = True,
 ) -> GroundedCaptioner:
     """Load a captioner.
 
@@ -402,13 +404,14 @@ def load(
         the device is the CPU and the model is of a kind that it runs.
     image_classes: whether a noun is replaced where a classifier of a thousand classes is sure of a better one of its
         kind: "a squirrel" for "a bird". Regions of other sources than photos, and of stores, have no such classes.
+    joints: as of `load_grounder`, of the grounder.
     """
     if not 0 <= grounder_weight <= 1:
         raise GroundlingError(f"grounder_weight is from 0 to 1, got {grounder_weight}")
     if runtime not in RUNTIMES:
         raise GroundlingError(f"runtime is one of {', '.join(RUNTIMES)}, got {runtime!r}")
     folder, other = folders(path, grounder)
-    with_torch = partial(_with_torch, folder, device, other, grounder_weight, image_classes)
+    with_torch = partial(_with_torch, folder, device, other, grounder_weight, image_classes, joints)
     if runtime == "torch" or (runtime == "auto" and not _has_onnxruntime()):
         return with_torch()
     if runtime == "onnx" and device.lower() != "cpu":
@@ -418,7 +421,11 @@ def load(
     engine = engine_of(folder, other, grounder_weight, image_classes) if device.lower() == "cpu" else None
     if engine is None and runtime == "onnx":
         raise GroundlingError(f"{folder} is not of a kind that onnxruntime runs here; leave out --runtime onnx")
-    return with_torch() if engine is None else OnnxCaptioner(engine, with_torch, image_classes)
+    if engine is None:
+        return with_torch()
+    if engine.grounder is not None:
+        engine.grounder.joints = joints
+    return OnnxCaptioner(engine, with_torch, image_classes)
 
 
 def _has_onnxruntime() -> bool:
@@ -438,11 +445,13 @@ def folders(path: str | Path, grounder: str | Path) -> tuple[Path, Path | None]:
 
 
 def _with_torch(
-    folder: Path, device: str, grounder: Path | None, weight: float, image_classes: bool
+    folder: Path, device: str, grounder: Path | None, weight: float, image_classes: bool, joints: bool
 ) -> GroundedCaptioner:
     from groundling.inference.links import load_reranker
 
     where = device_of(device)
     model = load_model(folder, where)
     reranker = load_reranker(grounder, weight, model, where) if grounder else None
+    if reranker is not None and reranker.grounder is not None:
+        reranker.grounder.joints = joints
     return GroundedCaptioner(model, where, reranker, image_classes)

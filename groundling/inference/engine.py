@@ -93,6 +93,7 @@ class Engine:
             "weights": [model.digest for model in models],
             "calibration": calibration.to_json() if calibration else None,
             "grounder_weight": self.weight if grounder else 0,
+            "joints": bool(grounder and grounder.joints),
         }
 
     def captions(
@@ -238,7 +239,7 @@ class GrounderOnnx(BaseGrounder):
     def _cues(self, seen: Seen, vectors: Array) -> Cues:
         """vectors: (R, H) of the regions."""
         person = (lambda: vectors @ self._person) if PERSON in self.vocab else None
-        return Cues(seen.boxes, seen.frame, seen.size, seen.picture, person)
+        return Cues(seen.boxes, seen.frame, seen.size, seen.picture, self.joints, person)
 
     @cached_property
     def _person(self) -> Array:

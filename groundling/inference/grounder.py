@@ -268,6 +268,7 @@ class PhraseGrounder(BaseGrounder):
             regions.frame[0].cpu().numpy(),
             (width, height),
             regions.pictures[0] if regions.pictures else None,
+            self.joints,
             (lambda: _similarity_of(vectors, regions.valid[0], self._person)) if PERSON in self.vocab else None,
         )
 
@@ -312,12 +313,14 @@ def best_similarity(similarity: Tensor) -> Tensor:
     return F.pad(similarity, (0, 1), value=-1.0).amax(-1)
 
 
-def load_grounder(path: str | Path = "", device: str = "cpu") -> PhraseGrounder:
+def load_grounder(path: str | Path = "", device: str = "cpu", *, joints: bool = True) -> PhraseGrounder:
     """Load a grounder of phrases, with its calibration, if it has one.
 
     path: the folder that `groundling train two_branch --out` or `groundling adapt --out` wrote. Without it, the
         grounder of the package.
     device: cpu, cuda or mps.
+    joints: whether a published network that finds the joints of persons helps to find what they wear, and parts of
+        their bodies (`inference.bodies`).
     """
     where = device_of(device)
     folder = model_folder(path, GROUNDER)
@@ -325,4 +328,5 @@ def load_grounder(path: str | Path = "", device: str = "cpu") -> PhraseGrounder:
     model.parts.to(where)
     grounder = PhraseGrounder(model, read_calibration(folder), where)
     _ = grounder.matcher
+    grounder.joints = joints
     return grounder

@@ -115,6 +115,7 @@ class Cues:
     frame: NDArray[np.int64]  # (R,)
     size: tuple[float, float]  # of the image
     picture: Image.Image | None  # a copy of it, perhaps smaller; None: of a clip, or not known
+    joints: bool  # whether those of persons may be looked for
     person: Callable[[], Floats] | None  # (R,), similarity with "person"; None: the grounder does not know the word
 
 
@@ -129,7 +130,7 @@ def with_cues(
     fit = similarity
     if cues.picture and any(colours):
         fit = fit + colour_fit(colour_shares(cues.picture, cues.boxes, cues.size), colours)
-    if cues.person and cues.picture and not PARTS.keys().isdisjoint(nouns):
+    if cues.person and cues.picture and cues.joints and not PARTS.keys().isdisjoint(nouns):
         bodies = bodies_in(cues.picture, cues.size, cues.boxes, cues.person(), TEMPERATURE)
         return with_parts(fit, cues.boxes, nouns, bodies)
     if cues.person and any_garment(nouns):
@@ -141,6 +142,7 @@ class BaseGrounder(ABC):
     """What all grounders of phrases do alike. Regions are those of one image, in the form that its runtime has."""
 
     calibration: EvidenceModel | None
+    joints: bool = True  # whether those of persons help to find what they wear, and parts of their bodies
 
     @property
     @abstractmethod
@@ -188,7 +190,7 @@ class BaseGrounder(ABC):
     def on_bodies(self, caption: GroundedCaption, regions: Any) -> GroundedCaption:
         """The same caption of one image; parts of bodies that it names are where joints tell, if there are pixels: its
         regions have them, or it names the file of a picture."""
-        if PARTS.keys().isdisjoint(map(caption.word, caption.links)):
+        if not self.joints or PARTS.keys().isdisjoint(map(caption.word, caption.links)):
             return caption
         cues = self.cues(regions)
         if cues.picture is None and (picture := picture_in(caption.media)) is not None:

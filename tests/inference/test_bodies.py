@@ -138,6 +138,18 @@ def test_phrases_are_found_where_people_would_draw_them() -> None:
     assert face.evidence == blind.evidence
 
 
+@pytest.mark.parametrize("runtime", ["onnx", "torch"])
+def test_without_joints_boxes_are_regions(runtime: str) -> None:
+    """Also as users say it, of captions and of phrases."""
+    captioner = groundling.load(runtime=runtime, joints=False)
+    assert captioner.grounder is not None and not captioner.grounder.joints and not captioner.signature["joints"]
+    assert groundling.load(runtime=runtime).signature["joints"]
+    grounder = load_grounder(joints=False)
+    regions = grounder.regions(ASTRONAUT)
+    [face] = grounder.ground_regions(regions, phrases=["her face"])
+    assert list(face.box) in regions.boxes[0].tolist()
+
+
 def caption(media: str = "", *words: str) -> GroundedCaption:
     """Each word is linked to the whole picture, which it attended to most."""
     tokens, whole = words or ("woman", "hair"), (0.0, 0.0, 512.0, 512.0)
@@ -167,5 +179,7 @@ def test_a_caption_points_at_the_part_that_it_names() -> None:
     assert grounder.on_bodies(caption("no such file.jpg"), regions) == caption("no such file.jpg")
     pixels = with_pixels(regions, Image.open(ASTRONAUT))
     assert grounder.on_bodies(caption(), pixels).links[1].box == pytest.approx(hair.box, abs=1)
+    grounder.joints = False
+    assert grounder.on_bodies(one, regions) == one
     silent = replace(one, attention=())
     assert placed(silent, persons(standing()), 0.08) == silent

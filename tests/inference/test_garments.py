@@ -73,7 +73,7 @@ def test_cues_are_computed_only_for_phrases_that_need_them() -> None:
         computed.append("person")
         return person
 
-    cues = Cues(boxes, frame, size, picture, persons)
+    cues = Cues(boxes, frame, size, picture, True, persons)
     assert with_cues(similarity, cues, ["dog"], [[]])[1] is similarity
     _, red = with_cues(similarity, cues, ["dog"], [["red"]])
     np.testing.assert_allclose(red, similarity + colour_fit(colour_shares(picture, boxes, size), [["red"]]))
