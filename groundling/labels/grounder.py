@@ -1,16 +1,17 @@
-"""All that labelling asks of a model, in one place: which region each phrase is at, and where the regions come from."""
+"""All that labelling asks of a model, in one place: which box each phrase is at, and where the regions come from."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from groundling.boxes import iou_of_arrays
 from groundling.errors import DataError
 from groundling.inference.grounder import PhraseGrounder, load_grounder
 from groundling.inference.loading import GROUNDER, model_folder
@@ -30,11 +31,14 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Ranked(Located):
-    """P phrases among the R regions of one image, all of them real, with the labels of the regions."""
+    """P phrases among the R boxes of one image: its regions, all of them real, then parts of bodies, each once.
+
+    A part is as similar to a phrase as the region that overlaps it most; it overlaps 0 where a phrase does not name it.
+    """
 
     size: tuple[int, int]  # of the image, in pixels
-    labels: NDArray[np.int64]  # (R, L), the labels of each region, the likeliest class first, −1 where unknown
-    label_scores: Array  # (R, L), their probabilities
+    labels: NDArray[np.int64]  # (R, L), the labels of each box, the likeliest class first, −1 where unknown
+    label_scores: Array  # (R, L), their probabilities, 0 of parts
     class_names: tuple[str, ...] = ()  # the names of labels
 
 
@@ -65,19 +69,23 @@ class Grounder:
         """Phrases as words, and their heads, in one image (B = 1) that has regions."""
         if not regions.valid.any():
             raise DataError("this image has no regions: there is nothing to choose from")
-        regions = replace(regions, pictures=None)  # confidence was fitted on boxes of regions, without parts of bodies
         found = self.model.rank(regions, phrases, nouns=nouns, groups=False)  # a label is of each thing
-        seen = regions.first(found.similarity.shape[1])
-        real = seen.valid[0].numpy()
+        boxes, similarity, overlap = (x.cpu().double().numpy() for x in (found.boxes, found.similarity, found.overlap))
+        count = similarity.shape[1]
+        seen = regions.first(count)
+        real = np.flatnonzero(seen.valid[0].numpy())
+        parts, overlap_of_parts = _each_once(boxes[count:], overlap[:, count:])
+        nearest = real[iou_of_arrays(parts, boxes[real]).argmax(1)]
         width, height = (round(side) for side in seen.size[0].tolist())
+        beyond = ((0, len(parts)), (0, 0))
         return Ranked(
-            seen.boxes[0].double().numpy()[real],
-            found.similarity.cpu().double().numpy()[:, real],
-            found.overlap.cpu().double().numpy()[:, real].clip(0, 1),
+            np.concatenate([boxes[real], parts]),
+            similarity[:, [*real, *nearest]],
+            np.concatenate([overlap[:, real], overlap_of_parts], 1).clip(0, 1),
             tuple(self.model.evidence(nouns, found.similarity, regions.whole)),
             (width, height),
-            seen.labels[0].numpy()[real],
-            seen.scores[0].double().numpy()[real],
+            np.pad(seen.labels[0].numpy()[real], beyond, constant_values=-1),
+            np.pad(seen.scores[0].double().numpy()[real], beyond),
             tuple(self.model.model.fingerprint.labels),
         )
 
@@ -91,6 +99,16 @@ class Grounder:
         real = features.valid[0].cpu().numpy()
         boxes = regions.first(len(real)).boxes[0].double().numpy()
         return boxes[real], features.vectors[0].cpu().double().numpy()[real]
+
+
+def _each_once(boxes: Array, overlap: Array) -> tuple[Array, Array]:
+    """Parts of bodies, (E, 4), and how P phrases overlap with them, (P, E): those that several phrases name once, and
+    none that is seen by less than a pixel, beyond the edge of the image."""
+    inside = (boxes[:, 2:] - boxes[:, :2] >= 1).all(1)
+    parts, which = np.unique(boxes[inside], axis=0, return_inverse=True)
+    shared = np.zeros((len(parts), len(overlap)))
+    np.maximum.at(shared, which.ravel(), overlap[:, inside].T)
+    return parts, shared.T
 
 
 def load(path: str = "", device: str = "cpu") -> Grounder:

@@ -8,12 +8,15 @@ the score of a box into the probability that it is right.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
+from groundling.inference.bodies import PARTS
 from groundling.inference.evidence import THRESHOLD
+from groundling.inference.inputs import with_pixels
 from groundling.labels import calibration, grounder
 from groundling.labels.inputs import Pair
 from groundling.labels.label import ABSENT, Label, LabelledImage, Mention, PlacedBox
@@ -61,15 +64,14 @@ class Labeller:
         return self.model.about | {"calibration": self.calibration.to_json() if self.calibration else None}
 
     def _labelled(self, pair: Pair, phrases: Sequence[CaptionPhrase]) -> LabelledImage:
-        regions = self._regions(pair)
+        regions = self._regions(pair, _nouns(phrases))
         width, height = (round(side) for side in regions.size[0].tolist())
         labels = self.labels(regions, phrases) if phrases else []
         return LabelledImage(pair.id, pair.media, (width, height), pair.captions, tuple(labels), pair.split)
 
     def labels(self, regions: Regions, phrases: Sequence[CaptionPhrase]) -> list[Label]:
         """The labels of an image (B = 1) whose regions are known, in order of first mention."""
-        nouns = [phrase.head or phrase.tokens[-1] for phrase in phrases]
-        ranked = self.model.rank(regions, [phrase.tokens for phrase in phrases], nouns)
+        ranked = self.model.rank(regions, [phrase.tokens for phrase in phrases], _nouns(phrases))
         things = chains(phrases, best_overlaps(ranked))
         placed = place(ranked, phrases, things)
         return [
@@ -97,10 +99,15 @@ class Labeller:
             return f"{ABSENT} (evidence {label.evidence:.2f})"
         return ""
 
-    def _regions(self, pair: Pair) -> Regions:
+    def _regions(self, pair: Pair, nouns: Sequence[str]) -> Regions:
+        """Those of a store with the pixels of the image where a noun is a part of a body and they can be read."""
         if self.store is None:
             return self.model.regions(pair.opened())
-        return self.store[pair.id]
+        regions = self.store[pair.id]
+        if not PARTS.keys().isdisjoint(nouns):
+            with suppress(GroundlingError, OSError):
+                return with_pixels(regions, pair.opened())
+        return regions
 
 
 def load(model: str = "", device: str = "cpu", regions: str = "", calibrated: str = "") -> Labeller:
@@ -111,6 +118,11 @@ def load(model: str = "", device: str = "cpu", regions: str = "", calibrated: st
     found = grounder.load(model, device)
     sure = calibration.read(Path(calibrated)) if calibrated else calibration.beside(found.folder, found.digest)
     return Labeller(found, sure, found.store(regions) if regions else None)
+
+
+def _nouns(phrases: Sequence[CaptionPhrase]) -> list[str]:
+    """Their heads; the last word of a phrase that has none."""
+    return [phrase.head or phrase.tokens[-1] for phrase in phrases]
 
 
 def _phrases(pairs: Sequence[Pair]) -> list[list[CaptionPhrase] | DataError]:
