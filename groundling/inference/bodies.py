@@ -190,7 +190,8 @@ def with_parts(fit: Floats, boxes: Floats, nouns: Sequence[str], bodies: Bodies)
         near = np.where(shared >= NEAR, fit[i][:, None], -np.inf).max(0)
         near = np.where(np.isfinite(near), near, np.median(fit[i]))
         fit[i] += WEIGHT * (shared * bodies.likely).max(1)
-        added.append((i, near + WEIGHT * bodies.likely))
+        seen = (places[:, 2:] - places[:, :2]).min(1) >= 1  # a part beyond the edge of the picture is no box
+        added.append((i, np.where(seen, near + WEIGHT * bodies.likely, -np.inf)))
         every.append(places)
     wide = np.full((len(fit), sum(map(len, every))), -np.inf, np.float32)
     wide[:, : len(boxes)] = fit

@@ -103,6 +103,13 @@ def test_a_part_is_offered_beside_the_regions_and_fits_as_the_equation_says() ->
     assert fit[0, 1] == pytest.approx(0.3)  # the argument is as it was
 
 
+def test_a_part_beyond_the_edge_of_the_picture_is_not_offered() -> None:
+    bodies = persons(standing())._replace(size=(400, 70))
+    boxes, fit = np.array([[0, 0, 400, 70]], np.float32), np.array([[0.1]], np.float32)
+    shirt, jeans = (with_parts(fit, boxes, [noun], bodies)[1][0, 1] for noun in ("shirt", "jeans"))
+    assert np.isfinite(shirt) and np.isneginf(jeans)
+
+
 def test_nothing_is_offered_where_there_is_no_person() -> None:
     boxes, fit = np.array([[0, 0, 10, 10]], np.float32), np.array([[0.2]], np.float32)
     nobody = Bodies(*(np.zeros(shape, np.float32) for shape in ((0, 19, 2), (0, 19), (0,))), (10, 10))
