@@ -289,12 +289,15 @@ def check_environment() -> Section:
 def _check_photo_weights(section: Section) -> None:
     """Absent weights are told with their cure; others than the pinned ones are a problem."""
     from groundling.errors import GroundlingError, MissingExtra
+    from groundling.regions.sources._image_classes import IMAGE_CLASSES
+    from groundling.regions.sources._keypoints import MOVENET
     from groundling.regions.sources._photos_files import FILES
 
+    files = (*FILES, IMAGE_CLASSES, MOVENET)
     try:
-        for file in FILES:
+        for file in files:
             file.read()
-        section.facts["photo weights"] = f"{len(FILES)} files, as pinned"
+        section.facts["photo weights"] = f"{len(files)} files, as pinned"
     except MissingExtra as error:
         section.facts["photo weights"] = str(error)
     except GroundlingError as error:
