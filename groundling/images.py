@@ -86,7 +86,8 @@ def small_copy(image: Image.Image) -> Image.Image:
     """RGB, no larger than COPY_SIDE: what is kept of a picture for a second look at its pixels."""
     scale = min(1.0, COPY_SIDE / max(image.size))
     size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
-    return image.convert("RGB").resize(size, Image.Resampling.BOX, reducing_gap=3.0)
+    rgb = image if image.mode == "RGB" else image.convert("RGB")
+    return rgb.resize(size, Image.Resampling.BOX, reducing_gap=3.0)
 
 
 def image_size(path: Path | str) -> tuple[int, int]:

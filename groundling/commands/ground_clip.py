@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> None:
     png = new_file(args.png) if args.png else None
     if png:
         refuse_input([png], [args.image])
-    model = inference.load_grounder(args.model, args.device)
+    model = inference.load_grounder(args.model, args.device, joints=args.joints)
     shots = list(frames(args.image))
     grounded = [list(model.ground(shot, args.sentence, args.phrase)) for shot in shots]
     if args.json:

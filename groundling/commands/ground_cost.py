@@ -17,7 +17,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling.images import open_image
     from groundling.text.noun_phrases import noun_phrases
 
-    model = inference.load_grounder(args.model, args.device)
+    model = inference.load_grounder(args.model, args.device, joints=args.joints)
     picture = open_image(args.image)
     regions = model.regions(picture)
     asked = [phrase.tokens for phrase in noun_phrases([args.sentence or SENTENCE])[0]]

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groundling.commands import add_engine, engine_of, probability, whole_number
+from groundling.commands import add_engine, add_joints, engine_of, probability, whole_number
 from groundling.errors import printable
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", help="only this split of the data set")
     parser.add_argument("--skip-bad", action="store_true", help="leave out bad items of the data set")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
+    add_joints(parser)
     parser.add_argument(
         "--min-confidence", type=probability, metavar="P",
         help="export labels with a box that is right with at least this probability (default: that of the calibration, "
@@ -108,7 +109,7 @@ def _label(args: argparse.Namespace) -> None:
     found = shards(args.data, args.split, skip_bad=args.skip_bad)
     with nullcontext() if files.remote(args.out) else locked(new_folder(args.out), "the labels in"):
         job = _adapted(args) if args.adapt else engine.Job(
-            args.out, args.model, args.device, args.regions, args.calibration
+            args.out, args.model, args.device, args.regions, args.calibration, args.joints
         )  # fmt: skip
         rest = engine.prepare(job, found, job.labeller().about)
         done = list(track(engine.run(job, rest, workers), f"labelling {args.data}", len(rest)))
@@ -139,7 +140,8 @@ def _adapted(args: argparse.Namespace) -> Job:
     print(printable(adapt(start, examples, store, out / GROUNDER, device_of(args.device))))
     beside = start / calibration.FILE
     confidence = args.calibration or (str(beside) if beside.exists() else "")
-    return engine.Job(args.out, str(out / GROUNDER), args.device, args.regions or str(out / "regions"), confidence)
+    regions = args.regions or str(out / "regions")
+    return engine.Job(args.out, str(out / GROUNDER), args.device, regions, confidence, args.joints)
 
 
 def _labels(args: argparse.Namespace) -> Labelled:

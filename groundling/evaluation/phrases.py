@@ -42,7 +42,7 @@ def queries(
             continue
         regions, colours = store[example.id], colours_of(example, drawn)
         tokens = [example.captions[phrase.caption].tokens[slice(*phrase.span)] for phrase in drawn]
-        named = any(colours) or not PARTS.keys().isdisjoint(phrase[-1] for phrase in tokens)
+        named = any(colours) or (model.joints and not PARTS.keys().isdisjoint(phrase[-1] for phrase in tokens))
         if named and not argmax and has_pixels(example):
             with suppress(DataError):  # of a picture that cannot be read the regions are known all the same
                 regions = with_pixels(regions, open_image(example.media))
@@ -55,7 +55,7 @@ def queries(
         yield [
             Query(
                 f"{example.id}/{phrase.caption}/{phrase.span[0]}",
-                boxes[row[:KEPT]],
+                boxes[row[may[row]][:KEPT]],
                 np.array(phrase.boxes, float) * scale,
                 boxes[may],
                 (*phrase.kinds, SEVERAL) if several else phrase.kinds,

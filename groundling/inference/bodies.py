@@ -8,17 +8,21 @@ shares of the height of a head (PARTS). Persons h are the regions that are likel
 
 and do not overlap. A region r and the part e of person h fit a phrase by
 
-    f_r = s_r + w max_h IoU(r, e_h) q_h / max q        f_e = max {s_r : IoU(r, e) ≥ NEAR} + w q_h / max q
+    f_r = c (s_r + w max_h IoU(r, e_h) q_h / max q)        f_e = c (max {s_r : IoU(r, e) ≥ NEAR} + w q_h / max q)
 
 (the median of s where no region is near), in place of s of eq. 1 where a box is chosen. So parts are boxes that may be
-chosen beside the regions. w and the shares were chosen on 1,500 training images of Flickr8k, by boxes that no weights
-learned from. Without pixels, garments are looked for by the boxes of persons alone (`inference.garments`).
+chosen beside the regions. c makes the probability of such a box what it is: w alone would make it too sure. w, c, LEAST
+and the shares were chosen on 1,500 training images of Flickr8k, by boxes that no weights learned from. Without pixels,
+garments are looked for by the boxes of persons alone (`inference.garments`).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +32,13 @@ from PIL import Image
 from groundling.boxes import iou_of_arrays, soft_match_of_arrays
 from groundling.types import GroundedCaption
 
+log = logging.getLogger(__name__)
+
 Floats = NDArray[np.float32]
 
-WEIGHT = 0.6  # w
+WEIGHT, SOFTER = 0.6, 0.53  # w, c
 NEAR = 0.4  # IoU from which a region tells how well a part fits
-PERSONS = 6  # at most
+PERSONS, LEAST = 6, 0.0  # at most, of at least this similarity with "person"
 UNLIKELY = 3.0  # less likely by this, in log q, than the likeliest, is no person
 APART = 0.6  # IoU from which two regions are one person
 
@@ -104,6 +110,20 @@ PARTS = {
 }
 
 
+@cache
+def can_find_joints() -> bool:
+    """Whether what joints need is installed; where it is not, that is told once."""
+    if all(find_spec(name) is not None for name in ("onnxruntime", "cv2")):
+        return True
+    log.warning("clothes and parts of bodies are found badly: joints need pip install 'groundling[captions]'")
+    return False
+
+
+def last_word(noun: str) -> str:
+    """Of a compound: a baseball cap is a cap."""
+    return noun.rpartition(" ")[2]
+
+
 class Bodies(NamedTuple):
     """The N persons of a picture."""
 
@@ -151,28 +171,33 @@ def bodies_in(
     for r in np.argsort(-likely, kind="stable"):
         if len(chosen) == PERSONS or likely[r] < likely.max() - UNLIKELY:
             break
+        if person[r] < LEAST:
+            continue
         if not chosen or iou_of_arrays(boxes[[r]], boxes[chosen]).max() < APART:
             chosen.append(int(r))
+    if not chosen:
+        return Bodies(np.zeros((0, 19, 2), np.float32), np.zeros((0, 19), np.float32), np.zeros(0, np.float32), size)
     scale = np.array([picture.width, picture.height], np.float32) / np.array(size, np.float32)
     found = keypoints()(np.asarray(picture.convert("RGB")), boxes[chosen] * np.tile(scale, 2))
     xy, seen = found[..., :2] / scale, found[..., 2]
     hands = xy[:, WRISTS] + HAND * (xy[:, WRISTS] - xy[:, ELBOWS])
     joints = np.concatenate([xy, hands], 1), np.concatenate([seen, seen[:, WRISTS]], 1)
-    return Bodies(*joints, np.exp(likely[chosen] - likely.max(initial=-np.inf)), size)
+    return Bodies(*joints, np.exp(likely[chosen] - likely[chosen].max()), size)
 
 
 def placed(caption: GroundedCaption, bodies: Bodies, temperature: float) -> GroundedCaption:
-    """A caption of a picture whose parts of bodies are where joints tell. s of a region is τ log of its attention."""
-    links = []
+    """A caption of a picture whose parts of bodies are where joints tell. s of a region is τ log of its attention, the
+    score of a link how likely its box is right."""
+    links, attention = [], {one.token: one for one in caption.attention}
     for link in caption.links:
-        noun, seen = caption.word(link), next((one for one in caption.attention if one.token == link.token), None)
+        noun, seen = last_word(caption.word(link)), attention.get(link.token)
         if noun in PARTS and seen is not None and seen.boxes:
             boxes, weights = np.array(seen.boxes, np.float32), np.array(seen.weights, np.float32)
             every, fit = with_parts(np.float32(temperature) * np.log(weights)[None], boxes, [noun], bodies)
             likely = np.exp((fit[0] - fit[0].max()) / np.float32(temperature))
-            best = (likely @ soft_match_of_arrays(every)).argmax()
-            left, top, right, bottom = every[best].tolist()
-            link = replace(link, box=(left, top, right, bottom))
+            found = likely / likely.sum() @ soft_match_of_arrays(every)
+            left, top, right, bottom = every[found.argmax()].tolist()
+            link = replace(link, box=(left, top, right, bottom), score=min(1.0, float(found.max())))
         links.append(link)
     return replace(caption, links=tuple(links))
 
@@ -182,16 +207,16 @@ def with_parts(fit: Floats, boxes: Floats, nouns: Sequence[str], bodies: Bodies)
     does not name. fit: (P, R), of the regions. nouns: the heads of the phrases."""
     fit, every = fit.copy(), [boxes]
     added: list[tuple[int, Floats]] = []
-    for i, noun in enumerate(nouns):
+    for i, noun in enumerate(map(last_word, nouns)):
         if noun not in PARTS or not len(bodies.likely):
             continue
         places = bodies.boxes(PARTS[noun])
         shared = iou_of_arrays(boxes, places)  # (R, N)
         near = np.where(shared >= NEAR, fit[i][:, None], -np.inf).max(0)
-        near = np.where(np.isfinite(near), near, np.median(fit[i]))
-        fit[i] += WEIGHT * (shared * bodies.likely).max(1)
+        near = np.where(np.isfinite(near), near, np.median(fit[i][np.isfinite(fit[i])]))
+        fit[i] = SOFTER * (fit[i] + WEIGHT * (shared * bodies.likely).max(1))
         seen = (places[:, 2:] - places[:, :2]).min(1) >= 1  # a part beyond the edge of the picture is no box
-        added.append((i, np.where(seen, near + WEIGHT * bodies.likely, -np.inf)))
+        added.append((i, np.where(seen, SOFTER * (near + WEIGHT * bodies.likely), -np.inf)))
         every.append(places)
     wide = np.full((len(fit), sum(map(len, every))), -np.inf, np.float32)
     wide[:, : len(boxes)] = fit

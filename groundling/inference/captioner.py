@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
+from groundling.inference.bodies import can_find_joints
 from groundling.inference.inputs import Item
 from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, load_model, model_folder, source_of
 from groundling.inference.settings import CONJUNCTION, DEFAULT, DecodingSettings, said_once
@@ -404,13 +405,14 @@ def load(
         the device is the CPU and the model is of a kind that it runs.
     image_classes: whether a noun is replaced where a classifier of a thousand classes is sure of a better one of its
         kind: "a squirrel" for "a bird". Regions of other sources than photos, and of stores, have no such classes.
-    joints: as of `load_grounder`, of the grounder.
+    joints: as of `load_grounder`, of the grounder; False where its weight is 0.
     """
     if not 0 <= grounder_weight <= 1:
         raise GroundlingError(f"grounder_weight is from 0 to 1, got {grounder_weight}")
     if runtime not in RUNTIMES:
         raise GroundlingError(f"runtime is one of {', '.join(RUNTIMES)}, got {runtime!r}")
     folder, other = folders(path, grounder)
+    joints = joints and bool(other) and grounder_weight > 0 and can_find_joints()
     with_torch = partial(_with_torch, folder, device, other, grounder_weight, image_classes, joints)
     if runtime == "torch" or (runtime == "auto" and not _has_onnxruntime()):
         return with_torch()

@@ -26,7 +26,7 @@ from groundling.inference.evidence import LEAST_EVIDENCE, read_calibration
 from groundling.inference.garments import PERSON
 from groundling.inference.naming import renamed
 from groundling.inference.networks import Folder, read_about, read_model
-from groundling.inference.phrases import TEMPERATURE, BaseGrounder, Compared, Cues, with_cues
+from groundling.inference.phrases import BaseGrounder, Compared, Cues, places
 from groundling.inference.pointing import ATTENDED, Pointed, captioned, means_several, with_groups
 from groundling.inference.settings import CONJUNCTION, DecodingSettings, Sampling, said_once
 from groundling.metrics.calibration import EvidenceModel
@@ -223,11 +223,8 @@ class GrounderOnnx(BaseGrounder):
         read = self._vectors({*ids})
         [vectors] = self._see({"feats": seen.feats})
         similarity = np.stack([read[phrase] for phrase in ids]) @ vectors.T
-        boxes, fit = with_cues(similarity, self._cues(seen, vectors), nouns, colours)
-        p = _softmax(fit / np.float32(TEMPERATURE))
-        frame = np.pad(seen.frame, (0, len(boxes) - len(seen.frame)))
-        overlap = with_groups(p @ soft_match_of_arrays(boxes), p, boxes, frame, list(map(means_several, nouns)))
-        return Compared(boxes, similarity, np.where(np.isneginf(fit), np.float32(-1), overlap), seen.whole)
+        boxes, overlap = places(similarity, self._cues(seen, vectors), nouns, colours)
+        return Compared(boxes, similarity, overlap, seen.whole)
 
     def cues(self, regions: Seen) -> Cues:
         seen = _first(regions, self.limit)

@@ -28,7 +28,7 @@ LEAST, MOST = 0.12, 0.6  # heights of the person's box that a head may have
 
 
 def any_garment(nouns: Sequence[str]) -> bool:
-    return not GARMENTS.keys().isdisjoint(nouns)
+    return not GARMENTS.keys().isdisjoint(noun.rpartition(" ")[2] for noun in nouns)
 
 
 def garment_fit(
@@ -39,8 +39,8 @@ def garment_fit(
     likely = np.exp((person - person.max()) / np.float32(temperature)) * (frame[:, None] == frame)
     fit = np.zeros((len(nouns), len(boxes)), np.float32)
     for row, noun in zip(fit, nouns, strict=True):
-        if noun in GARMENTS:
-            row += WEIGHT * (iou_of_arrays(boxes, GARMENTS[noun](boxes)) * likely).max(1)
+        if (last := noun.rpartition(" ")[2]) in GARMENTS:
+            row += WEIGHT * (iou_of_arrays(boxes, GARMENTS[last](boxes)) * likely).max(1)
     return fit
 
 

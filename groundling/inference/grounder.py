@@ -26,24 +26,22 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from groundling.boxes import soft_iou_match
 from groundling.errors import DataError, GroundlingError
 from groundling.images import opened
 from groundling.inference import inputs
+from groundling.inference.bodies import can_find_joints
 from groundling.inference.evidence import read_calibration
 from groundling.inference.garments import PERSON
 from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
 from groundling.inference.phrases import (
-    TEMPERATURE,
     BaseGrounder,
     Compared,
     Cues,
     GroundedPhrase,
     GroundedPhrases,
     asked,
-    with_cues,
+    places,
 )
-from groundling.inference.pointing import means_several, with_groups
 from groundling.metrics.calibration import EvidenceModel
 from groundling.models.grounder import Grounder
 from groundling.recipes import Model, load, recipe_name
@@ -229,14 +227,9 @@ class PhraseGrounder(BaseGrounder):
         scores = (self.embed(phrases) @ vectors.T).masked_fill(~regions.valid[0], -torch.inf)  # (P, R)
         heads = nouns or [phrase[-1] for phrase in phrases]
         cues = self._cues(regions, vectors)
-        boxes, fit = with_cues(scores.cpu().numpy(), cues, heads, colours)
-        every, p = torch.from_numpy(boxes).to(scores), (torch.from_numpy(fit).to(scores) / TEMPERATURE).softmax(-1)
-        found = p @ soft_iou_match(every)
-        if groups and any(several := list(map(means_several, heads))):
-            frame = np.pad(cues.frame, (0, len(boxes) - len(cues.frame)))
-            grouped = with_groups(found.cpu().numpy(), p.cpu().numpy(), boxes, frame, several)
-            found = torch.from_numpy(grouped).to(found)
-        return Ranking(scores, every, found.masked_fill(torch.from_numpy(np.isneginf(fit)).to(found.device), -1.0))
+        found = places(scores.cpu().numpy(), cues, heads, colours, groups=groups)
+        boxes, overlap = (torch.from_numpy(x).to(scores) for x in found)
+        return Ranking(scores, boxes, overlap)
 
     def evidence(
         self, nouns: Sequence[str], similarity: Tensor, whole: Tensor | None, *, in_caption: bool = False
@@ -328,5 +321,5 @@ def load_grounder(path: str | Path = "", device: str = "cpu", *, joints: bool = 
     model.parts.to(where)
     grounder = PhraseGrounder(model, read_calibration(folder), where)
     _ = grounder.matcher
-    grounder.joints = joints
+    grounder.joints = joints and can_find_joints()
     return grounder

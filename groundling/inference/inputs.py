@@ -130,7 +130,7 @@ def with_pixels(regions: Regions, picture: Image.Image) -> Regions:
 def picture_in(media: str) -> Image.Image | None:
     """The picture of a file; None where there is none that can be read."""
     if media and not is_clip(media):
-        with suppress(DataError):
+        with suppress(DataError, OSError):
             return open_image(media)
     return None
 

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groundling.boxes import soft_match_of_arrays
 from groundling.errors import GroundlingError
-from groundling.inference.bodies import PARTS, bodies_in, placed, with_parts
+from groundling.inference.bodies import PARTS, bodies_in, last_word, placed, with_parts
 from groundling.inference.colours import USUAL, colour_fit, colour_shares, has_colour
 from groundling.inference.evidence import THRESHOLD
 from groundling.inference.garments import any_garment, garment_fit
 from groundling.inference.inputs import picture_in
+from groundling.inference.pointing import means_several, with_groups
 from groundling.metrics.calibration import EvidenceModel, image_word_probabilities
 from groundling.text.wordnet import wordnet
 from groundling.types import UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
@@ -130,12 +132,29 @@ def with_cues(
     fit = similarity
     if cues.picture and any(colours):
         fit = fit + colour_fit(colour_shares(cues.picture, cues.boxes, cues.size), colours)
-    if cues.person and cues.picture and cues.joints and not PARTS.keys().isdisjoint(nouns):
+    if cues.person and cues.picture and cues.joints and not PARTS.keys().isdisjoint(map(last_word, nouns)):
         bodies = bodies_in(cues.picture, cues.size, cues.boxes, cues.person(), TEMPERATURE)
         return with_parts(fit, cues.boxes, nouns, bodies)
     if cues.person and any_garment(nouns):
         fit = fit + garment_fit(cues.boxes, cues.frame, nouns, cues.person(), TEMPERATURE)
     return cues.boxes, fit
+
+
+def places(
+    similarity: Floats, cues: Cues, nouns: Sequence[str], colours: Sequence[Sequence[str]], *, groups: bool = True
+) -> tuple[Floats, Floats]:
+    """The boxes that may be chosen (R + E, 4), and how likely each is right for P phrases (P, R + E); −1 where it is
+    none. See `Compared`, `with_cues`; `groups`: plural nouns are looked for in the box around their places."""
+    boxes, fit = with_cues(similarity, cues, nouns, colours)
+    none = np.isneginf(fit)
+    top = np.where(none.all(1, keepdims=True), 0, fit.max(1, keepdims=True, initial=-np.inf))
+    p = np.exp((fit - top) / np.float32(TEMPERATURE))
+    p /= np.maximum(p.sum(1, keepdims=True), np.finfo(np.float32).tiny)
+    overlap = p @ soft_match_of_arrays(boxes)
+    if groups and any(several := list(map(means_several, nouns))):
+        frame = np.pad(cues.frame, (0, len(boxes) - len(cues.frame)))
+        overlap = with_groups(overlap, p, boxes, frame, several)
+    return boxes, np.where(none, np.float32(-1), overlap)
 
 
 class BaseGrounder(ABC):
@@ -190,7 +209,7 @@ class BaseGrounder(ABC):
     def on_bodies(self, caption: GroundedCaption, regions: Any) -> GroundedCaption:
         """The same caption of one image; parts of bodies that it names are where joints tell, if there are pixels: its
         regions have them, or it names the file of a picture."""
-        if not self.joints or PARTS.keys().isdisjoint(map(caption.word, caption.links)):
+        if not self.joints or PARTS.keys().isdisjoint(last_word(caption.word(link)) for link in caption.links):
             return caption
         cues = self.cues(regions)
         if cues.picture is None and (picture := picture_in(caption.media)) is not None:
@@ -209,7 +228,7 @@ class BaseGrounder(ABC):
         cues, thing = self.cues(regions), [one for one in phrase if one != word]
         if cues.picture is None or not thing:
             return None
-        found = self.compare(regions, [thing], thing[-1:], ())
+        found = self.compare(regions, [thing], [""], ())  # without the cues that nouns give
         if found.whole is None:
             return None
         weights = np.exp((found.similarity[0] - found.similarity[0].max()) / TEMPERATURE)

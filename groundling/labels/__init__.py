@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Label", "LabelledImage", "Mention", "PlacedBox", "load"]
 
 
-def load(model: str = "", device: str = "cpu", regions: str = "") -> Labeller:
-    """What labels images: the grounder in this folder, or the package's own. `regions`: a region store, if any."""
+def load(model: str = "", device: str = "cpu", regions: str = "", *, joints: bool = True) -> Labeller:
+    """What labels images: the grounder in this folder, or the package's own. `regions`: a region store, if any.
+    `joints`: as of `load_grounder`."""
     from groundling.labels.labeller import load as loaded
 
-    return loaded(model, device, regions)
+    return loaded(model, device, regions, joints=joints)

@@ -38,11 +38,12 @@ class Job:
     device: str = "cpu"
     regions: str = ""  # a region store; empty: regions are made from the images
     calibration: str = ""  # a file; empty: the one beside the model
+    joints: bool = True  # whether those of persons help to find what they wear
 
     def labeller(self) -> Labeller:
         from groundling.labels.labeller import load
 
-        return load(self.model, self.device, self.regions, self.calibration)
+        return load(self.model, self.device, self.regions, self.calibration, self.joints)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,8 @@ class Grounder:
         """What the numbers depend on, as JSON."""
         made = fingerprint_json(self.model.model.fingerprint)
         text = repr(sorted(made.items())).encode()
-        return {"grounder": self.digest, "regions": hashlib.sha256(text).hexdigest()[:16]}
+        regions = hashlib.sha256(text).hexdigest()[:16]
+        return {"grounder": self.digest, "regions": regions, "joints": self.model.joints}
 
     def regions(self, image: Image.Image) -> Regions:
         return self.model.regions(image)
@@ -111,10 +112,10 @@ def _each_once(boxes: Array, overlap: Array) -> tuple[Array, Array]:
     return parts, shared.T
 
 
-def load(path: str = "", device: str = "cpu") -> Grounder:
+def load(path: str = "", device: str = "cpu", joints: bool = True) -> Grounder:
     """The grounder of a folder, or the one that comes with the package."""
     folder = model_folder(path, GROUNDER)
-    return Grounder(load_grounder(folder, device), folder)
+    return Grounder(load_grounder(folder, device, joints=joints), folder)
 
 
 def digest_of(folder: Path) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
-from groundling.inference.bodies import PARTS
+from groundling.inference.bodies import PARTS, last_word
 from groundling.inference.evidence import THRESHOLD
 from groundling.inference.inputs import with_pixels
 from groundling.labels import calibration, grounder
@@ -104,18 +104,21 @@ class Labeller:
         if self.store is None:
             return self.model.regions(pair.opened())
         regions = self.store[pair.id]
-        if not PARTS.keys().isdisjoint(nouns):
+        if self.model.model.joints and not PARTS.keys().isdisjoint(map(last_word, nouns)):
             with suppress(GroundlingError, OSError):
                 return with_pixels(regions, pair.opened())
         return regions
 
 
-def load(model: str = "", device: str = "cpu", regions: str = "", calibrated: str = "") -> Labeller:
+def load(
+    model: str = "", device: str = "cpu", regions: str = "", calibrated: str = "", joints: bool = True
+) -> Labeller:
     """The labeller of a grounder's folder; ours without a folder.
 
     `regions`: a region store of the images. `calibrated`: a file of calibration; else the one beside the grounder.
+    `joints`: as of `load_grounder`.
     """
-    found = grounder.load(model, device)
+    found = grounder.load(model, device, joints)
     sure = calibration.read(Path(calibrated)) if calibrated else calibration.beside(found.folder, found.digest)
     return Labeller(found, sure, found.store(regions) if regions else None)
 

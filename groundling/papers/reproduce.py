@@ -248,7 +248,9 @@ def _evaluated(
         yield from both_ways(model, data.split(split), store, device, split)
     elif evaluator.links:
         for argmax in (False, True):
-            each = localised(PhraseGrounder(model, None, device), data.split(split), store, argmax=argmax)
+            grounder = PhraseGrounder(model, None, device)
+            grounder.joints = False  # none of the papers has them
+            each = localised(grounder, data.split(split), store, argmax=argmax)
             for truth, one in each.items():
                 end = f"{truth} argmax" if argmax else truth
                 yield from (replace(s, name=f"{s.name} {end}") for s in one.statistics().values())

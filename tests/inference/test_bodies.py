@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,14 +18,17 @@ from groundling.inference.bodies import (
     NEAR,
     PARTS,
     PERSONS,
+    SOFTER,
     WEIGHT,
     Bodies,
     bodies_in,
+    can_find_joints,
     heads,
     placed,
     with_parts,
 )
 from groundling.inference.inputs import with_pixels
+from groundling.inference.phrases import Cues, places
 from groundling.inference.pointing import spans_of
 from groundling.types import GroundedCaption, Link, WordAttention
 
@@ -96,8 +100,8 @@ def test_a_part_is_offered_beside_the_regions_and_fits_as_the_equation_says() ->
     np.testing.assert_allclose(every, [*boxes, first, second])
     near = iou_of_arrays(boxes[[1]], first[None])[0, 0]
     assert near > NEAR
-    assert wide[0, 1] == pytest.approx(0.3 + WEIGHT * near, rel=1e-5)
-    assert wide[0, 3:].tolist() == pytest.approx([0.3 + WEIGHT, 0.1 + WEIGHT / 2])
+    assert wide[0, 1] == pytest.approx(SOFTER * (0.3 + WEIGHT * near), rel=1e-5)
+    assert wide[0, 3:].tolist() == pytest.approx([SOFTER * (0.3 + WEIGHT), SOFTER * (0.1 + WEIGHT / 2)])
     assert wide[0, 2] == pytest.approx(0.0)  # far from both
     np.testing.assert_allclose(wide[1], [0.4, 0.2, 0.1, -np.inf, -np.inf])  # a dog is no part of a person
     assert fit[0, 1] == pytest.approx(0.3)  # the argument is as it was
@@ -145,6 +149,55 @@ def test_phrases_are_found_where_people_would_draw_them() -> None:
     assert face.evidence == blind.evidence
 
 
+def test_padding_changes_nothing() -> None:
+    """Regions that are none have a similarity of −∞, with a phrase as with "person"."""
+    picture, rng = open_image(ASTRONAUT), np.random.default_rng(0)
+    boxes = np.array([[0, 0, 512, 512], [30, 190, 360, 500], [400, 0, 500, 300]], np.float32)
+    similarity, person = rng.random((1, 3)).astype(np.float32), np.array([0.9, 0.3, -0.1], np.float32)
+    found = []
+    for padded in (0, 4):
+        wide = np.pad(similarity, ((0, 0), (0, padded)), constant_values=-np.inf)
+        cues = Cues(
+            np.pad(boxes, ((0, padded), (0, 0))),
+            np.zeros(3 + padded, np.int64),
+            picture.size,
+            picture,
+            True,
+            lambda padded=padded: np.pad(person, (0, padded), constant_values=-np.inf),
+        )
+        found.append(places(wide, cues, ["shirt"], [()]))
+    (short, alone), (long, beside) = found
+    np.testing.assert_allclose(beside[:, [0, 1, 2, -1]], alone, rtol=1e-5)
+    np.testing.assert_allclose(long[[0, 1, 2, -1]], short)
+    assert (beside[:, 3:-1] == -1).all() and alone.min() >= 0
+    nothing = Cues(boxes, np.zeros(3, np.int64), picture.size, picture, True, lambda: np.full(3, -np.inf, np.float32))
+    _, none = places(np.full((1, 3), -np.inf, np.float32), nothing, ["shirt"], [()])
+    assert (none == -1).all()
+
+
+def test_where_nothing_is_like_a_person_nobody_is() -> None:
+    """There, the network does not run; of a compound the last word counts."""
+    grounder = load_grounder()
+    cat = grounder.regions(ASTRONAUT.with_name("cat.jpg"))
+    with patch("groundling.regions.sources._keypoints.Keypoints.__call__", side_effect=AssertionError):
+        [cap] = grounder.ground_regions(cat, phrases=["a cap"])
+    assert list(cap.box) in cat.boxes[0].tolist()
+    regions = grounder.regions(ASTRONAUT)
+    for noun in ("shirt", "football shirt"):
+        assert len(grounder.locate(regions, [["shirt"]], [noun]).boxes) > regions.boxes.shape[1]
+
+
+def test_joints_need_what_finds_them(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Without it, regions alone serve; that is told once, with the cure."""
+    can_find_joints.cache_clear()
+    monkeypatch.setattr("groundling.inference.bodies.find_spec", lambda name: None if name == "cv2" else name)
+    assert [load_grounder().joints, load_grounder().joints] == [False, False]
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        "joints need pip install 'groundling[captions]'"
+    ]
+    can_find_joints.cache_clear()
+
+
 @pytest.mark.parametrize("runtime", ["onnx", "torch"])
 def test_without_joints_boxes_are_regions(runtime: str) -> None:
     """Also as users say it, of captions and of phrases."""
@@ -181,7 +234,7 @@ def test_a_caption_points_at_the_part_that_it_names() -> None:
     one = caption(str(ASTRONAUT))
     woman, hair = grounder.on_bodies(one, regions).links
     assert woman == one.links[0] and iou_of_arrays(np.array([hair.box]), np.array([HAIR])) > 0.6
-    assert replace(hair, box=one.links[1].box) == one.links[1]
+    assert replace(hair, box=one.links[1].box, score=0.8) == one.links[1] and 0.3 < hair.score < 1
     assert grounder.on_bodies(caption(), regions) == caption()
     assert grounder.on_bodies(caption("no such file.jpg"), regions) == caption("no such file.jpg")
     pixels = with_pixels(regions, Image.open(ASTRONAUT))
