@@ -123,6 +123,9 @@ def evidence_with_words(
     nouns = [*(tokens[head] for tokens, head in phrases), *words]
     found = grounder.locate(regions, wanted, nouns, in_caption=in_caption)
     best, likely = found.similarity.max(1, initial=-1.0).tolist(), _likely(found.boxes, found.overlap[: len(asked)])
+    if len(found.boxes) > found.similarity.shape[1]:  # joints are sure of one place: what words tell alone may be, too
+        plain = grounder.compare(regions, wanted[: len(asked)], [""] * len(asked), ())
+        likely = list(map(_and_others, likely, _likely(plain.boxes, plain.overlap)))
     grounded = tuple(
         _evidence(caption, asked[i], phrases[i][0], best[i], found.evidence[i], likely[i]) for i in range(len(asked))
     )
@@ -163,6 +166,13 @@ def _likely(boxes: NDArray[np.floating], overlap: NDArray[np.floating]) -> list[
                 kept.append(i)
         likely.append(tuple(Likely(_box(boxes[order[i]].tolist()), float(scores[order[i]])) for i in kept))
     return likely
+
+
+def _and_others(places: tuple[Likely, ...], others: tuple[Likely, ...]) -> tuple[Likely, ...]:
+    """The places, and after them those of the others that are none of these, as many as are kept."""
+    boxes = np.array([one.box for one in places], np.float32).reshape(-1, 4)
+    apart = [one for one in others if (iou_of_arrays(np.array([one.box], np.float32), boxes) <= HALF).all()]
+    return (*places, *apart)[:PLACES]
 
 
 def _box(values: Sequence[float]) -> Box:
