@@ -18,11 +18,8 @@ garments are looked for by the boxes of persons alone (`inference.garments`).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +27,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from groundling.boxes import iou_of_arrays, soft_match_of_arrays
+from groundling.text.vocab import last_word
 from groundling.types import GroundedCaption
-
-log = logging.getLogger(__name__)
 
 Floats = NDArray[np.float32]
 
@@ -108,20 +104,6 @@ PARTS = {
     for word in words.split()
     for form in ((word, f"{word}s") if part in _PLURAL_TOO else (word,))
 }
-
-
-@cache
-def can_find_joints() -> bool:
-    """Whether what joints need is installed; where it is not, that is told once."""
-    if all(find_spec(name) is not None for name in ("onnxruntime", "cv2")):
-        return True
-    log.warning("clothes and parts of bodies are found badly: joints need pip install 'groundling[captions]'")
-    return False
-
-
-def last_word(noun: str) -> str:
-    """Of a compound: a baseball cap is a cap."""
-    return noun.rpartition(" ")[2]
 
 
 class Bodies(NamedTuple):

@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Any, overload
 
 from groundling.errors import DataError, GroundlingError
 from groundling.inference import inputs
-from groundling.inference.bodies import can_find_joints
 from groundling.inference.inputs import Item
-from groundling.inference.loading import CAPTIONER, GROUNDER, device_of, load_model, model_folder, source_of
+from groundling.inference.loading import (
+    CAPTIONER,
+    GROUNDER,
+    can_find_joints,
+    device_of,
+    load_model,
+    model_folder,
+    source_of,
+)
 from groundling.inference.settings import CONJUNCTION, DEFAULT, DecodingSettings, said_once
 from groundling.recipes import Model
 from groundling.regions.fingerprints import require

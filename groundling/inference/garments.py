@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groundling.boxes import iou_of_arrays
+from groundling.text.vocab import last_word
 
 Floats = NDArray[np.float32]
 
@@ -28,7 +29,7 @@ LEAST, MOST = 0.12, 0.6  # heights of the person's box that a head may have
 
 
 def any_garment(nouns: Sequence[str]) -> bool:
-    return not GARMENTS.keys().isdisjoint(noun.rpartition(" ")[2] for noun in nouns)
+    return not GARMENTS.keys().isdisjoint(map(last_word, nouns))
 
 
 def garment_fit(
@@ -39,7 +40,7 @@ def garment_fit(
     likely = np.exp((person - person.max()) / np.float32(temperature)) * (frame[:, None] == frame)
     fit = np.zeros((len(nouns), len(boxes)), np.float32)
     for row, noun in zip(fit, nouns, strict=True):
-        if (last := noun.rpartition(" ")[2]) in GARMENTS:
+        if (last := last_word(noun)) in GARMENTS:
             row += WEIGHT * (iou_of_arrays(boxes, GARMENTS[last](boxes)) * likely).max(1)
     return fit
 

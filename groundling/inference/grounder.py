@@ -29,10 +29,9 @@ from torch import Tensor
 from groundling.errors import DataError, GroundlingError
 from groundling.images import opened
 from groundling.inference import inputs
-from groundling.inference.bodies import can_find_joints
 from groundling.inference.evidence import read_calibration
 from groundling.inference.garments import PERSON
-from groundling.inference.loading import GROUNDER, device_of, model_folder, source_of
+from groundling.inference.loading import GROUNDER, can_find_joints, device_of, model_folder, source_of
 from groundling.inference.phrases import (
     BaseGrounder,
     Compared,

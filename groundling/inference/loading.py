@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     import torch
 
     from groundling.tensors import RegionSource
+
+log = logging.getLogger(__name__)
 
 SHIPPED = Path(__file__).parent.parent / "weights"  # its README is the model card
 WEIGHTS = ("everyday", "flickr8k")  # folders in it; the first is the default
@@ -93,3 +98,12 @@ def _module_of(wanted: Fingerprint) -> str:
     """The module of a source: models that were trained with an earlier version of it find that one."""
     earlier = f"{wanted.name}_v{wanted.version}"
     return earlier if earlier in names() else wanted.name
+
+
+@cache
+def can_find_joints() -> bool:
+    """Whether what joints need is installed; where it is not, that is told once."""
+    if all(find_spec(name) is not None for name in ("onnxruntime", "cv2")):
+        return True
+    log.warning("clothes and parts of bodies are found badly: joints need pip install 'groundling[captions]'")
+    return False

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from groundling.boxes import soft_match_of_arrays
 from groundling.errors import GroundlingError
-from groundling.inference.bodies import PARTS, bodies_in, last_word, placed, with_parts
+from groundling.inference.bodies import PARTS, bodies_in, placed, with_parts
 from groundling.inference.colours import USUAL, colour_fit, colour_shares, has_colour
 from groundling.inference.evidence import THRESHOLD
 from groundling.inference.garments import any_garment, garment_fit
 from groundling.inference.inputs import picture_in
 from groundling.inference.pointing import means_several, with_groups
 from groundling.metrics.calibration import EvidenceModel, image_word_probabilities
+from groundling.text.vocab import last_word
 from groundling.text.wordnet import wordnet
 from groundling.types import UNK, Box, GroundedCaption, Link, Span, html_picture, html_table
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groundling.errors import DataError, GroundlingError, MissingExtra
-from groundling.inference.bodies import PARTS, last_word
+from groundling.inference.bodies import PARTS
 from groundling.inference.evidence import THRESHOLD
 from groundling.inference.inputs import with_pixels
 from groundling.labels import calibration, grounder
@@ -23,6 +23,7 @@ from groundling.labels.label import ABSENT, Label, LabelledImage, Mention, Place
 from groundling.labels.merge import chains
 from groundling.labels.phrases import CaptionPhrase, caption_phrases, most_telling
 from groundling.labels.placing import Placed, best_overlaps, place
+from groundling.text.vocab import last_word
 
 if TYPE_CHECKING:
     from groundling.labels.calibration import Calibration

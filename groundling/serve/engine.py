@@ -6,7 +6,8 @@ A request is admitted, or refused at once when too many wait. Images that arrive
 while all cores are busy, form a group: their regions are extracted together, then their captions are made together,
 which takes less time than one caption after the other. An image that is alone waits for nobody. A request
 carries a deadline; one that is late, or whose client disconnected, is dropped before its next stage. Decoded pixels
-live only as long as their regions are being extracted, so memory does not grow with the number of requests that wait.
+live only as long as their regions are being extracted, but for small copies, so memory does not grow with the number of
+requests that wait.
 
 All of it is kept in the event loop; other threads only calculate.
 """
@@ -169,7 +170,7 @@ class Engine:
         return self.admitted >= (half if wait else self.limits.waiting) or (clip and self.clips >= half)
 
     async def _respond(self, media: Media, request: InferenceRequest, deadline: float) -> Json:
-        if _of_box(request) and media.id:  # what is cached of an image are its regions, not its pixels
+        if _of_box(request) and media.id:  # of an image its regions are cached, and a small copy
             raise bad("the features of a box are made from pixels: with box, send the image itself, not image_id")
         future: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         job = Job(request, media, media.id or _key(media), deadline, future)

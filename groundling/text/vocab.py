@@ -93,3 +93,8 @@ class Vocabulary:
             return Vocabulary(tuple(words), tuple(i in chosen for i in range(len(words))))
         except ValueError as error:
             raise DataError(f"not a vocabulary: {error}") from error
+
+
+def last_word(noun: str) -> str:
+    """Of a compound: a baseball cap is a cap."""
+    return noun.rpartition(" ")[2]

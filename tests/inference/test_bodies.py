@@ -22,12 +22,12 @@ from groundling.inference.bodies import (
     WEIGHT,
     Bodies,
     bodies_in,
-    can_find_joints,
     heads,
     placed,
     with_parts,
 )
 from groundling.inference.inputs import with_pixels
+from groundling.inference.loading import can_find_joints
 from groundling.inference.phrases import Cues, places
 from groundling.inference.pointing import spans_of
 from groundling.types import GroundedCaption, Link, WordAttention
@@ -190,7 +190,7 @@ def test_where_nothing_is_like_a_person_nobody_is() -> None:
 def test_joints_need_what_finds_them(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Without it, regions alone serve; that is told once, with the cure."""
     can_find_joints.cache_clear()
-    monkeypatch.setattr("groundling.inference.bodies.find_spec", lambda name: None if name == "cv2" else name)
+    monkeypatch.setattr("groundling.inference.loading.find_spec", lambda name: None if name == "cv2" else name)
     assert [load_grounder().joints, load_grounder().joints] == [False, False]
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
         "joints need pip install 'groundling[captions]'"
