@@ -42,9 +42,10 @@ The runs of `cyclical-table-11-perfect` are all of a second machine, on which th
 that they replace, seeds 0 to 2 of the first, are in CHANGELOG.md.
 
 Of a later machine, an AMD EPYC, are K = 3 and K = 5 of `distributed-table-2`, “Zero-loss” of `cyclical-table-6` and all
-rows of `distributed-heads`. What the first machine had trained of these, and was trained there again to compare with,
-has the scores of the first within 1e-15: K = 2, the baseline, 4 heads, and K = 4. The claim on 4 heads now draws more
-samples of the same runs. The other rows and the claims on them stay as the first made them.
+rows of `distributed-heads` and `distributed-table-3`. What the first machine had trained of these, and was trained
+there again to compare with, has the scores of the first within 1e-15: K = 2, the baseline, 4 heads, and K = 4 with and
+without elimination. The claims of the last two tables now draw more samples of the same runs. The other rows and the
+claims on them stay as the first made them.
 """
 FIRST = "| recipe | what it is |"  # begins the table
 NOT_RUN = "·"
