@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -20,6 +19,7 @@ from groundling.inference.loading import (
     GROUNDER,
     can_find_joints,
     device_of,
+    installed,
     load_model,
     model_folder,
     source_of,
@@ -421,7 +421,7 @@ def load(
     folder, other = folders(path, grounder)
     joints = joints and bool(other) and grounder_weight > 0 and can_find_joints()
     with_torch = partial(_with_torch, folder, device, other, grounder_weight, image_classes, joints)
-    if runtime == "torch" or (runtime == "auto" and not _has_onnxruntime()):
+    if runtime == "torch" or (runtime == "auto" and not installed("onnxruntime")):
         return with_torch()
     if runtime == "onnx" and device.lower() != "cpu":
         raise GroundlingError(f"onnxruntime is used on the CPU alone here, not on {device}; use --runtime torch")
@@ -435,13 +435,6 @@ def load(
     if engine.grounder is not None:
         engine.grounder.joints = joints
     return OnnxCaptioner(engine, with_torch, image_classes)
-
-
-def _has_onnxruntime() -> bool:
-    try:
-        return find_spec("onnxruntime") is not None
-    except ImportError:
-        return False
 
 
 def folders(path: str | Path, grounder: str | Path) -> tuple[Path, Path | None]:

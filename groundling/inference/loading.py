@@ -100,10 +100,17 @@ def _module_of(wanted: Fingerprint) -> str:
     return earlier if earlier in names() else wanted.name
 
 
+def installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ImportError:
+        return False
+
+
 @cache
 def can_find_joints() -> bool:
     """Whether what joints need is installed; where it is not, that is told once."""
-    if all(find_spec(name) is not None for name in ("onnxruntime", "cv2")):
+    if installed("onnxruntime") and installed("cv2"):
         return True
     log.warning("clothes and parts of bodies are found badly: joints need pip install 'groundling[captions]'")
     return False
