@@ -34,9 +34,10 @@ NOTE = f"""\
 Seeds are 0, 1 and 2 (0 and 1 of `pos-scan-table-4`). A claim on drawn scenes that these left at “{DIRECTION}”
 is to get seeds 3, 4 and 5 for both its rows; other claims on the same rows then have them, too. That was decided before
 any of these was run; which claims came first was not: two that share their rows, one with the least p of all such
-claims, then one whose runs are the shortest. {{done}} claims on drawn scenes have more than three seeds so far, {{due}}
-that are to get them have not. What comes of them is told whatever it is, and no seed is left out. A second look at some
-claims makes p < {ALPHA} by chance more likely: the column “seeds” says which.
+claims, then one whose runs are the shortest, then two that share their rows, whose stored runs came out again. {{done}}
+claims on drawn scenes have more than three seeds so far, {{due}} that are to get them have not. What comes of them is
+told whatever it is, and no seed is left out. A second look at some claims makes p < {ALPHA} by chance more likely: the
+column “seeds” says which.
 
 The runs of `cyclical-table-11-perfect` are all of a second machine, on which the same seed trains another model; those
 that they replace, seeds 0 to 2 of the first, are in CHANGELOG.md.
