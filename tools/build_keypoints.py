@@ -10,9 +10,9 @@ channels first. Its SHA-256 is printed: `_keypoints.MOVENET` checks it.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,9 @@ HEADS = {"kpt_heatmap_0": "points", "center_0": "middle", "kpt_regress_0": "towa
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the folder package/models of that package")
+    folder = parser.parse_args().folder
     model = json.loads((folder / "movenet-lightning.json").read_text())
     constants = _constants(folder, model["weightsManifest"])
     state = {}
