@@ -173,7 +173,7 @@ def placed(caption: GroundedCaption, bodies: Bodies, temperature: float) -> Grou
     links, attention = [], {one.token: one for one in caption.attention}
     for link in caption.links:
         noun, seen = last_word(caption.word(link)), attention.get(link.token)
-        if noun in PARTS and seen is not None and seen.boxes:
+        if noun in PARTS and seen is not None and seen.boxes and len(bodies.likely):
             boxes, weights = np.array(seen.boxes, np.float32), np.array(seen.weights, np.float32)
             every, fit = with_parts(np.float32(temperature) * np.log(weights)[None], boxes, [noun], bodies)
             likely = np.exp((fit[0] - fit[0].max()) / np.float32(temperature))

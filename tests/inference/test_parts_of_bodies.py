@@ -119,6 +119,7 @@ def test_nothing_is_offered_where_there_is_no_person() -> None:
     nobody = Bodies(*(np.zeros(shape, np.float32) for shape in ((0, 19, 2), (0, 19), (0,))), (10, 10))
     every, wide = with_parts(fit, boxes, ["shirt"], nobody)
     assert every.tolist() == boxes.tolist() and wide.tolist() == fit.tolist()
+    assert placed(caption(), nobody, 0.08) == caption()
 
 
 def test_the_joints_of_a_photo_put_parts_where_they_are() -> None:
