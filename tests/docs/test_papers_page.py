@@ -39,7 +39,8 @@ def test_the_note_counts_claims_on_drawn_data_with_more_seeds_and_those_that_are
     drawn = claims((6, "confirmed"), (3, DIRECTION), (3, "not seen"), (6, DIRECTION))
     drawn["untested"] = None
     found = {"one": [{"data": "scenes", "claims": drawn}, {"data": "photos", "claims": claims((3, DIRECTION))}]}
-    assert "2 claims on drawn scenes have more than three seeds so far, 1\nthat are to get them" in tool.note(found)
+    note = " ".join(tool.note(found).split())
+    assert "2 claims on drawn scenes have more than three seeds so far, 1 that are to get them" in note
 
 
 def test_the_numbers_in_the_table_of_recipes_are_made_from_the_stored_summaries(tool: ModuleType) -> None:
