@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,8 @@ def test_a_person_reviews_with_keys_and_the_answers_come_back(images: list[Label
         keys.send_keys("a")
         keys.send_keys("l")
         driver.find_element(By.ID, "name").send_keys("a white cat" + Keys.ENTER)
+        assert driver.find_element(By.ID, "count").text == "3 of 3 reviewed"
+        time.sleep(1)  # a browser keeps what a page has stored a moment later
         driver.refresh()
         assert driver.find_element(By.ID, "count").text == "3 of 3 reviewed"
         (tmp_path / "review.json").write_text(driver.execute_script("return review()"))
