@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from groundling.boxes import soft_match_of_arrays
 from groundling.errors import DataError, GroundlingError
-from groundling.images import small_copy
 from groundling.inference import networks
 from groundling.inference.choosing import Chosen, State, choose_words
 from groundling.inference.evidence import LEAST_EVIDENCE, read_calibration
@@ -44,8 +43,6 @@ from groundling.types import (
 )
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from groundling.tensors import Regions
 
 Array = NDArray[Any]
@@ -229,9 +226,6 @@ class GrounderOnnx(BaseGrounder):
     def cues(self, regions: Seen) -> Cues:
         seen = _first(regions, self.limit)
         return self._cues(seen, self._see({"feats": seen.feats})[0])
-
-    def with_picture(self, regions: Seen, picture: Image.Image) -> Seen:
-        return replace(regions, picture=small_copy(picture))
 
     def _cues(self, seen: Seen, vectors: Array) -> Cues:
         """vectors: (R, H) of the regions."""

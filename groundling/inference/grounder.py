@@ -50,8 +50,6 @@ from groundling.text.vocab import Vocabulary
 from groundling.types import PAD, GroundedCaption
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from groundling.inference.inputs import Images, OneImage
 
 WINDOW = 16  # images that are grounded together
@@ -248,9 +246,6 @@ class PhraseGrounder(BaseGrounder):
     def cues(self, regions: Regions) -> Cues:
         seen = regions.of_each_frame(self.model.recipe.data.regions_per_image).to(self.device)
         return self._cues(seen, self.matcher.encode_regions(seen)[0])
-
-    def with_picture(self, regions: Regions, picture: Image.Image) -> Regions:
-        return inputs.with_pixels(regions, picture)
 
     def _cues(self, regions: Regions, vectors: Tensor) -> Cues:
         """vectors: (R, H) of the regions."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from groundling.boxes import soft_match_of_arrays
 from groundling.errors import GroundlingError
+from groundling.images import small_copy
 from groundling.inference.bodies import PARTS, bodies_in, placed, with_parts
 from groundling.inference.colours import USUAL, colour_fit, colour_shares, has_colour
 from groundling.inference.evidence import THRESHOLD
@@ -203,10 +204,6 @@ class BaseGrounder(ABC):
     def cues(self, regions: Any) -> Cues:
         """Of the regions that it uses."""
 
-    @abstractmethod
-    def with_picture(self, regions: Any, picture: Image.Image) -> Any:
-        """The regions of one image, with its pixels."""
-
     def on_bodies(self, caption: GroundedCaption, regions: Any) -> GroundedCaption:
         """The same caption of one image; parts of bodies that it names are where joints tell, if there are pixels: its
         regions have them, or it names the file of a picture."""
@@ -214,7 +211,7 @@ class BaseGrounder(ABC):
             return caption
         cues = self.cues(regions)
         if cues.picture is None and (picture := picture_in(caption.media)) is not None:
-            cues = self.cues(self.with_picture(regions, picture))
+            cues = replace(cues, picture=small_copy(picture))
         if cues.picture is None or cues.person is None:
             return caption
         bodies = bodies_in(cues.picture, cues.size, cues.boxes, cues.person(), TEMPERATURE)
