@@ -48,11 +48,13 @@ there again to compare with, has the scores of the first within 1e-15: K = 2, th
 without elimination. The claims of the last two tables now draw more samples of the same runs. The other rows and the
 claims on them stay as the first made them.
 
-The rows of `pos-scan-table-1` and `pos-scan-table-2` on drawn scenes were made before Up-Down had a backward pass of
-its own on the CPU. On the later machine the code of then gives “Up-Down” of `pos-scan-table-1`, seed 0, the scores of
-the first machine; the code of now trains other captioners of the same seeds. It does not give the stored baseline of
-`cyclical-table-11-perfect` there, either. What is not run of these three tables waits until their rows are trained
-anew, all by one code and on one machine.
+Up-Down has a backward pass of its own on the CPU since the first machine's rows of it were made: the same seed now
+trains another captioner. So all rows of `pos-scan-table-1` on drawn scenes were trained anew, on the later machine;
+what they replace is in CHANGELOG.md. Both matchers, which have no Up-Down, came out again with the first machine's
+scores. The rows of `pos-scan-table-2` are still those of the first machine: runs of its cross-entropy rows are not
+those of `pos-scan-table-1`. The code of now does not give the stored baseline of `cyclical-table-11-perfect` on the
+later machine, either. What is not run of these two tables waits until their rows are trained anew, all by one code and
+on one machine.
 """
 FIRST = "| recipe | what it is |"  # begins the table
 NOT_RUN = "·"
