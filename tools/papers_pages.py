@@ -49,12 +49,12 @@ without elimination. The claims of the last two tables now draw more samples of 
 claims on them stay as the first made them.
 
 Up-Down has a backward pass of its own on the CPU since the first machine's rows of it were made: the same seed now
-trains another captioner. So all rows of `pos-scan-table-1` on drawn scenes were trained anew, on the later machine;
-what they replace is in CHANGELOG.md. Both matchers, which have no Up-Down, came out again with the first machine's
-scores. The rows of `pos-scan-table-2` are still those of the first machine: runs of its cross-entropy rows are not
-those of `pos-scan-table-1`. The code of now does not give the stored baseline of `cyclical-table-11-perfect` on the
-later machine, either. What is not run of these two tables waits until their rows are trained anew, all by one code and
-on one machine.
+trains another captioner. So all rows of `pos-scan-table-1` and `pos-scan-table-2` on drawn scenes were trained anew, by
+one code on the later machine; the means that they replace are in CHANGELOG.md. SCAN and POS-SCAN, which have no
+Up-Down, came out again with the first machine's scores.
+
+By the code of now the baseline of `cyclical-table-11-perfect` is another one on the later machine, too. What is not run
+of this table waits until its rows are trained anew, all by one code and on one machine.
 """
 FIRST = "| recipe | what it is |"  # begins the table
 NOT_RUN = "·"
