@@ -52,9 +52,9 @@ Up-Down has a backward pass of its own on the CPU since the first machine's rows
 trains another captioner. So all rows of `pos-scan-table-1` and `pos-scan-table-2` on drawn scenes were trained anew, by
 one code on the later machine; the means that they replace are in CHANGELOG.md. That the score of SCAN in the reward
 helps grounding, which was to get more seeds, is the opposite since. SCAN and POS-SCAN, which have no Up-Down, came out
-again with the first machine's scores. Of that code and machine are `pos-scan-matchers`, `pos-scan-divergence` and
-`pos-scan-table-3`, too, and share its runs. On drawn scenes both rows of `pos-scan-table-3` have the same regions, and
-differ in λ1 alone.
+again with the first machine's scores. Of that code and machine are all other tables of Zhou et al. on drawn scenes,
+too, and share their runs. On drawn scenes both rows of `pos-scan-table-3` have the same regions, and differ in λ1
+alone.
 
 By the code of now the baseline of `cyclical-table-11-perfect` is another one on the later machine, too. What is not run
 of this table waits until its rows are trained anew, all by one code and on one machine.
