@@ -97,8 +97,12 @@ def add_engine(parser: argparse.ArgumentParser, workers: int | None = 1, what: s
     group.add_argument(
         "--workers", type=whole_number(1), default=workers, metavar="N", help=f"{what} (default {usual})"
     )
-    group.add_argument("--engine", choices=("local", "ray"), default="local", help="this machine (default), or Ray")
-    group.add_argument("--address", default="", metavar="ADDRESS", help="of a Ray cluster (default: one started here)")
+    group.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="who works: this machine (default), or Ray"
+    )
+    group.add_argument(
+        "--address", default="", metavar="ADDRESS", help="address of a Ray cluster (default: one is started here)"
+    )
 
 
 def add_joints(parser: argparse.ArgumentParser) -> None:

@@ -18,17 +18,16 @@ if TYPE_CHECKING:
     from groundling.types import Fingerprint
 
 DESCRIPTION = """\
-Adapt the weights that come with the package, or those of a model that you trained, to your own captioned photos. This
-is the way for some hundred photos: training from nothing needs thousands.
+Adapt the weights that come with the package, or those of a model that you trained, to your own captioned photos. Some
+hundred photos are enough; training from nothing needs thousands.
 
-Every weight is kept and learns on; words that your captions have twice or more and the model never saw are added. The
-grounder comes first, with the calibration of its evidence, then the captioner, which stops when it no longer becomes
-better. Both are scored on your validation photos (the split val; without splits, a tenth of the photos is held out).
-Where training does not clearly help, the model is left as it was. The scores before and after are printed. Boxes are
-not needed; where your validation photos have them, the grounder is scored by them.
+Training goes on from these weights. Words that the model never saw and your captions have twice or more are added. The
+grounder is trained first, and its evidence calibrated; then the captioner, until it no longer becomes better. Both are
+scored on your validation photos (the split val; without splits, a tenth of the photos is held out), and the scores
+before and after are printed. Where training does not clearly help, the model is left as it was. Boxes are not needed;
+where your validation photos have them, the grounder is scored by them.
 
-Regions are made in OUT/regions, or taken from --regions. A run that was stopped goes on when the same command is given
-again."""
+Regions are made in OUT/regions, or taken from --regions. If a run is stopped, the same command continues it."""
 
 EPILOG = """\
 examples:
@@ -51,16 +50,20 @@ FEW = 20  # validation photos below which the numbers say little
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("--data", required=True, type=Path, metavar="DATA", help="your captioned photos")
-    parser.add_argument("--out", type=Path, default=Path("adapted"), metavar="OUT", help="folder (default adapted)")
     parser.add_argument(
-        "--regions", type=Path, metavar="STORE", help="their region store (default: computed in OUT/regions)"
+        "--out", type=Path, default=Path("adapted"), metavar="OUT", help="folder to write (default adapted)"
+    )
+    parser.add_argument(
+        "--regions", type=Path, metavar="STORE", help="region store of your photos (default: computed in OUT/regions)"
     )
     parser.add_argument("--model", default="", metavar="RUN", help="captioner to begin with (default: the package's)")
     parser.add_argument("--grounder", default="", metavar="RUN", help="grounder to begin with (default: the package's)")
-    parser.add_argument("--epochs", type=int, metavar="N", help="most epochs of the captioner (default 8)")
+    parser.add_argument("--epochs", type=int, metavar="N", help="at most N epochs of the captioner (default 8)")
     parser.add_argument("--train-split", default="train", metavar="NAME", help="split to learn from (default train)")
     parser.add_argument("--val-split", default="val", metavar="NAME", help="split to score on (default val)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="same seed, same weights (default 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed; the same seed gives the same weights (default 0)"
+    )
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument(
         "--workers", type=int, default=AVAILABLE_CORES, metavar="N", help="processes that compute regions"

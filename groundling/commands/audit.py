@@ -33,10 +33,10 @@ Check captions of any origin: is each noun in its image, and is its box right? E
   cannot tell   the grounder never learned the word, nor a synonym or a broader kind of it (WordNet), or learned it
                 from too few photos to say that it is not there
 
-CAPTIONS is `image<TAB>caption` lines, CSV, JSON lines or a COCO results list; with --format the grounded output of a
-model (`groundling convert --list`). Out come JSON lines, one per caption (docs/audit.md), a summary with 95 %
-intervals, and with --html a page, worst captions first. Up to {SHOWN} captions are also printed with their verdicts.
-If an audit is stopped, the same command continues it.
+CAPTIONS is `image<TAB>caption` lines, CSV, JSON lines or a COCO results list; with --format it is the grounded output
+of a model (`groundling convert --list`). The command writes JSON lines, one per caption (docs/audit.md), prints a
+summary with 95 % intervals, and with --html writes a page, worst captions first. Up to {SHOWN} captions are also
+printed with their verdicts. If an audit is stopped, the same command continues it.
 
 The grounder learned from everyday photos. On other images its verdicts are less reliable (docs/audit.md)."""
 
@@ -57,8 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("captions", nargs="?", type=Path, metavar="CAPTIONS", help="captions to check")
     parser.add_argument("--images", metavar="FOLDER", help="the images, each found by its name")
-    parser.add_argument("--data", metavar="DATA", help="a data set: its images, and its captions without CAPTIONS")
-    parser.add_argument("--split", metavar="NAME", help="only this split of it")
+    parser.add_argument(
+        "--data", metavar="DATA", help="a data set of images, whose captions are checked where no CAPTIONS are named"
+    )
+    parser.add_argument("--split", metavar="NAME", help="only this split of DATA")
     parser.add_argument("--regions", metavar="STORE", help="region store of the images, to save time")
     parser.add_argument(
         "--format", default="plain", metavar="NAME", help="format of the captions (default: plain text)"
@@ -79,14 +81,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--overwrite", action="store_true", help="check all captions again, even if FILE has verdicts")
     group.add_argument("--html", metavar="FILE", help="also write an HTML page")
     group.add_argument(
-        "--limit", type=whole_number(1), default=300, metavar="N", help="captions on the page, the worst first (300)"
+        "--limit",
+        type=whole_number(1),
+        default=300,
+        metavar="N",
+        help="captions on the page, the worst first (default 300)",
     )
     group.add_argument(
         "--fix", choices=("drop", "hedge"), help="also correct captions: drop what is not there, or hedge it"
     )
-    group.add_argument("--compare", type=Path, metavar="AUDIT", help="compare with the audit of another system")
     group.add_argument(
-        "--fail-over", type=float, metavar="X", help="end with code 1 if a larger share of nouns is not there"
+        "--compare", type=Path, metavar="AUDIT", help="compare with the audit of another system, a file that -o wrote"
+    )
+    group.add_argument(
+        "--fail-over", type=float, metavar="X", help="end with code 1 if more than this share of all nouns is not there"
     )
     group.add_argument("--json", action="store_true", help="print the summary as JSON")
     add_seen(parser.add_argument_group("Qwen2.5-VL"))

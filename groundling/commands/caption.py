@@ -40,22 +40,25 @@ a fifth of the captioner's attention was on the box) the evidence is weak: the w
 question mark or a dashed box.
 
 A classifier of a thousand classes knows animals, dishes, buildings and vehicles that captioners call by another name.
-Where it is sure, its noun replaces one of the same kind: a squirrel for a bird (`source` in JSON: image classes; the
-evidence is then the probability of the class). --no-image-classes leaves all nouns to the captioner.
+Where it is sure, its noun replaces a noun of the same kind, as "squirrel" for "bird". `source` of such a noun in JSON
+is "image classes", and its evidence is the probability of the class. --no-image-classes leaves all nouns to the
+captioner.
 
-With --json, into a file or into a pipe, there is one JSON line per image: caption, tokens, characters of each token,
-links (token, box in xyxy pixels, score, evidence, weak, source), and with --attention `attention`, the regions that
-each word attended to. The id of an image is its file name without the ending, or its path where two names are alike.
+With --json, and without it in a file or a pipe, the output is one JSON line per image: caption, tokens, characters of
+each token, links (token, box in xyxy pixels, score, evidence, weak, source), and with --attention `attention`, the
+regions that each word attended to. The id of an image is its file name without the ending, or its path where two
+names are alike.
 
-A video of several shots gets a caption for each (--whole-clip: one for all): `segment` in JSON has the seconds from and
-to, and the id ends with @ and the second at which the shot begins. Of each shot --frames frames are used, at the
-middles of as many equal parts; each link then has the number of its frame, from 0. Boxes are in pixels of the
-picture as viewers show it, turned as its EXIF says; if that turns it, `stored_box` of a link in JSON has the box in the
-pixels as the file stores them. A picture or video that cannot be read is named and left out; the command then ends
-with code 1, or with 0 under --skip-bad.
+A video of several shots gets a caption for each shot (--whole-clip: one for all). `segment` in JSON has the seconds at
+which the shot begins and ends, and the id ends with @ and the first of these. A shot is cut into --frames equal parts,
+and the middle frame of each part is used; each link has the number of its frame, from 0.
 
-The file of --out is written when all captions are there; an earlier one stays until then. If the command is stopped,
-run it again: it continues, as finished captions are kept in FILE.part."""
+Boxes are in pixels of the picture as viewers show it, turned as its EXIF says. If EXIF turns it, `stored_box` of a link
+in JSON has the box in the pixels as the file stores them. A picture or video that cannot be read is named and left out;
+the command then ends with code 1, or with 0 under --skip-bad.
+
+The file of --out is written when all captions are there; an earlier one stays until then. Finished captions are kept in
+FILE.part: if the command is stopped, run it again, and it continues."""
 
 EPILOG = """\
 examples:
@@ -96,7 +99,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--frames", type=whole_number(1), metavar="N", help="how many frames of a shot are used (default 10)"
     )
-    parser.add_argument("--whole-clip", action="store_true", help="one caption of a whole video, not one of each shot")
+    parser.add_argument(
+        "--whole-clip", action="store_true", help="write one caption for a whole video, not one for each shot"
+    )
     parser.add_argument("--split", help="only this split of the data set")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")
     parser.add_argument(
@@ -115,12 +120,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and end with code 0")
     group = parser.add_argument_group("how words are chosen")
     group.add_argument("--beam", type=int, metavar="N", help="width of the beam (default 3); 1 is greedy, and quicker")
-    group.add_argument("--length-penalty", type=float, metavar="A", help="compare captions by log p / tokens^A (0)")
+    group.add_argument(
+        "--length-penalty", type=float, metavar="A", help="compare captions by log p / tokens^A (default 0)"
+    )
     group.add_argument(
         "--no-repeat",
         type=int,
         metavar="N",
-        help='no N words in a row occur twice, and no word twice in a row or around "and" (default 2; 0: all may)',
+        help='no N words in a row occur twice, and no word twice in a row or around "and" (default 2; 0: no limit)',
     )
     group.add_argument(
         "--repeat-nouns",
@@ -138,10 +145,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "weighs the image as a whole (default 0: the captioner alone chooses)",
     )
     group.add_argument("--sample", action="store_true", help="sample words at random by the model's probabilities")
-    group.add_argument("--temperature", type=float, metavar="T", help="with --sample: below 1 prefers likely words (1)")
-    group.add_argument("--top-k", type=int, metavar="K", help="with --sample: among the K likeliest words (0: all)")
-    group.add_argument("--top-p", type=float, metavar="P", help="with --sample: among the likeliest words up to P (1)")
-    group.add_argument("--seed", type=int, metavar="S", help="with --sample: same seed, same words (0)")
+    group.add_argument(
+        "--temperature", type=float, metavar="T", help="with --sample: below 1 prefers likely words (default 1)"
+    )
+    group.add_argument(
+        "--top-k", type=int, metavar="K", help="with --sample: among the K likeliest words (default 0: all)"
+    )
+    group.add_argument(
+        "--top-p",
+        type=float,
+        metavar="P",
+        help="with --sample: among the likeliest words that together have probability P (default 1)",
+    )
+    group.add_argument(
+        "--seed", type=int, metavar="S", help="with --sample: the same seed gives the same words (default 0)"
+    )
     group = parser.add_argument_group("what is written")
     group.add_argument("--json", action="store_true", help="print JSON lines in a terminal too, as in a pipe")
     group.add_argument("--plain", action="store_true", help="print one line each: the file, a tab, the caption")
@@ -154,7 +172,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--png",
         metavar="FOLDER",
-        help="also write ID.png, with boxes, for each image or clip; of one image: a file .png",
+        help="also draw the boxes: FOLDER/ID.png for each image or clip; for one image also a file that ends with .png",
     )
     add_engine(parser)
 

@@ -21,23 +21,28 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Find the phrases of a sentence in an image, each with its box. Without --model, the grounder of the package is used.
 
-The phrases are the noun phrases of SENTENCE, or those named with --phrase. Of several things of one kind, colours help
-to choose: those of the phrase, and of what it wears or holds ("a man in a red shirt"). `score` says how sure the model
-is of the box. `evidence` is the probability that the phrase is in the image at all, if the model was calibrated: a
-phrase below 0.5 is "not found", one whose noun the model never saw is "unknown". Evidence was fitted on phrases half of
-which were in the image; in the others the noun was replaced by one of the same kind. Boxes are in pixels of the picture
-as viewers show it; if EXIF turns it, `stored_box` in JSON has the box in the pixels as the file stores them.
+The phrases are the noun phrases of SENTENCE, or those named with --phrase. Colours help to choose among several
+things of one kind: the colours of the phrase, and of what it wears or holds ("a man in a red shirt"). `score` says
+how sure the model is of the box. `evidence`, if the model was calibrated, is the probability that the phrase is in
+the image at all. Below 0.5 a phrase is "not found"; one whose noun the model never saw is "unknown". Evidence was
+fitted on phrases of which half were in the image; in the other half the noun was replaced by one of the same kind.
+Boxes are in pixels of the picture as viewers show it; if EXIF turns it, `stored_box` in JSON has the box in the
+pixels as the file stores them.
 
 With --data, the command grounds all annotated phrases of a data set and scores them: accuracy (recall@1), recall@5 and
 10, pointing game, and the upper bound of the regions, over all phrases and by phrase type. If a phrase has several true
 boxes, `any` accepts each of them, `union` only the box around them all. The type "one of several" holds phrases whose
-noun fits several things in the image. --calibrate also fits `evidence` on the captions of one half of the images, tests
-it on the other half and stores it with the model; it needs no boxes. With --captions it also fits the evidence that
-`audit` and `caption` give to nouns of captions: captioners are right with frequent nouns more often than with rare
-ones. With --learn-from train, it also learns from the captions of the training images to predict nouns from the
-image vector, and evidence weighs that, too. With --contrast-from, which takes captioned photos of any data set, it
-learns to tell nouns of one class apart (a man, a woman): captions of photos like yours help most. --cost prints
-floating point operations and milliseconds per image."""
+noun fits several things in the image.
+
+With --data and --calibrate, it also fits `evidence` on the captions of one half of the images, tests it on the other
+half and stores it with the model; this needs no boxes. Three options add to the fit:
+  --captions        the evidence that `audit` and `caption` give to nouns of captions, as captioners are right with
+                    frequent nouns more often than with rare ones
+  --learn-from      which nouns the image vector predicts, learned from the captions of a split, as train
+  --contrast-from   what tells nouns of one class apart (a man, a woman), learned from captioned photos of any data set;
+                    captions of photos like yours help most
+
+With --cost, it prints floating point operations and milliseconds per image."""
 
 EPILOG = """\
 examples:
@@ -53,7 +58,9 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("image", nargs="?", metavar="IMAGE", help="a picture file, or a video: ten frames of it")
+    parser.add_argument(
+        "image", nargs="?", metavar="IMAGE", help="a picture file, or a video, of which ten frames are used"
+    )
     parser.add_argument(
         "sentence", nargs="?", default="", metavar="SENTENCE", help="a sentence; its noun phrases are found"
     )
@@ -89,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="with --calibrate: captions of captioners, to fit the evidence of their nouns",
+        help="with --calibrate: captions that captioners wrote, to fit the evidence of their nouns",
     )
     group.add_argument(
         "--learn-from",

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number(0),
         default=EXACT_BELOW,
         metavar="N",
-        help=f"compare with all boxes where there are fewer than N (default {EXACT_BELOW:,}); above, make a graph",
+        help=f"compare with all boxes if there are fewer than N (default {EXACT_BELOW:,}); else an approximate index",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Add boxes to captioned images: every noun phrase gets a box and a calibrated confidence. It needs no list of classes, no
-GPU and no network.
+GPU and no internet connection.
 
 DATA is a data set that groundling reads (`groundling doctor DATA` checks it), a .tar or .parquet file, or a folder or
-address (s3://, gs://, with the package that fsspec asks for) of such files. Phrases of
-different captions that name the same thing become one label; a plural phrase gets a box for each instance. A label of
-low confidence is left out, with the reason.
+address of such files (s3://, gs://, with the package that fsspec asks for). Phrases of different captions that name
+the same thing become one label; a plural phrase gets a box for each instance. A label of low confidence is not
+exported; the label keeps the reason.
 
-The labels are in OUT/shards, a JSON line for each image; --to writes them in other formats beside it. A run that was
-stopped goes on when the same command is given again; the bytes do not depend on --workers.
+The labels are in OUT/shards, a JSON line for each image; --to writes them in other formats, too. If a run is stopped,
+the same command continues it. The labels are the same bytes, whatever --workers is.
 
 formats of --to:
 """
@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_joints(parser)
     parser.add_argument(
         "--min-confidence", type=probability, metavar="P",
-        help="export labels with a box that is right with at least this probability (default: that of the calibration, "
-        "which makes three of four boxes right)",
+        help="export the boxes that are right with at least this probability (default: the threshold of the "
+        "calibration, from which about three of four boxes are right)",
     )  # fmt: skip
     parser.add_argument(
         "--to",
@@ -73,11 +73,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=[*FORMATS],
         help="also write this format; may be repeated",
     )
-    parser.add_argument("--calibration", default="", metavar="FILE", help="use this calibration of confidence")
+    parser.add_argument(
+        "--calibration", default="", metavar="FILE", help="calibration of confidence to use; --recalibrate writes one"
+    )
     review = parser.add_argument_group("review")
-    review.add_argument("--review", metavar="FILE", help="write a page to review the least certain labels")
     review.add_argument(
-        "--review-limit", type=whole_number(1), default=200, metavar="N", help="labels on it (default 200)"
+        "--review", metavar="FILE", help="write an HTML page on which a person reviews the least certain labels"
+    )
+    review.add_argument(
+        "--review-limit", type=whole_number(1), default=200, metavar="N", help="labels on that page (default 200)"
     )
     review.add_argument("--apply", metavar="FILE", help="merge the review that the page exported")
     review.add_argument("--recalibrate", action="store_true", help="with --apply: fit the confidence to the review")

@@ -39,12 +39,17 @@ examples:
 EXTRACT = """\
 Find regions in images and write them to a store.
 
-IMAGES is a data set that groundling reads (`groundling doctor IMAGES` checks it), or a folder of image files. There the
-id of an image is its file name without the ending, or its path where two names are alike. Of each video, and of
-each segment in a data set of videos, ten frames are used, at the middles of ten equal parts; every region has the
-number of its frame. The same images give the same bytes, whatever --workers is. An image that cannot be read
-is named and left out; the command then ends with code 1, or with 0 under --skip-bad, which also leaves out items of the
-data set that break its format."""
+IMAGES is a data set that groundling reads (`groundling doctor IMAGES` checks it), or a folder of image and video files.
+In a folder the id of an image is its file name without the ending, or its path where two names are alike. A video, or a
+segment in a data set of videos, is cut into ten equal parts, and the middle frame of each is used; every region has the
+number of its frame. The same images give the same bytes, whatever --workers is. An image that cannot be read is named
+and left out; the command then ends with code 1, or with 0 under --skip-bad, which also leaves out items of the data set
+that break its format. If the command is stopped, the same command continues it.
+
+examples:
+  groundling regions extract photos/ --source photos --out photos.regions
+  groundling regions extract scenes --source scenes --set count=100 --out scenes.regions
+  groundling regions extract flickr30k --source photos --split val --out val.regions --workers 4"""
 
 IMPORT = """\
 Import features that others extracted into a store.
@@ -71,7 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     verb = _verb(verbs, "extract", "find regions in images", EXTRACT)
     verb.add_argument("images", type=Path, metavar="IMAGES", help="a data set, or a folder of image and video files")
-    verb.add_argument("--source", required=True, help="region source: photos, scenes, onnx, … (docs/regions.md)")
+    verb.add_argument(
+        "--source", required=True, help="what finds the regions: photos, scenes, onnx, … (docs/regions.md)"
+    )
     verb.add_argument("--out", required=True, type=Path, metavar="STORE", help="folder to write")
     verb.add_argument("--split", help="only this split of the data set")
     verb.add_argument("--frames", type=_positive, metavar="N", help="frames of each video of a folder (default 10)")

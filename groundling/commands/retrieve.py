@@ -63,8 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number(1),
         default=0,
         metavar="K",
-        help="score only K images for each caption: its own is lost where it is not among them, and is ranked among "
-        "them alone where it is, so R@k may be below or above the exact one (default: all images)",
+        help="score only K images for each caption, so that R@k is an approximation, see above (default: all images)",
     )
     parser.add_argument("--matcher", type=Path, metavar="RUN", help="rank by this matcher's score instead of log p")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda, mps")

@@ -98,7 +98,7 @@ def _check_name(words: Sequence[str]) -> None:
 def _add_own(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("file", nargs="?", metavar="PRED", type=Path, help="captions to score")
-    parser.add_argument("--pred", type=Path, metavar="PRED", help="captions to score, as a flag")
+    parser.add_argument("--pred", type=Path, metavar="PRED", help="the same as PRED, as a flag")
     parser.add_argument(
         "--compare", nargs="+", type=Path, metavar="PRED", help="several systems; the first is the baseline"
     )
@@ -114,9 +114,7 @@ def _add_own(parser: argparse.ArgumentParser) -> None:
         "--metrics", default="bleu,rouge,cider-d", metavar="NAMES",
         help="among bleu, rouge, cider, cider-d, meteor, spice, with commas (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument(
-        "--grounding", action="store_true", help="demand scores of the boxes: an error if there are none"
-    )
+    parser.add_argument("--grounding", action="store_true", help="end with an error if there are no boxes to score")
     parser.add_argument("--skip-bad", action="store_true", help="leave out items of the data set that cannot be read")
     add_iou(parser)
     add_bootstrap(parser)

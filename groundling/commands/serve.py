@@ -17,14 +17,15 @@ Start a web server: a page to drop photos on, and an API in JSON. Without --mode
 grounder of the package. Nothing leaves this machine.
 
 Open http://127.0.0.1:8000/ for the page, /docs for the API, /metrics for Prometheus. Ctrl-C or SIGTERM ends the server
-after the requests that it has taken.
+after the requests that it has accepted.
 
-Only this machine can reach the server, unless --host says otherwise; then it demands a token, or --open lets everybody
-in. The token is given by --token, --token-file or the environment variable GROUNDLING_TOKEN; the last two are not seen
-by other users of the machine. A person gives it to the page once.
+Only this machine can reach the server, unless --host says otherwise. Then the server demands a token, or --open lets
+everybody in. Give it the token by --token-file or by the environment variable GROUNDLING_TOKEN; by --token other
+users of the machine can see it. The page asks its user for the token once.
 
-With --review people review the labels that `groundling label` made, the least certain first, each in a browser of their
-own; every decision is on the disk before it counts. With --index people search in labelled photos."""
+With --review, people review the labels that `groundling label` made, the least certain first, each in a browser of
+their own; every decision is on the disk before the next label is shown. With --index, people search in labelled
+photos."""
 
 EPILOG = """\
 examples:
@@ -38,17 +39,21 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, metavar="N", help="port to listen on; 0: any free one (8000)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (default 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=8000, metavar="N", help="port to listen on; 0: any free one (default 8000)"
+    )
     parser.add_argument(
         "--model",
         default="",
         metavar="RUN",
         help="folder of a captioner, or that `adapt` wrote (default: the package's)",
     )
-    parser.add_argument("--grounder", default="", metavar="RUN", help="folder of a grounder, calibrated")
+    parser.add_argument("--grounder", default="", metavar="RUN", help="folder of a calibrated grounder")
     group = parser.add_argument_group("access")
-    group.add_argument("--token", metavar="TEXT", help="demand this token; other users of the machine may see it here")
+    group.add_argument("--token", metavar="TEXT", help="demand this token; other users of the machine can see it")
     group.add_argument("--token-file", metavar="FILE", help="demand the token that is in this file")
     group.add_argument("--open", action="store_true", help="let other machines in without a token")
     group.add_argument(
@@ -57,30 +62,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("review and search")
     group.add_argument("--review", default="", metavar="LABELS", help="folder that `groundling label` wrote, to review")
     group.add_argument(
-        "--reviews", type=Path, metavar="FILE", help="keeps every decision (default: LABELS/review.jsonl)"
+        "--reviews", type=Path, metavar="FILE", help="file that keeps every decision (default LABELS/review.jsonl)"
     )
     group.add_argument(
-        "--review-limit", type=whole_number(1), default=1000, metavar="N", help="labels to review (1000)"
+        "--review-limit", type=whole_number(1), default=1000, metavar="N", help="labels to review (default 1000)"
     )
     group.add_argument("--index", type=Path, metavar="INDEX", help="folder that `groundling index` wrote, to search in")
     group = parser.add_argument_group("limits")
-    group.add_argument("--max-mb", type=int, default=20, metavar="N", help="of one request (20)")
-    group.add_argument("--max-pixels", type=int, default=40_000_000, metavar="N", help="of one image (40,000,000)")
+    group.add_argument("--max-mb", type=int, default=20, metavar="N", help="largest request in MB (default 20)")
     group.add_argument(
-        "--waiting", type=int, default=64, metavar="N", help="requests that may wait for their turn (64)"
+        "--max-pixels", type=int, default=40_000_000, metavar="N", help="most pixels of an image (default 40,000,000)"
     )
-    group.add_argument("--deadline", type=float, default=30.0, metavar="S", help="seconds for a response (30)")
+    group.add_argument(
+        "--waiting", type=int, default=64, metavar="N", help="requests that may wait for their turn (default 64)"
+    )
+    group.add_argument("--deadline", type=float, default=30.0, metavar="S", help="seconds for a response (default 30)")
     group.add_argument(
         "--window-ms",
         type=float,
         default=20.0,
         metavar="MS",
-        help="milliseconds that an image waits for others, if there are any, to be captioned together (20)",
+        help="milliseconds that an image waits for others, if there are any, to be captioned together (default 20)",
     )
     group.add_argument(
-        "--remember", type=int, default=64, metavar="N", help="number of images whose regions are kept (64)"
+        "--remember", type=int, default=64, metavar="N", help="number of images whose regions are kept (default 64)"
     )
-    parser.add_argument("--quiet", action="store_true", help="write no line for each request")
+    parser.add_argument("--quiet", action="store_true", help="do not write a line for each request")
 
 
 def run(args: argparse.Namespace) -> None:

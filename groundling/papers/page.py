@@ -12,6 +12,7 @@ from groundling.metrics.spread import Spread
 from groundling.papers.claims import CLAIMS, Claim
 from groundling.papers.summary import ALPHA, CONFIRMED, Summaries, of_seeds, seeds_of
 from groundling.papers.tables import TABLES, Row, Table, table
+from groundling.papers.unconfirmed import unconfirmed
 
 CLAIM_HEADS = """\
 | claim | score | paper | data | ours | p | p of seeds | seeds | verdict | rows of `groundling reproduce` |
@@ -87,6 +88,7 @@ def _claims(found: Summaries) -> Iterator[str]:
             if claim.paper == paper:
                 yield from [_claim(claim, data, each[data]) for data in each] or [_claim(claim)]
         yield ""
+    yield from unconfirmed(found)
 
 
 def _by_seeds(tests: Sequence[tuple[float, str]]) -> str:

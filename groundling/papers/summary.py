@@ -98,15 +98,33 @@ def _student(t: float, freedom: int) -> float:
     return 1 - (2 / math.pi * (angle + inside) if odd else inside)
 
 
+def t_interval(differences: Sequence[float]) -> tuple[float, float] | None:
+    """Where their mean lies with a probability of 1 − ALPHA, by Student's t; None of fewer than three."""
+    n = len(differences)
+    if n < FEW:
+        return None
+    mean, error = float(np.mean(differences)), float(np.std(differences, ddof=1)) / math.sqrt(n)
+    low, high = 0.0, 1e6
+    for _ in range(100):  # P(|T| >= t) falls with t
+        middle = (low + high) / 2
+        low, high = (middle, high) if _student(middle, n - 1) > ALPHA else (low, middle)
+    return mean - high * error, mean + high * error
+
+
 def of_seeds(found: Mapping[str, Any], claim: Claim) -> float | None:
     """p of the t-test on the seeds of a claim, from the values that a summary stores."""
+    return t_test(differences_of(found, claim))
+
+
+def differences_of(found: Mapping[str, Any], claim: Claim) -> list[float]:
+    """Of the two rows of a claim, one of each seed, from the values that a summary stores; none where one lacks."""
     ours, theirs = (
         (found["rows"].get(job, {}).get(score) or {"values": {}})["values"]
         for job, score in ((claim.job, claim.score), (claim.than, claim.than_score or claim.score))
     )
     named = [str(seed) for seed in (found["claims"].get(claim.text) or {"seeds": ()})["seeds"]]
     pairs = [(ours.get(seed), theirs.get(seed)) for seed in named]
-    return None if any(None in pair for pair in pairs) else t_test([a - b for a, b in pairs])
+    return [] if any(None in pair for pair in pairs) else [a - b for a, b in pairs]
 
 
 def runs(bench: Bench, job: str) -> dict[int, Scored]:

@@ -23,6 +23,7 @@ from groundling.papers.summary import (
     merged,
     of_seeds,
     summary,
+    t_interval,
     t_test,
 )
 from groundling.papers.summary import read as read_summaries
@@ -105,6 +106,14 @@ def test_the_t_test_is_that_of_printed_tables() -> None:
     for n, t in ((3, 4.302653), (4, 3.182446), (5, 2.776445), (6, 2.570582), (7, 2.446912)):
         spread = np.arange(n) - (n - 1) / 2
         assert t_test([*(t + spread / spread.std(ddof=1) * n**0.5)]) == pytest.approx(0.05, abs=1e-6)
+
+
+def test_the_interval_of_seeds_is_that_of_printed_tables() -> None:
+    """1, 2, 3: mean 2, deviation 1, t = 4.302653 of 2: 2 ± 4.302653 / √3. Of two seeds there is none."""
+    half = 4.302653 / 3**0.5
+    assert t_interval([1.0, 2.0, 3.0]) == pytest.approx((2 - half, 2 + half), abs=1e-5)
+    assert t_interval([0.5, 0.5, 0.5]) == pytest.approx((0.5, 0.5))
+    assert t_interval([1.0, 2.0]) is None
 
 
 @pytest.mark.parametrize(
