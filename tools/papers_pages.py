@@ -42,11 +42,12 @@ column “seeds” says which.
 The runs of `cyclical-table-11-perfect` are all of a second machine, on which the same seed trains another model; those
 that they replace, seeds 0 to 2 of the first, are in CHANGELOG.md.
 
-Of a later machine, an AMD EPYC, are K = 3 and K = 5 of `distributed-table-2`, “Zero-loss” of `cyclical-table-6` and all
-rows of `distributed-heads` and `distributed-table-3`. What the first machine had trained of these, and was trained
-there again to compare with, has the scores of the first within 1e-15: K = 2, the baseline, 4 heads, and K = 4 with and
-without elimination. The claims of the last two tables now draw more samples of the same runs. The other rows and the
-claims on them stay as the first made them.
+Of a later machine, an AMD EPYC, are K = 3 and K = 5 of `distributed-table-2`, “Zero-loss” of `cyclical-table-6`, and
+all rows of `distributed-heads`, `distributed-table-3`, `distributed-figure-2` and `distributed-upper-bound`. What the
+first machine had trained of these, and was trained there again to compare with, has the scores of the first within
+1e-15: the baselines, K = 2, 4 heads, and K = 4 with and without elimination. The claims of `distributed-heads` and
+`distributed-table-3` now draw more samples of the same runs. The other rows and the claims on them stay as the first
+made them.
 
 Up-Down has a backward pass of its own on the CPU since the first machine's rows of it were made: the same seed now
 trains another captioner. So all rows of `pos-scan-table-1` and `pos-scan-table-2` on drawn scenes were trained anew, by
