@@ -46,11 +46,11 @@ is confirmed by these six seeds and was not seen with those of the second machin
 together do not confirm it by the seeds alone.
 
 Of the same later machine are K = 3 and K = 5 of `distributed-table-2`, “Zero-loss” of `cyclical-table-6`, “Baseline,
-supervised” of `cyclical-table-2`, and all rows of `distributed-heads`, `distributed-table-3`, `distributed-figure-2`
-and `distributed-upper-bound`. What the first machine had trained of these, and was trained there again to compare with,
-has the scores of the first within 1e-15: the baselines, K = 2, 4 heads, and K = 4 with and without elimination. The
-claims of `distributed-heads` and `distributed-table-3` now draw more samples of the same runs. The other rows and the
-claims on them stay as the first made them.
+supervised” of `cyclical-table-2`, and all rows of `distributed-heads`, `distributed-table-3`, `distributed-figure-2`,
+`distributed-upper-bound` and `cyclical-table-1`. What the first machine had trained of these, and was trained there
+again to compare with, has the scores of the first within 1e-15: the baselines, K = 2, 4 heads, and K = 4 with and
+without elimination. The claims of `distributed-heads` and `distributed-table-3` now draw more samples of the same runs.
+The other rows and the claims on them stay as the first made them.
 
 `nce-distill-ours`, `nce-distill-table-5` and `contrastive-table-3` are of that machine, too. On drawn scenes the second
 has the regions of `nce-distill-table-4`, and differs from it in the weight of distillation alone: its row “NCE” has the
