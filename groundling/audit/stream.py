@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from groundling import files
 from groundling.audit import fix
 from groundling.audit.auditor import Auditor, PhraseVerdict
 from groundling.audit.verdicts import NOT_THERE
@@ -28,6 +29,8 @@ from groundling.types import Caption
 
 FORMAT = 4  # raised when the same grounder would give other verdicts
 WINDOW = 50_000  # rows that are put in order of their images
+BEGINNING = 1 << 24  # bytes of a first line that are looked at
+LINE_BEGINS = b'{"row":'
 IMAGES = KEPT // 2  # that are audited at a time
 
 
@@ -172,6 +175,16 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         raise DataError(f"{path}: cannot be read: {error}") from error
 
 
+def check(path: Path) -> None:
+    """DataError for what no audit wrote, whose end may not be cut off as an unfinished line."""
+    with files.reading(path), path.open("rb") as file:
+        first = file.readline(BEGINNING)
+    if first.endswith(b"\n"):
+        _parsed(first.decode(errors="replace"), path, 1)
+    elif not LINE_BEGINS.startswith(first[: len(LINE_BEGINS)]):
+        raise _foreign(path, 1)
+
+
 def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
     try:
         match json.loads(line):
@@ -179,7 +192,11 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
                 return row | {"phrases": [_renamed(one) for one in row["phrases"]]} if "phrases" in row else dict(row)
     except (ValueError, RecursionError):
         pass
-    raise DataError(f"{path}: line {number} is no line of an audit: name a file that `groundling audit` wrote")
+    raise _foreign(path, number)
+
+
+def _foreign(path: Path, number: int) -> DataError:
+    return DataError(f"{path}: line {number} is no line of an audit: name a file that `groundling audit` wrote")
 
 
 def _renamed(phrase: Any) -> Any:

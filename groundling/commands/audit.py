@@ -112,7 +112,8 @@ def run(args: argparse.Namespace) -> int:
         raise GroundlingError(f"--not-there-below takes a probability from 0 to 1, got {args.not_there_below:g}")
     format_of(args.format)
     engine = engine_of(args)
-    out, page = new_file(args.out), new_file(args.html) if args.html else None
+    read = args.captions, args.data, args.compare
+    out, page = new_file(args.out, *read), new_file(args.html, *read) if args.html else None
     if out.exists() and not out.is_file():
         raise GroundlingError(f"{out} is no regular file, and the verdicts are read again from it: name another -o")
     before = summarise(_lines(args.compare)) if args.compare else None
@@ -158,6 +159,7 @@ def _audit(
         going_on = out.exists() and not args.overwrite
         target = out if going_on else lines.kept
         if going_on:
+            stream.check(out)
             mend(out)
         done = stream.written(target, by)
         if done:
