@@ -29,6 +29,7 @@ from groundling.types import Caption
 
 FORMAT = 4  # raised when the same grounder would give other verdicts
 WINDOW = 50_000  # rows that are put in order of their images
+CHARACTERS = 50_000  # of a caption: what is longer is a model that went round in circles
 BEGINNING = 1 << 24  # bytes of a first line that are looked at
 LINE_BEGINS = b'{"row":'
 IMAGES = KEPT // 2  # that are audited at a time
@@ -102,7 +103,7 @@ def audit_rows(
             if not regions.valid.any():
                 raise DataError(f"{row.image}: no region was found in it")
             width, height = (round(side) for side in regions.size[0].tolist())
-            items.append(Item(row, reading.grounded(row, (width, height)), (width, height)))
+            items.append(Item(row, _bounded(reading.grounded(row, (width, height))), (width, height)))
         except DataError as error:
             about = {"row": row.number, "input": input_hash(row), "image": row.image, "caption": row.text}
             lines.append(about | {"error": str(error)})
@@ -113,6 +114,12 @@ def audit_rows(
     ]
     fixed = _fixed(captions, verdicts, reading.fix)
     return lines + [_line(*each, by) for each in zip(items, verdicts, fixed, strict=True)]
+
+
+def _bounded(grounded: Grounded) -> Grounded:
+    if len(grounded.text) > CHARACTERS:
+        raise DataError(f"a caption of {len(grounded.text):,} characters, at most {CHARACTERS:,} are read; shorten it")
+    return grounded
 
 
 def _line(item: Item, verdicts: Sequence[PhraseVerdict], fixed: str | None, by: str) -> dict[str, Any]:

@@ -257,6 +257,7 @@ def _tell(found: Summary, before: Summary | None, args: argparse.Namespace) -> N
     from dataclasses import asdict
 
     from groundling.audit.summary import compared
+    from groundling.errors import printable
 
     tests, shared = compared(found, before) if before else ([], 0)
     if args.json:
@@ -270,7 +271,8 @@ def _tell(found: Summary, before: Summary | None, args: argparse.Namespace) -> N
             change = f"{100 * test.baseline:6.1f} % -> {100 * test.system:5.1f} %"
             print(f"  {test.name:12}{change}   p = {test.p_randomisation:.4f}")
     for reason, count in found.errors.most_common(5):
-        print(f"groundling: {count} rows were not checked: {reason}", file=sys.stderr)
+        rows = "1 row was not checked" if count == 1 else f"{count} rows were not checked, the first"
+        print(printable(f"groundling: {rows}: {reason}"), file=sys.stderr)
 
 
 def _print_captions(out: Path, count: int) -> None:
@@ -303,6 +305,9 @@ def _print_summary(found: Summary) -> None:
     from groundling.commands.score_table import show
 
     print(f"{len(found.ids)} captions, {found.nouns} nouns\n")
+    if not found.nouns:
+        print("no noun phrase was found: captions are read as English sentences")
+        return
     for one in found.intervals():
         print(f"  {one.name:12}{100 * one.value:6.1f} %   ({100 * one.low:.1f} to {100 * one.high:.1f})")
     table = Table("class", box=None, pad_edge=False)
