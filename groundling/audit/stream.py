@@ -44,6 +44,11 @@ class Reading:
     max_pixels: int | None = None
     fix: str = ""  # "", DROP or HEDGE
 
+    @property
+    def names(self) -> bool:
+        """Are the texts lists of names, with commas between them, and no captions?"""
+        return not format_of(self.format).captions
+
     def grounded(self, row: Row, size: tuple[int, int]) -> Grounded:
         """The caption with places in pixels of an image of this size."""
         if row.places is not None:
@@ -107,7 +112,7 @@ def audit_rows(
         except DataError as error:
             about = {"row": row.number, "input": input_hash(row), "image": row.image, "caption": row.text}
             lines.append(about | {"error": str(error)})
-    captions = parse([item.grounded.text for item in items])
+    captions = parse([item.grounded.text for item in items], names=reading.names)
     verdicts = [
         auditor.audit(look(item.row.image), caption, item.grounded.places)
         for item, caption in zip(items, captions, strict=True)
@@ -165,7 +170,10 @@ def input_hash(row: Row | BadRow) -> str:
 def signature(auditor: Auditor, reading: Reading) -> str:
     """By which grounder, evidence, thresholds and reading of captions verdicts are given: the beginning of a hash."""
     evidence = auditor.grounder.calibration.to_json() if auditor.grounder.calibration else None
-    told = json.dumps([FORMAT, auditor.grounder.model.digest, evidence, auditor.thresholds.to_json(), asdict(reading)])
+    told = json.dumps(
+        [FORMAT, auditor.grounder.model.digest, evidence, auditor.thresholds.to_json(), asdict(reading)]
+        + ["names end at commas"] * reading.names
+    )
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 

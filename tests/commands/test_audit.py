@@ -195,6 +195,21 @@ def test_the_output_of_a_model_is_read_by_its_format(grounded: Path, tmp_path: P
     assert line["phrases"][0]["given"]["boxes"]
 
 
+def test_each_name_of_a_list_has_its_own_verdict_and_box(grounded: Path, tmp_path: Path) -> None:
+    """The same words are one phrase, whose noun is the last, where a caption has them."""
+    names = ["chair", "red table", "a dog", "cat"]
+    output = json.dumps([{"bbox_2d": [100 * i, 0, 100 * i + 99, 99], "label": name} for i, name in enumerate(names)])
+    row = {"image": "000000.png", "output": output}
+    (tmp_path / "in.jsonl").write_text(json.dumps(row) + "\n")
+    options = ["--images", grounded / "scenes", "--model", grounded / "model", "-o", tmp_path / "out.jsonl"]
+    assert run("audit", tmp_path / "in.jsonl", "--format", "qwen3-vl", *options) == 0
+    [line] = lines(tmp_path / "out.jsonl")
+    assert line["caption"] == "chair, red table, a dog, cat"
+    assert [phrase["phrase"] for phrase in line["phrases"]] == names
+    lefts = [phrase["given"]["boxes"][0][0] for phrase in line["phrases"]]
+    assert lefts == sorted(set(lefts))
+
+
 def test_a_data_set_is_audited_by_its_own_captions(
     grounded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
