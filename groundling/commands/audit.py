@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
         reason = next(iter(found.errors), "the file holds no captions")
         raise GroundlingError(f"{args.captions or args.data}: no caption could be checked: {reason}")
     if not args.json:
-        _print_captions(out, len(found.ids))
+        _print_captions(out, len(found.ids), page)
     _tell(found, before, args)
     if page:
         _page(page, out, found, find, args)
@@ -275,12 +275,13 @@ def _tell(found: Summary, before: Summary | None, args: argparse.Namespace) -> N
         print(printable(f"groundling: {rows}: {reason}"), file=sys.stderr)
 
 
-def _print_captions(out: Path, count: int) -> None:
+def _print_captions(out: Path, count: int, page: Path | None) -> None:
     """A few captions as they are, with the verdicts on nouns that are not grounded; of many, where they are."""
     from groundling.errors import printable
 
     if count > SHOWN:
-        print(f"{out}: the verdicts on each caption; an --html page shows them with their images", file=sys.stderr)
+        shows = "" if page else "; an --html page shows them with their images"
+        print(f"{out}: the verdicts on each caption{shows}", file=sys.stderr)
         return
     for row in _lines(out):
         if "phrases" in row:
