@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from groundling import files
 from groundling.audit import fix
 from groundling.audit.auditor import Auditor, PhraseVerdict
 from groundling.audit.verdicts import NOT_THERE
@@ -28,6 +29,9 @@ from groundling.types import Caption
 
 FORMAT = 4  # raised when the same grounder would give other verdicts
 WINDOW = 50_000  # rows that are put in order of their images
+CHARACTERS = 50_000  # of a caption: what is longer is a model that went round in circles
+BEGINNING = 1 << 24  # bytes of a first line that are looked at
+LINE_BEGINS = b'{"row":'
 IMAGES = KEPT // 2  # that are audited at a time
 
 
@@ -39,6 +43,11 @@ class Reading:
     resized: tuple[int, int] | None = None  # Qwen2.5-VL: the size at which it saw the images
     max_pixels: int | None = None
     fix: str = ""  # "", DROP or HEDGE
+
+    @property
+    def names(self) -> bool:
+        """Are the texts lists of names, with commas between them, and no captions?"""
+        return not format_of(self.format).captions
 
     def grounded(self, row: Row, size: tuple[int, int]) -> Grounded:
         """The caption with places in pixels of an image of this size."""
@@ -99,17 +108,23 @@ def audit_rows(
             if not regions.valid.any():
                 raise DataError(f"{row.image}: no region was found in it")
             width, height = (round(side) for side in regions.size[0].tolist())
-            items.append(Item(row, reading.grounded(row, (width, height)), (width, height)))
+            items.append(Item(row, _bounded(reading.grounded(row, (width, height))), (width, height)))
         except DataError as error:
             about = {"row": row.number, "input": input_hash(row), "image": row.image, "caption": row.text}
             lines.append(about | {"error": str(error)})
-    captions = parse([item.grounded.text for item in items])
+    captions = parse([item.grounded.text for item in items], names=reading.names)
     verdicts = [
         auditor.audit(look(item.row.image), caption, item.grounded.places)
         for item, caption in zip(items, captions, strict=True)
     ]
     fixed = _fixed(captions, verdicts, reading.fix)
     return lines + [_line(*each, by) for each in zip(items, verdicts, fixed, strict=True)]
+
+
+def _bounded(grounded: Grounded) -> Grounded:
+    if len(grounded.text) > CHARACTERS:
+        raise DataError(f"a caption of {len(grounded.text):,} characters, at most {CHARACTERS:,} are read; shorten it")
+    return grounded
 
 
 def _line(item: Item, verdicts: Sequence[PhraseVerdict], fixed: str | None, by: str) -> dict[str, Any]:
@@ -155,7 +170,10 @@ def input_hash(row: Row | BadRow) -> str:
 def signature(auditor: Auditor, reading: Reading) -> str:
     """By which grounder, evidence, thresholds and reading of captions verdicts are given: the beginning of a hash."""
     evidence = auditor.grounder.calibration.to_json() if auditor.grounder.calibration else None
-    told = json.dumps([FORMAT, auditor.grounder.model.digest, evidence, auditor.thresholds.to_json(), asdict(reading)])
+    told = json.dumps(
+        [FORMAT, auditor.grounder.model.digest, evidence, auditor.thresholds.to_json(), asdict(reading)]
+        + ["names end at commas"] * reading.names
+    )
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
@@ -172,6 +190,16 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         raise DataError(f"{path}: cannot be read: {error}") from error
 
 
+def check(path: Path) -> None:
+    """DataError for what no audit wrote, whose end may not be cut off as an unfinished line."""
+    with files.reading(path), path.open("rb") as file:
+        first = file.readline(BEGINNING)
+    if first.endswith(b"\n"):
+        _parsed(first.decode(errors="replace"), path, 1)
+    elif not LINE_BEGINS.startswith(first[: len(LINE_BEGINS)]):
+        raise _foreign(path, 1)
+
+
 def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
     try:
         match json.loads(line):
@@ -179,7 +207,11 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
                 return row | {"phrases": [_renamed(one) for one in row["phrases"]]} if "phrases" in row else dict(row)
     except (ValueError, RecursionError):
         pass
-    raise DataError(f"{path}: line {number} is no line of an audit: name a file that `groundling audit` wrote")
+    raise _foreign(path, number)
+
+
+def _foreign(path: Path, number: int) -> DataError:
+    return DataError(f"{path}: line {number} is no line of an audit: name a file that `groundling audit` wrote")
 
 
 def _renamed(phrase: Any) -> Any:

@@ -30,7 +30,7 @@ from groundling.regions.fingerprints import require
 from groundling.text import words
 from groundling.text.annotate import annotate
 from groundling.text.classes import head_noun
-from groundling.text.noun_phrases import joined
+from groundling.text.noun_phrases import joined, with_stops
 from groundling.types import Box, Caption, Span
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ class PhraseTokens:
 Substitute = Callable[[str, str], str | None]  # noun and lemma -> the word to look for instead; None: as it is
 
 
-def parse(texts: Sequence[str]) -> list[Caption]:
-    """Captions with tags, lemmas and noun phrases."""
-    return annotate([words.caption(text) for text in texts])
+def parse(texts: Sequence[str], names: bool = False) -> list[Caption]:
+    """Captions with tags, lemmas and noun phrases. `names`: they are lists of names, each ended by a comma."""
+    return annotate([with_stops(text) if names else words.caption(text) for text in texts])
 
 
 def phrases_of(caption: Caption) -> list[PhraseTokens]:

@@ -219,14 +219,12 @@ def _is_first(caption: Caption, i: int) -> bool:
 
 def _is_listed_plural(caption: Caption, i: int) -> bool:
     """Is it a plural that the tagger took for a verb? "kids dogs balloons": no verb on -s follows a plural."""
-    if not _is_word(caption.tokens[i]):
+    if not _is_word(caption.tokens[i]) or caption.tags[i] != "VBZ" or caption.tags[i - 1] != "NNS":
         return False
     start, end = _clause(caption, i)
     others = caption.tags[start:i] + caption.tags[i + 1 : end]
-    plural = caption.tags[i] == "VBZ" and caption.tags[i - 1] == "NNS" and i > start
-    return (
-        plural and not any(tag.startswith(CLAUSE) for tag in others) and wordnet().base(caption.tokens[i]) is not None
-    )
+    plural = i > start and not any(tag.startswith(CLAUSE) for tag in others)
+    return plural and wordnet().base(caption.tokens[i]) is not None
 
 
 def _names_something(caption: Caption, i: int) -> bool:
@@ -297,8 +295,7 @@ def _opens(caption: Caption, i: int) -> bool:
 
 def _listed(caption: Caption, span: Span, nouns: Sequence[bool], known: Sequence[Span]) -> Iterator[Span]:
     """The things of a list without commas: "dog cat tree". Elsewhere neighbouring nouns are one thing."""
-    others = (caption.tags[i] for i in range(*_clause(caption, span[0])) if not nouns[i])
-    if not all(nouns[slice(*span)]) or any(tag.startswith(CLAUSE) for tag in others):
+    if not all(nouns[slice(*span)]) or _is_sentence(caption, span[0], nouns):
         yield span
         return
     units = _units(span, known)
@@ -308,6 +305,11 @@ def _listed(caption: Caption, span: Span, nouns: Sequence[bool], known: Sequence
             yield start, one[1]
             start = other[0]
     yield start, span[1]
+
+
+def _is_sentence(caption: Caption, i: int, nouns: Sequence[bool]) -> bool:
+    """Has the clause of a word one with a verb or the like, so that it is no mere list?"""
+    return any(caption.tags[k].startswith(CLAUSE) for k in range(*_clause(caption, i)) if not nouns[k])
 
 
 def _units(span: Span, known: Sequence[Span]) -> list[Span]:
