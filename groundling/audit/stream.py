@@ -27,7 +27,7 @@ from groundling.tensors import Regions
 from groundling.text.dependencies import trees
 from groundling.types import Caption
 
-FORMAT = 4  # raised when the same grounder would give other verdicts
+FORMAT = 5  # raised when the same grounder would give other verdicts
 WINDOW = 50_000  # rows that are put in order of their images
 CHARACTERS = 50_000  # of a caption: what is longer is a model that went round in circles
 BEGINNING = 1 << 24  # bytes of a first line that are looked at
@@ -43,11 +43,6 @@ class Reading:
     resized: tuple[int, int] | None = None  # Qwen2.5-VL: the size at which it saw the images
     max_pixels: int | None = None
     fix: str = ""  # "", DROP or HEDGE
-
-    @property
-    def names(self) -> bool:
-        """Are the texts lists of names, with commas between them, and no captions?"""
-        return not format_of(self.format).captions
 
     def grounded(self, row: Row, size: tuple[int, int]) -> Grounded:
         """The caption with places in pixels of an image of this size."""
@@ -112,12 +107,13 @@ def audit_rows(
         except DataError as error:
             about = {"row": row.number, "input": input_hash(row), "image": row.image, "caption": row.text}
             lines.append(about | {"error": str(error)})
-    captions = parse([item.grounded.text for item in items], names=reading.names)
+    texts = [item.grounded.text for item in items]
+    captions = parse(texts, stops=True)
     verdicts = [
         auditor.audit(look(item.row.image), caption, item.grounded.places)
         for item, caption in zip(items, captions, strict=True)
     ]
-    fixed = _fixed(captions, verdicts, reading.fix)
+    fixed = _fixed(parse(texts), verdicts, reading.fix) if reading.fix else [None] * len(texts)
     return lines + [_line(*each, by) for each in zip(items, verdicts, fixed, strict=True)]
 
 
@@ -144,8 +140,6 @@ def _line(item: Item, verdicts: Sequence[PhraseVerdict], fixed: str | None, by: 
 
 
 def _fixed(captions: Sequence[Caption], verdicts: Sequence[Sequence[PhraseVerdict]], way: str) -> list[str | None]:
-    if not way:
-        return [None] * len(captions)
     wrong = [[one.span for one in found if one.verdict == NOT_THERE] for found in verdicts]
     if way == fix.HEDGE:
         return [fix.hedge(caption.text, spans) for caption, spans in zip(captions, wrong, strict=True)]
@@ -170,10 +164,7 @@ def input_hash(row: Row | BadRow) -> str:
 def signature(auditor: Auditor, reading: Reading) -> str:
     """By which grounder, evidence, thresholds and reading of captions verdicts are given: the beginning of a hash."""
     evidence = auditor.grounder.calibration.to_json() if auditor.grounder.calibration else None
-    told = json.dumps(
-        [FORMAT, auditor.grounder.model.digest, evidence, auditor.thresholds.to_json(), asdict(reading)]
-        + ["names end at commas"] * reading.names
-    )
+    told = json.dumps([FORMAT, auditor.grounder.model.digest, evidence, auditor.thresholds.to_json(), asdict(reading)])
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 

@@ -121,7 +121,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how words are chosen")
     group.add_argument("--beam", type=int, metavar="N", help="width of the beam (default 3); 1 is greedy, and quicker")
     group.add_argument(
-        "--length-penalty", type=float, metavar="A", help="compare captions by log p / tokens^A (default 0)"
+        "--length-penalty",
+        type=float,
+        metavar="A",
+        help="compare the captions of a beam by log p / tokens^A: 0 prefers short ones (default 0.9)",
     )
     group.add_argument(
         "--no-repeat",

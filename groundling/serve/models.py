@@ -205,13 +205,13 @@ class Models:
             raise unfit("one of the phrases has no word in it", "no-phrase")
         return self.grounder.ground_regions(image.regions, sentence, list(phrases))
 
-    def audit(self, image: Extracted, grounded: Grounded, names: bool = False) -> tuple[PhraseVerdict, ...]:
-        """Is what a text names there, and where the text says? `names`: it is a list of them, and no caption."""
+    def audit(self, image: Extracted, grounded: Grounded) -> tuple[PhraseVerdict, ...]:
+        """Is what a text names there, and where the text says?"""
         from groundling.evaluation.evidence import parse
 
         if not len(image.boxes):
             raise unfit("no region was found in this image", "unfit")
-        return self.auditor.audit(image.regions, parse([grounded.text], names)[0], grounded.places)
+        return self.auditor.audit(image.regions, parse([grounded.text], stops=True)[0], grounded.places)
 
     @property
     def verdicts(self) -> tuple[str, ...]:

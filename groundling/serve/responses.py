@@ -98,7 +98,7 @@ def audit(models: Models, image: ImageRegions, request: AuditRequest) -> dict[st
         )
         raise unfit(detail, "needs-size")
     grounded = read(request, format, image.extracted.size)
-    rows = [one.to_dict() for one in models.audit(image.extracted, grounded, not formats.format_of(format).captions)]
+    rows = [one.to_dict() for one in models.audit(image.extracted, grounded)]
     verdicts = [row["verdict"] for row in rows]
     response: dict[str, Any] = {
         "text": grounded.text,
