@@ -277,7 +277,8 @@ def test_rare_nouns_become_likelier_of_those_with_a_score_where_there_are_scores
     """Of 1,998 words, "a" is half, "dog" and "ball" twice, "cat" never; "ball" has no score, "a" is no noun.
 
     Rare is below 0.01: 19.98 words. With 2 + 1 of "dog" and 0 + 1 of "cat", biases gain 0.25 log 6.66 and 0.25 log
-    19.98. Without scores "ball", as frequent as "dog", gains as much, and there is no gain to change.
+    19.98. Without scores "ball", as frequent as "dog", gains as much, and there is no gain to change. Then rare is
+    below 0.001, 1.998 words: "cat" alone.
     """
     fingerprint = replace(source("scenes").fingerprint, labels=("word:dog", "word:cat"))
     layout = Layout(8, whole=2).of_source(fingerprint)
@@ -287,20 +288,21 @@ def test_rare_nouns_become_likelier_of_those_with_a_score_where_there_are_scores
     classes = Classes(("dog",), {"dog": "dog"})
     parts = recipe.parts(vocab, layout, classes)
     recipes.save(tmp_path / "run", recipes.Model(recipe, parts, vocab, fingerprint, layout, classes))
-    tool.shrink_captioner(tmp_path / "run", tmp_path / "out", data, tool.Rare(0.01, 2.2, 0.25))
+    rares = tool.Rare(0.01, 2.2, 0.25), tool.Rare(0.001, 1.5, 0.5)
+    tool.shrink_captioner(tmp_path / "run", tmp_path / "out", data, rares)
     old, new = (recipes.load(tmp_path / name).parts.requires_grad_(False).captioner for name in ("run", "out"))
     bias = {word: float(new.logits.bias[i] - old.logits.bias[i]) for i, word in enumerate(vocab.words)}
-    expected = {"dog": 0.25 * math.log(19.98 / 3), "cat": 0.25 * math.log(19.98)}
+    expected = {"dog": 0.25 * math.log(19.98 / 3), "cat": 0.25 * math.log(19.98) + 0.5 * math.log(1.998)}
     if scored:
         gain = {word: float(new.word_link.gain[i] / old.word_link.gain[i]) for i, word in enumerate(vocab.words)}
-        assert {word: factor for word, factor in gain.items() if factor != 1} == pytest.approx({"dog": 2.2, "cat": 2.2})
+        assert {word: factor for word, factor in gain.items() if factor != 1} == pytest.approx({"dog": 2.2, "cat": 3.3})
     else:
         expected["ball"] = expected["dog"]
     assert {word: change for word, change in bias.items() if change} == pytest.approx(expected, rel=1e-4)
     with pytest.raises(SystemExit, match="raised before"):
-        tool.shrink_captioner(tmp_path / "out", tmp_path / "again", data, tool.Rare(0.01, 2.2, 0.25))
+        tool.shrink_captioner(tmp_path / "out", tmp_path / "again", data, rares)
     tool.shrink(tmp_path / "out", tmp_path / "out")  # packed again, what was done is still told
-    assert json.loads((tmp_path / "out" / recipes.ABOUT).read_text())["rare_nouns"]["gain"] == 2.2
+    assert json.loads((tmp_path / "out" / recipes.ABOUT).read_text())["rare_nouns"][1]["gain"] == 1.5
 
 
 def test_weights_of_other_shapes_are_refused(run: Path) -> None:

@@ -110,7 +110,7 @@ class Auditor:
 
     def audit_text(self, image: Picture, text: str) -> tuple[PhraseVerdict, ...]:
         """The noun phrases of a sentence, in one image."""
-        return self.audit(self.grounder.regions(image), parse([text])[0])
+        return self.audit(self.grounder.regions(image), parse([text], stops=True)[0])
 
     def audit(self, regions: Regions, caption: Caption, places: Sequence[Place] = ()) -> tuple[PhraseVerdict, ...]:
         """The noun phrases of a parsed caption in an image (B = 1); `places` are those that the caption came with, in

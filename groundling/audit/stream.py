@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from groundling import files
 from groundling.audit import fix
 from groundling.audit.auditor import Auditor, PhraseVerdict
 from groundling.audit.verdicts import NOT_THERE
@@ -26,8 +27,11 @@ from groundling.tensors import Regions
 from groundling.text.dependencies import trees
 from groundling.types import Caption
 
-FORMAT = 4  # raised when the same grounder would give other verdicts
+FORMAT = 5  # raised when the same grounder would give other verdicts
 WINDOW = 50_000  # rows that are put in order of their images
+CHARACTERS = 50_000  # of a caption: what is longer is a model that went round in circles
+BEGINNING = 1 << 24  # bytes of a first line that are looked at
+LINE_BEGINS = b'{"row":'
 IMAGES = KEPT // 2  # that are audited at a time
 
 
@@ -99,17 +103,24 @@ def audit_rows(
             if not regions.valid.any():
                 raise DataError(f"{row.image}: no region was found in it")
             width, height = (round(side) for side in regions.size[0].tolist())
-            items.append(Item(row, reading.grounded(row, (width, height)), (width, height)))
+            items.append(Item(row, _bounded(reading.grounded(row, (width, height))), (width, height)))
         except DataError as error:
             about = {"row": row.number, "input": input_hash(row), "image": row.image, "caption": row.text}
             lines.append(about | {"error": str(error)})
-    captions = parse([item.grounded.text for item in items])
+    texts = [item.grounded.text for item in items]
+    captions = parse(texts, stops=True)
     verdicts = [
         auditor.audit(look(item.row.image), caption, item.grounded.places)
         for item, caption in zip(items, captions, strict=True)
     ]
-    fixed = _fixed(captions, verdicts, reading.fix)
+    fixed = _fixed(parse(texts), verdicts, reading.fix) if reading.fix else [None] * len(texts)
     return lines + [_line(*each, by) for each in zip(items, verdicts, fixed, strict=True)]
+
+
+def _bounded(grounded: Grounded) -> Grounded:
+    if len(grounded.text) > CHARACTERS:
+        raise DataError(f"a caption of {len(grounded.text):,} characters, at most {CHARACTERS:,} are read; shorten it")
+    return grounded
 
 
 def _line(item: Item, verdicts: Sequence[PhraseVerdict], fixed: str | None, by: str) -> dict[str, Any]:
@@ -129,8 +140,6 @@ def _line(item: Item, verdicts: Sequence[PhraseVerdict], fixed: str | None, by: 
 
 
 def _fixed(captions: Sequence[Caption], verdicts: Sequence[Sequence[PhraseVerdict]], way: str) -> list[str | None]:
-    if not way:
-        return [None] * len(captions)
     wrong = [[one.span for one in found if one.verdict == NOT_THERE] for found in verdicts]
     if way == fix.HEDGE:
         return [fix.hedge(caption.text, spans) for caption, spans in zip(captions, wrong, strict=True)]
@@ -172,6 +181,16 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         raise DataError(f"{path}: cannot be read: {error}") from error
 
 
+def check(path: Path) -> None:
+    """DataError for what no audit wrote, whose end may not be cut off as an unfinished line."""
+    with files.reading(path), path.open("rb") as file:
+        first = file.readline(BEGINNING)
+    if first.endswith(b"\n"):
+        _parsed(first.decode(errors="replace"), path, 1)
+    elif not LINE_BEGINS.startswith(first[: len(LINE_BEGINS)]):
+        raise _foreign(path, 1)
+
+
 def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
     try:
         match json.loads(line):
@@ -179,7 +198,11 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
                 return row | {"phrases": [_renamed(one) for one in row["phrases"]]} if "phrases" in row else dict(row)
     except (ValueError, RecursionError):
         pass
-    raise DataError(f"{path}: line {number} is no line of an audit: name a file that `groundling audit` wrote")
+    raise _foreign(path, number)
+
+
+def _foreign(path: Path, number: int) -> DataError:
+    return DataError(f"{path}: line {number} is no line of an audit: name a file that `groundling audit` wrote")
 
 
 def _renamed(phrase: Any) -> Any:

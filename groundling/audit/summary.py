@@ -4,6 +4,7 @@ side by side."""
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from groundling.text.noun_kinds import CLASSES, kind_of
 from groundling.types import html_table
 
 SAMPLES = 1000  # resamples of captions for an interval
+NAMES = re.compile(r"""'[^']*'|"[^"]*\"""")  # in an error
 
 
 @dataclass
@@ -92,9 +94,11 @@ def summarise(lines: Iterable[dict[str, Any]]) -> Summary:
     """Of the lines of an audit. A caption is known by its image, and its number among those of the image."""
     found = Summary()
     seen: Counter[str] = Counter()
+    of_kind: dict[str, str] = {}  # an error without the name in it -> the first of its kind
     for line in lines:
         if "error" in line:
-            found.errors[_reason(str(line["error"]))] += 1
+            reason = _reason(str(line["error"]))
+            found.errors[of_kind.setdefault(NAMES.sub("''", reason), reason)] += 1
             continue
         image = str(line.get("image", ""))
         found.ids.append(f"{image}#{seen[image]}")
@@ -152,4 +156,4 @@ def _number(value: float) -> float | None:
 
 def _reason(text: str) -> str:
     """Errors are counted by kind: without the names of files."""
-    return text.rpartition(": ")[2][:80]
+    return text.rpartition(": ")[2][:120]

@@ -120,7 +120,8 @@ def run(args: argparse.Namespace) -> int:
         raise GroundlingError(f"--not-there-below takes a probability from 0 to 1, got {args.not_there_below:g}")
     format_of(args.format)
     engine = engine_of(args)
-    out, page = new_file(args.out), new_file(args.html) if args.html else None
+    read = args.captions, args.data, args.compare
+    out, page = new_file(args.out, *read), new_file(args.html, *read) if args.html else None
     if out.exists() and not out.is_file():
         raise GroundlingError(f"{out} is no regular file, and the verdicts are read again from it: name another -o")
     before = summarise(_lines(args.compare)) if args.compare else None
@@ -133,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
         reason = next(iter(found.errors), "the file holds no captions")
         raise GroundlingError(f"{args.captions or args.data}: no caption could be checked: {reason}")
     if not args.json:
-        _print_captions(out, len(found.ids))
+        _print_captions(out, len(found.ids), page)
     _tell(found, before, args)
     if page:
         _page(page, out, found, find, args)
@@ -166,6 +167,7 @@ def _audit(
         going_on = out.exists() and not args.overwrite
         target = out if going_on else lines.kept
         if going_on:
+            stream.check(out)
             mend(out)
         done = stream.written(target, by)
         if done:
@@ -263,6 +265,7 @@ def _tell(found: Summary, before: Summary | None, args: argparse.Namespace) -> N
     from dataclasses import asdict
 
     from groundling.audit.summary import compared
+    from groundling.errors import printable
 
     tests, shared = compared(found, before) if before else ([], 0)
     if args.json:
@@ -276,15 +279,17 @@ def _tell(found: Summary, before: Summary | None, args: argparse.Namespace) -> N
             change = f"{100 * test.baseline:6.1f} % -> {100 * test.system:5.1f} %"
             print(f"  {test.name:12}{change}   p = {test.p_randomisation:.4f}")
     for reason, count in found.errors.most_common(5):
-        print(f"groundling: {count} rows were not checked: {reason}", file=sys.stderr)
+        rows = "1 row was not checked" if count == 1 else f"{count} rows were not checked, the first"
+        print(printable(f"groundling: {rows}: {reason}"), file=sys.stderr)
 
 
-def _print_captions(out: Path, count: int) -> None:
+def _print_captions(out: Path, count: int, page: Path | None) -> None:
     """A few captions as they are, with the verdicts on nouns that are not grounded; of many, where they are."""
     from groundling.errors import printable
 
     if count > SHOWN:
-        print(f"{out}: the verdicts on each caption; an --html page shows them with their images", file=sys.stderr)
+        shows = "" if page else "; an --html page shows them with their images"
+        print(f"{out}: the verdicts on each caption{shows}", file=sys.stderr)
         return
     for row in _lines(out):
         if "phrases" in row:
@@ -309,6 +314,9 @@ def _print_summary(found: Summary) -> None:
     from groundling.commands.score_table import show
 
     print(f"{len(found.ids)} captions, {found.nouns} nouns\n")
+    if not found.nouns:
+        print("no noun phrase was found: captions are read as English sentences")
+        return
     for one in found.intervals():
         print(f"  {one.name:12}{100 * one.value:6.1f} %   ({100 * one.low:.1f} to {100 * one.high:.1f})")
     table = Table("class", box=None, pad_edge=False)

@@ -121,7 +121,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how words are chosen")
     group.add_argument("--beam", type=int, metavar="N", help="width of the beam (default 3); 1 is greedy, and quicker")
     group.add_argument(
-        "--length-penalty", type=float, metavar="A", help="compare captions by log p / tokens^A (default 0)"
+        "--length-penalty",
+        type=float,
+        metavar="A",
+        help="compare the captions of a beam by log p / tokens^A: 0 prefers short ones (default 0.9)",
     )
     group.add_argument(
         "--no-repeat",
@@ -183,8 +186,9 @@ def run(args: argparse.Namespace) -> int:
     from groundling.files import saved
 
     decoding, engine = _decoding(args), engine_of(args)
-    out, html = (new_file(name) if name else None for name in (args.out, args.html))
-    files = {kind: new_file(name) for kind in ("coco", "coco_boxes", "submission") if (name := getattr(args, kind))}
+    out, html = (new_file(name, *args.images) if name else None for name in (args.out, args.html))
+    kinds = ("coco", "coco_boxes", "submission")
+    files = {kind: new_file(name, *args.images) for kind in kinds if (name := getattr(args, kind))}
     one_png = args.png and Path(args.png).suffix.lower() == ".png" and not Path(args.png).is_dir()
     pngs = (new_file if one_png else new_folder)(args.png) if args.png else None
     captioner = _captioner(args)
@@ -194,6 +198,8 @@ def run(args: argparse.Namespace) -> int:
         examples = [shot for example in examples for shot in _shots(example)]
     if not examples:
         raise GroundlingError(f"none of {', '.join(args.images)} can be read: nothing to caption")
+    for path in (one for one in (out, html, *files.values()) if one and one.exists()):
+        new_file(path, *(example.media for example in examples))
     if pngs:
         _check_png(pngs, bool(one_png), examples)
     unread: list[str] = []  # ids of what has no caption

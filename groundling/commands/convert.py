@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     if args.target not in OURS:
         format_of(args.target)
     sizes = sizes_of(args)
-    with _opened(args.out) as out, _opened(args.problems, None) as problems:
+    with _opened(args, args.out) as out, _opened(args, args.problems) as problems:
         tally = _convert(args, sizes, out or sys.stdout, problems)
     _print_tally(tally)
     return 1 if args.strict and (tally.bad_rows or tally.with_problems) else 0
@@ -170,14 +170,14 @@ def _text(row: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _opened(name: str | None, otherwise: IO[str] | None = None) -> Iterator[IO[str] | None]:
+def _opened(args: argparse.Namespace, name: str | None) -> Iterator[IO[str] | None]:
     from groundling.commands.outputs import new_file
     from groundling.files import saved
 
     if not name:
-        yield otherwise
+        yield None
         return
-    with saved(new_file(name)) as raw:
+    with saved(new_file(name, args.file)) as raw:
         file = TextIOWrapper(raw, "utf-8", newline="\n")
         yield file
         file.detach()  # it flushes; `saved` closes

@@ -31,8 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from groundling.commands.outputs import new_file
     from groundling.metrics.captions import document_frequency
 
+    out = new_file(args.out, args.captions)
     df = document_frequency(args.captions, args.end)
-    df.save(args.out)
+    df.save(out)
     print(printable(f"{args.out}: {sum(map(len, df.tables)):,} n-grams of {df.images:,} images, df:{df.digest}"))

@@ -163,8 +163,7 @@ def _image(args: argparse.Namespace) -> None:
     from groundling.report.picture import draw
 
     png, coco = (new_file(name) if name else None for name in (args.png, args.coco_boxes))
-    if png:
-        refuse_input([png], [args.image])
+    refuse_input(filter(None, (png, coco)), [args.image])
     folder = new_folder(args.heatmap) if args.heatmap else None
     model = inference.load_grounder(args.model, args.device, joints=args.joints)
     regions = model.regions(args.image)

@@ -196,5 +196,5 @@ def _export(images: Labelled, args: argparse.Namespace) -> None:
                 formats.write(name, images, folder)
         print(printable(f"{target}: {formats.FORMATS[name][1]}"))
     if args.review:
-        shown = review.write_page(new_file(args.review), images, args.review_limit)
+        shown = review.write_page(new_file(args.review, args.data, args.apply), images, args.review_limit)
         print(printable(f"{args.review}: {shown} labels, the least certain first; open it in a browser"))

@@ -22,8 +22,11 @@ PART = ".part"  # the folder beside a file that holds its lines until it is comp
 Row = dict[str, Any]
 
 
-def new_file(name: str) -> Path:
-    """The file that will be written; its folder is made. GroundlingError if there can be no such file."""
+def new_file(name: str | Path, *read: str | Path | None) -> Path:
+    """The file that will be written; its folder is made. GroundlingError if there can be no such file.
+
+    `read`: what the command reads, which is never written over; folders of it may be written into.
+    """
     path = Path(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,16 +35,17 @@ def new_file(name: str) -> Path:
         existing = path if path.exists() else path.parent
     except OSError as error:
         raise GroundlingError(f"{path} cannot be written ({error.strerror}): choose another place") from error
+    refuse_input([path], (name for name in read if name and not os.path.isdir(name)))
     return _allowed(path, existing)
 
 
 def refuse_input(written: Iterable[str | Path], read: Iterable[str | Path]) -> None:
-    """GroundlingError where a file that is to be written is a picture or video that is read, or a frame of one."""
+    """GroundlingError where a file that is to be written is one that is read, or a frame of a video that is read."""
     kept = {os.path.realpath(path) for path in read}
     for path in written:
         real = os.path.realpath(path)
         if os.path.exists(real) and not kept.isdisjoint((real, os.path.dirname(real))):
-            raise GroundlingError(f"{path} is the picture itself, and would be lost: choose another place")
+            raise GroundlingError(f"{path} is what the command reads, and would be lost: choose another place")
 
 
 def new_folder(name: str) -> Path:

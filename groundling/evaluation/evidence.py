@@ -30,7 +30,7 @@ from groundling.regions.fingerprints import require
 from groundling.text import words
 from groundling.text.annotate import annotate
 from groundling.text.classes import head_noun
-from groundling.text.noun_phrases import joined
+from groundling.text.noun_phrases import is_word, joined, with_stops
 from groundling.types import Box, Caption, Span
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ class PhraseTokens:
 Substitute = Callable[[str, str], str | None]  # noun and lemma -> the word to look for instead; None: as it is
 
 
-def parse(texts: Sequence[str]) -> list[Caption]:
-    """Captions with tags, lemmas and noun phrases."""
-    return annotate([words.caption(text) for text in texts])
+def parse(texts: Sequence[str], stops: bool = False) -> list[Caption]:
+    """Captions with tags, lemmas and noun phrases. `stops`: commas and other stops are tokens, and end phrases."""
+    return annotate([with_stops(text) if stops else words.caption(text) for text in texts])
 
 
 def phrases_of(caption: Caption) -> list[PhraseTokens]:
@@ -134,9 +134,9 @@ def evidence_with_words(
 
 def _tokens(caption: Caption, asked: PhraseTokens, substitute: Substitute) -> tuple[tuple[str, ...], int]:
     """The words of a phrase, its noun perhaps replaced, and which of them it is."""
-    tokens, head = list(caption.tokens[asked.start : asked.end]), asked.head - asked.start
-    tokens[head] = substitute(tokens[head], caption.lemmas[asked.head]) or tokens[head]
-    return tuple(tokens), head
+    words = {i: token for i in range(asked.start, asked.end) if is_word(token := caption.tokens[i])}  # no stops
+    words[asked.head] = substitute(words[asked.head], caption.lemmas[asked.head]) or words[asked.head]
+    return tuple(words.values()), list(words).index(asked.head)
 
 
 def _evidence(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -55,7 +56,7 @@ class ImageFolder:
 
     def find(self, name: str) -> Path:
         asked = PurePosixPath(name.replace("\\", "/"))
-        keys = [str(asked), asked.name, asked.stem]
+        keys = [str(asked), _composed(str(asked)), *map(_composed, (asked.name, asked.stem))]
         keys += [str(int(name))] if name.isascii() and name.isdecimal() and len(name) < 20 else []
         for key in keys:
             found = self._known.get(key)
@@ -78,7 +79,13 @@ class ImageFolder:
         for path in paths:
             stem = Path(path).stem
             digits = DIGITS.search(stem)
-            aliases = {Path(path).name, stem, *([str(int(digits[1]))] if digits and len(digits[1]) == 12 else [])}
+            aliases = set(map(_composed, (path, Path(path).name, stem)))
+            aliases |= {str(int(digits[1]))} if digits and len(digits[1]) == 12 else set()
             for alias in aliases - {path}:
                 known[alias] = "" if alias in known else path
         return known | {Path(path).as_posix(): path for path in paths}
+
+
+def _composed(name: str) -> str:
+    """The name with each accented letter as one character: macOS takes them apart in names of files, tables do not."""
+    return unicodedata.normalize("NFC", name)

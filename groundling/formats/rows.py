@@ -1,20 +1,25 @@
 """Files of captions, row by row: an image and its caption.
 
-    image<TAB>caption     one row per line
+    image<TAB>caption     one row per line; with a header, as CSV
     CSV                   with a header that names the columns, or the image first and the caption second
     JSON lines            {"image": ..., "caption": ...}; what `groundling caption` and `groundling convert` write
     JSON                  a list of such objects (COCO results), {"annotations": [...]}, or {image: caption}
 
-Rows come one at a time: only a JSON list is held in memory as a whole. A row that cannot be read is given as `BadRow`.
+Rows come one at a time: only such a JSON file is held in memory as a whole. A row that cannot be read is given as
+`BadRow`.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+import re
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
+from io import TextIOWrapper
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +30,7 @@ from groundling.types import GroundedCaption
 IMAGE = ("image", "image_id", "file_name", "filename", "file", "img", "media", "id")  # the first that a row has
 TEXT = ("caption", "text", "output", "response", "prediction", "answer", "generated_text")
 LINE = 8_000_000  # characters of a line
+NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what `surrogateescape` makes of bytes that are none
 JSON_CHARACTERS = 1_000_000_000  # of a JSON file that is not JSON lines
 
 
@@ -50,27 +56,42 @@ def read_rows(path: str | Path) -> Iterator[Row | BadRow]:
     """The rows of a file; DataError where it cannot be opened or is no such file at all."""
     path = Path(path)
     try:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            yield from _rows(path, file)
+        with path.open("rb") as raw:
+            beginning = raw.peek(8)
+            if beginning.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+                raise DataError(f"{path}: UTF-16, expected UTF-8: save the file as UTF-8")
+            file = TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="")
+            start = beginning.removeprefix(BOM_UTF8).lstrip()[:1].decode("latin-1")
+            yield from map(_in_utf8, _rows(path, file, start))
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _rows(path: Path, file: IO[str]) -> Iterator[Row | BadRow]:
+def _rows(path: Path, file: IO[str], start: str) -> Iterator[Row | BadRow]:
+    """The rows of an open file, whose first character is `start`."""
     if path.suffix.lower() == ".csv":
         return _csv(file)
-    lines = _lines(file)
-    number, first = next(((n, line) for n, line in lines if line is None or line.strip()), (0, None))
-    rest = chain([(number, first)], lines) if number else iter(())
+    lines = ((n, line) for n, line in _lines(file) if line is None or line.strip())
+    some = list(islice(lines, 2))
+    rest = chain(some, lines)
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         return _json_lines(rest)
-    start = (first or "").lstrip()[:1]
-    if start == "[" or (start == "{" and _parsed(first or "") is None):
+    number, first = some[0] if some else (0, "")
+    whole = _parsed(first) if first and start == "{" else None
+    if start == "[" or (start == "{" and whole is None):
         file.seek(0)
         return _json_file(path, file)
     if start == "{":
-        return _json_lines(rest)
-    return (_tabbed(n, line) for n, line in rest if line is None or line.strip())
+        return _in_json(path, whole) if len(some) == 1 and _is_no_row(whole) else _json_lines(rest)
+    if first and _separator(first):
+        return _csv(chain("\n" * (number - 1), (line or "" for _, line in rest)))
+    return (_tabbed(n, line) for n, line in rest)
+
+
+def _in_utf8(row: Row | BadRow) -> Row | BadRow:
+    if isinstance(row, Row) and NOT_UTF8.search(row.image + row.text):
+        return BadRow(row.number, "not UTF-8; save the file as UTF-8")
+    return row
 
 
 def _lines(file: IO[str]) -> Iterator[tuple[int, str | None]]:
@@ -102,10 +123,14 @@ def _tabbed(number: int, line: str | None) -> Row | BadRow:
     return Row(number, image.strip(), text)
 
 
-def _csv(file: IO[str]) -> Iterator[Row | BadRow]:
-    reader = csv.reader(file)
+def _csv(lines: Iterable[str]) -> Iterator[Row | BadRow]:
+    rest, of_row = iter(lines), list[str]()
+    number, first = next(((n, line) for n, line in enumerate(rest) if line.strip()), (0, ""))
+    separator = _separator(first) or ","
+    reader = csv.reader(_kept(chain("\n" * number, [first], rest), of_row), delimiter=separator)
     columns: tuple[int, int] | None = None
     while True:
+        of_row.clear()
         try:
             cells = next(reader)
         except StopIteration:
@@ -121,9 +146,33 @@ def _csv(file: IO[str]) -> Iterator[Row | BadRow]:
             if header:
                 continue
         if len(cells) <= max(columns):
-            yield BadRow(reader.line_num, f"{len(cells)} columns, expected {max(columns) + 1} or more")
+            told = f"{len(cells)} columns, expected {max(columns) + 1} or more with {separator!r} between them"
+            yield BadRow(reader.line_num, told)
+        elif len(of_row) > 1 and not _is_strict(of_row, separator):
+            yield BadRow(reader.line_num, f"a quote that is not closed runs over {len(of_row)} lines; close it")
         else:
             yield Row(reader.line_num, cells[columns[0]].strip(), cells[columns[1]])
+
+
+def _separator(header: str) -> str:
+    """What stands between the columns that a header names; "" where it is no header."""
+    with suppress(csv.Error):  # longer than a cell may be
+        return next((one for one in ",;\t|" if _columns(next(csv.reader([header], delimiter=one), []))), "")
+    return ""
+
+
+def _kept(lines: Iterable[str], kept: list[str]) -> Iterator[str]:
+    for line in lines:
+        kept.append(line)
+        yield line
+
+
+def _is_strict(lines: list[str], separator: str) -> bool:
+    """Is a row of several lines one by the rules, all of its quotes closed?"""
+    try:
+        return len(list(csv.reader(lines, delimiter=separator, strict=True))) == 1
+    except csv.Error:
+        return False
 
 
 def _columns(cells: list[str]) -> tuple[int, int] | None:
@@ -150,7 +199,14 @@ def _json_file(path: Path, file: IO[str]) -> Iterator[Row | BadRow]:
     text = file.read(JSON_CHARACTERS + 1)
     if len(text) > JSON_CHARACTERS:
         raise DataError(f"{path}: more than {JSON_CHARACTERS:,} characters of JSON: make it JSON lines")
-    found = _parsed(text)
+    yield from _in_json(path, _parsed(text))
+
+
+def _is_no_row(found: Any) -> bool:
+    return isinstance(found, dict) and not found.keys() & {*IMAGE, *TEXT}
+
+
+def _in_json(path: Path, found: Any) -> Iterator[Row | BadRow]:
     if isinstance(found, dict) and isinstance(found.get("annotations"), list):
         found = found["annotations"]
     if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
@@ -172,9 +228,10 @@ def _object(number: int, row: Mapping[str, Any]) -> Row | BadRow:
     image = next((row[key] for key in IMAGE if isinstance(row.get(key), str | int) and row[key] != ""), None)
     caption = next((row[key] for key in TEXT if row.get(key) is not None), None)
     if image is None or isinstance(image, bool):
-        return BadRow(number, f"names no image: expected one of {', '.join(IMAGE)}")
-    if caption is None:
-        return BadRow(number, f"has no caption: expected one of {', '.join(TEXT)}")
+        return BadRow(number, f"names no image; expected one of {', '.join(IMAGE)}")
+    if caption is None or isinstance(caption, int | float):
+        wrong = "has no caption" if caption is None else f"its caption is {caption!r:.40}"
+        return BadRow(number, f"{wrong}; expected a text as one of {', '.join(TEXT)}")
     text = caption if isinstance(caption, str) else json.dumps(caption)
     try:
         places = _places(row)

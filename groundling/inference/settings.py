@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from groundling.tensors import Captioner, Decoding, EncodedImage
     from groundling.types import Vocab
 
+LENGTH_PENALTY = 0.9  # Σ log p alone prefers short captions; chosen on validation photos: docs/weights.md
 EVIDENCE_WEIGHT = 0.0  # more takes away made-up nouns, and costs BLEU-4: see the model card
 CONJUNCTION = "and"
 FIRST_PARTS = frozenset(  # nouns that another noun follows in four of five places or more of COCO's training captions
@@ -40,7 +41,7 @@ class BeamSearch:
     """
 
     beam: int = 3  # captions that are followed at a time
-    length_penalty: float = 0.0
+    length_penalty: float = LENGTH_PENALTY  # 0: Σ log p alone
     no_repeat: int = 2  # no n-gram of this size twice, no word twice in a row nor around "and"; 0 allows all
     min_length: int = 0  # words
     repeat_nouns: bool = (

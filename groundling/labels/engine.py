@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +62,11 @@ def output(out: str, name: str) -> str:
 
 
 def prepare(job: Job, shards: Sequence[Shard], about: dict[str, Any]) -> list[Shard]:
-    """The shards that are still to be done; GroundlingError where the folder holds labels of other settings."""
+    """The shards that are still to be done; GroundlingError where the folder holds labels of other data or settings."""
     names = [shard.name for shard in shards]
     if len(set(names)) < len(names):
         raise DataError("two input files have the same name: give each its own, their outputs would be one")
-    wanted = {"format": FORMAT, "settings": about, "shards": names}
+    wanted = {"format": FORMAT, "settings": about, "shards": names, "captions": _hash(shards)}
     path = files.join(job.out, JOB)
     if files.exists(path):
         _require_same(path, wanted)
@@ -75,9 +76,20 @@ def prepare(job: Job, shards: Sequence[Shard], about: dict[str, Any]) -> list[Sh
     return [shard for shard in shards if not files.exists(output(job.out, shard.name))]
 
 
+def _hash(shards: Sequence[Shard]) -> str:
+    """Which images of a data set have which captions; tars and Parquet files are known by their names alone."""
+    digest = sha256()
+    for shard in shards:
+        told = [[pair.id, pair.captions, pair.split] for pair in shard.pairs]
+        digest.update(json.dumps([shard.name, told]).encode())
+    return digest.hexdigest()[:16]
+
+
 def _require_same(path: str, wanted: dict[str, Any]) -> None:
     with files.opened(path) as file:
         found = files.parsed(file.read(), path)
+    if isinstance(found, dict):
+        found.setdefault("captions", wanted["captions"])  # an earlier version did not keep them
     if found != wanted:
         keys = [key for key in wanted if not isinstance(found, dict) or found.get(key) != wanted[key]]
         raise GroundlingError(f"{path} is of other labels ({', '.join(keys)} differ); choose another --out")

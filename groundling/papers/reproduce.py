@@ -237,9 +237,8 @@ def _evaluated(
     if "captioner" in model.recipe.saved_modules:
         ids = [example.id for example in evaluator.examples]
         captioner = inference.GroundedCaptioner(model, device)
-        captions = list(
-            captioner.caption(ids, inference.BeamSearch(beam, repeat_nouns=True, evidence_weight=0), regions=store)
-        )
+        decoding = inference.BeamSearch(beam, length_penalty=0, repeat_nouns=True, evidence_weight=0)
+        captions = list(captioner.caption(ids, decoding, regions=store))
         evaluation = evaluator(captions, METRICS)
         yield from evaluation.statistics
         yield from evaluation.diversity

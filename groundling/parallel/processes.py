@@ -49,6 +49,10 @@ def map(
                 yield first()
         while running:
             yield first()
+    except (KeyboardInterrupt, GeneratorExit):  # nobody takes what is under way, and files are written in one step
+        for process in list(pool._processes.values()):
+            process.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -211,7 +211,7 @@ class Models:
 
         if not len(image.boxes):
             raise unfit("no region was found in this image", "unfit")
-        return self.auditor.audit(image.regions, parse([grounded.text])[0], grounded.places)
+        return self.auditor.audit(image.regions, parse([grounded.text], stops=True)[0], grounded.places)
 
     @property
     def verdicts(self) -> tuple[str, ...]:

@@ -39,7 +39,13 @@ class Option:
 
 DECODING = {  # the only place that has these bounds: requests are parsed and documented by it
     "beam": Option("width of the beam; 1 is greedy, 3 the default", 1, 10, True, False),
-    "length_penalty": Option("compare by log p / tokens^this", 0, 5, False, False),
+    "length_penalty": Option(
+        "compare the captions of a beam by log p / tokens^this; 0 prefers short ones, 0.9 the default",
+        0,
+        5,
+        False,
+        False,
+    ),
     "no_repeat": Option(
         "no so many words in a row occur twice, no word twice in a row or around 'and'; 0: all may", 0, 10, True, False
     ),

@@ -110,8 +110,8 @@ def forms(names: Sequence[str], captions: Iterable[Caption]) -> dict[str, str]:
 
 def head_noun(caption: Caption, span: Span) -> int:
     """The last noun of a phrase, as an index into the tokens; -1 where there is none or no tag is known."""
-    nouns = caption.nouns
-    return next((token for token in reversed(range(*span)) if nouns[token]), -1)
+    tags = caption.tags[slice(*span)]
+    return next((span[0] + i for i in reversed(range(len(tags))) if tags[i].startswith("NN")), -1)
 
 
 def label(examples: Iterable[Example], classes: Classes) -> list[Example]:

@@ -91,7 +91,7 @@ def _phrase(caption: Caption, span: Span, known: Sequence[Span]) -> NounPhrase:
     if caption.tokens[end - 1].endswith(POSSESSIVE):
         last -= len(POSSESSIVE)
     compound = next((one for one in known if one[1] == end and one[0] >= start), (end - 1, end))
-    tokens = tuple(token.removesuffix(POSSESSIVE) for token in caption.tokens[start:end] if _is_word(token))
+    tokens = tuple(token.removesuffix(POSSESSIVE) for token in caption.tokens[start:end] if is_word(token))
     head = " ".join(caption.tokens[slice(*compound)]).removesuffix(POSSESSIVE)
     tag = caption.tags[end - 1]
     lemma = " ".join((*caption.tokens[compound[0] : end - 1], caption.lemmas[end - 1].lower())).removesuffix(POSSESSIVE)
@@ -124,7 +124,7 @@ def _nouns(caption: Caption, known: Sequence[Span]) -> list[bool]:
     """Which words are nouns: the tagger's, ends of compounds, and those without which something would be missing."""
     ends = {end - 1 for _, end in known}
     nouns = [tag.startswith("NN") or i in ends for i, tag in enumerate(caption.tags)]
-    nouns = [noun and _is_word(caption.tokens[i]) and not _is_preposition(caption, i) for i, noun in enumerate(nouns)]
+    nouns = [noun and is_word(caption.tokens[i]) and not _is_preposition(caption, i) for i, noun in enumerate(nouns)]
     for i in range(1, len(nouns)):
         if nouns[i] and i not in ends and _is_verb_after(caption, i, nouns):
             nouns[i] = False
@@ -139,7 +139,7 @@ def _nouns(caption: Caption, known: Sequence[Span]) -> list[bool]:
 
 def _last_resort(caption: Caption) -> list[bool]:
     """Of a sentence without a noun, the last word that may be one that nobody knows: "secretword/JJ"."""
-    last = max((i for i, tag in enumerate(caption.tags) if tag in OPEN and _is_word(caption.tokens[i])), default=-1)
+    last = max((i for i, tag in enumerate(caption.tags) if tag in OPEN and is_word(caption.tokens[i])), default=-1)
     return [i == last for i in range(len(caption.tokens))]
 
 
@@ -213,25 +213,23 @@ def _is_missing(caption: Caption, i: int, nouns: Sequence[bool]) -> bool:
 
 def _is_first(caption: Caption, i: int) -> bool:
     """Does a fragment begin with a person or an animal that the tagger took for a verb? "bear/VB on grass"."""
-    first = i == 0 or not _is_word(caption.tokens[i - 1])
+    first = i == 0 or not is_word(caption.tokens[i - 1])
     return first and caption.tags[i] in ("VB", "UH") and caption.tags[i + 1 : i + 2] == ("IN",) and _lives(caption, i)
 
 
 def _is_listed_plural(caption: Caption, i: int) -> bool:
     """Is it a plural that the tagger took for a verb? "kids dogs balloons": no verb on -s follows a plural."""
-    if not _is_word(caption.tokens[i]):
+    if not is_word(caption.tokens[i]) or caption.tags[i] != "VBZ" or caption.tags[i - 1] != "NNS":
         return False
     start, end = _clause(caption, i)
     others = caption.tags[start:i] + caption.tags[i + 1 : end]
-    plural = caption.tags[i] == "VBZ" and caption.tags[i - 1] == "NNS" and i > start
-    return (
-        plural and not any(tag.startswith(CLAUSE) for tag in others) and wordnet().base(caption.tokens[i]) is not None
-    )
+    plural = i > start and not any(tag.startswith(CLAUSE) for tag in others)
+    return plural and wordnet().base(caption.tokens[i]) is not None
 
 
 def _names_something(caption: Caption, i: int) -> bool:
     token, tag = caption.tokens[i], caption.tags[i]
-    return _is_word(token) and not tag.startswith(CLOSED) and tag != "VBZ" and wordnet().base(token) is not None
+    return is_word(token) and not tag.startswith(CLOSED) and tag != "VBZ" and wordnet().base(token) is not None
 
 
 # ---------------------------------------------------------------- which words belong together
@@ -266,7 +264,7 @@ def _start(caption: Caption, i: int, taken: set[int]) -> int:
     """Where the articles, numbers and adjectives before a noun begin: "a large, brown dog"."""
     while i and i - 1 not in taken:
         comma = i > 1 and _continues(caption, i - 2)
-        if not comma and not (_is_word(caption.tokens[i - 1]) and caption.tags[i - 1].startswith(BEFORE)):
+        if not comma and not (is_word(caption.tokens[i - 1]) and caption.tags[i - 1].startswith(BEFORE)):
             break
         i -= 2 if comma else 1
     return i
@@ -292,13 +290,12 @@ def _in_one(known: Sequence[Span], i: int) -> bool:
 def _opens(caption: Caption, i: int) -> bool:
     """May a phrase begin with this word? Not with a stop, "what", "how", "and" or "'s"."""
     tag, token = caption.tags[i], caption.tokens[i]
-    return _is_word(token) and token != POSSESSIVE and not tag.startswith(("W", "CC", "POS", "IN"))
+    return is_word(token) and token != POSSESSIVE and not tag.startswith(("W", "CC", "POS", "IN"))
 
 
 def _listed(caption: Caption, span: Span, nouns: Sequence[bool], known: Sequence[Span]) -> Iterator[Span]:
     """The things of a list without commas: "dog cat tree". Elsewhere neighbouring nouns are one thing."""
-    others = (caption.tags[i] for i in range(*_clause(caption, span[0])) if not nouns[i])
-    if not all(nouns[slice(*span)]) or any(tag.startswith(CLAUSE) for tag in others):
+    if not all(nouns[slice(*span)]) or _is_sentence(caption, span[0], nouns):
         yield span
         return
     units = _units(span, known)
@@ -308,6 +305,11 @@ def _listed(caption: Caption, span: Span, nouns: Sequence[bool], known: Sequence
             yield start, one[1]
             start = other[0]
     yield start, span[1]
+
+
+def _is_sentence(caption: Caption, i: int, nouns: Sequence[bool]) -> bool:
+    """Has the clause of a word one with a verb or the like, so that it is no mere list?"""
+    return any(caption.tags[k].startswith(CLAUSE) for k in range(*_clause(caption, i)) if not nouns[k])
 
 
 def _units(span: Span, known: Sequence[Span]) -> list[Span]:
@@ -343,7 +345,7 @@ def _is_kind_of(word: str, kind: str) -> bool:
 
 def _clauses(caption: Caption) -> list[Span]:
     """What stops part from one another."""
-    stops = [-1, *(i for i, token in enumerate(caption.tokens) if not _is_word(token)), len(caption.tokens)]
+    stops = [-1, *(i for i, token in enumerate(caption.tokens) if not is_word(token)), len(caption.tokens)]
     return [(one + 1, other) for one, other in zip(stops, stops[1:], strict=False) if other > one + 1]
 
 
@@ -352,5 +354,5 @@ def _clause(caption: Caption, i: int) -> Span:
     return next(one for one in _clauses(caption) if one[0] <= i < one[1])
 
 
-def _is_word(token: str) -> bool:
+def is_word(token: str) -> bool:
     return any(character.isalnum() for character in token) or not token.isascii()

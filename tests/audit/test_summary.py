@@ -51,6 +51,17 @@ def test_shares_are_of_all_nouns() -> None:
     json.dumps(row, allow_nan=False)
 
 
+def test_rows_that_were_not_checked_are_counted_by_kind_the_first_as_an_example() -> None:
+    """Three images that are missing are one kind, whatever their names; a file that is damaged is another."""
+    reasons = [
+        "photos: no image called 'a.jpg'",
+        'photos: no image called "it\'s.jpg"',
+        "photos: no image called 'b.jpg'",
+    ]
+    rows = [{"row": i, "error": reason} for i, reason in enumerate([*reasons, "a.jpg: the file is empty"])]
+    assert summarise(rows).errors == {"no image called 'a.jpg'": 3, "the file is empty": 1}
+
+
 def test_nothing_judged_is_no_number() -> None:
     assert summarise([]).to_dict()["shares"]["grounded"] is None
 

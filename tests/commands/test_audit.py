@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from groundling.audit import stream
 from groundling.audit.verdicts import FILE, VERDICTS, Thresholds
 from groundling.cli import main
 from groundling.commands import audit
 from groundling.data.dataset import load
+from groundling.evaluation.evidence import _tokens, parse, phrases_of
 
 
 def run(*words: object) -> int:
@@ -68,6 +70,21 @@ def test_a_few_captions_are_printed_with_what_is_not_grounded_and_many_are_not(
     assert run(*words) == 0
     told = capsys.readouterr()
     assert told.out.startswith("12 captions") and "out.jsonl: the verdicts on each caption" in told.err
+
+
+def test_captions_that_name_nothing_or_have_no_end_are_told(
+    grounded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = Path(load(grounded / "scenes", annotated=False).examples[0].media).name
+    words = ["audit", tmp_path / "a.tsv", "--images", grounded / "scenes", "--model", grounded / "model"]
+    (tmp_path / "a.tsv").write_text(f"{image}\tit\n")
+    assert run(*words, "-o", tmp_path / "a.jsonl") == 0
+    assert "no noun phrase was found: captions are read as English sentences" in capsys.readouterr().out
+    monkeypatch.setattr(stream, "CHARACTERS", 20)
+    (tmp_path / "a.tsv").write_text(f"{image}\ta dog\n" + f"{image}\t{'a dog ' * 10}\n" * 2)
+    assert run(*words, "-o", tmp_path / "b.jsonl") == 0
+    told = "2 rows were not checked, the first: a caption of 59 characters, at most 20 are read; shorten it"
+    assert told in capsys.readouterr().err
 
 
 def test_the_verdict_stands_behind_its_phrase() -> None:
@@ -177,6 +194,30 @@ def test_the_output_of_a_model_is_read_by_its_format(grounded: Path, tmp_path: P
     [line] = lines(tmp_path / "k.jsonl")
     assert line["caption"].startswith("a dog and a ball") and line["problems"]
     assert line["phrases"][0]["given"]["boxes"]
+
+
+def test_each_name_of_a_list_has_its_own_verdict_and_box(grounded: Path, tmp_path: Path) -> None:
+    """Commas end them, so "chair, red table" is not one phrase whose noun is the last."""
+    names = ["chair", "red table", "a dog", "cat"]
+    output = json.dumps([{"bbox_2d": [100 * i, 0, 100 * i + 99, 99], "label": name} for i, name in enumerate(names)])
+    row = {"image": "000000.png", "output": output}
+    (tmp_path / "in.jsonl").write_text(json.dumps(row) + "\n")
+    options = ["--images", grounded / "scenes", "--model", grounded / "model", "-o", tmp_path / "out.jsonl"]
+    assert run("audit", tmp_path / "in.jsonl", "--format", "qwen3-vl", *options) == 0
+    [line] = lines(tmp_path / "out.jsonl")
+    assert line["caption"] == "chair, red table, a dog, cat"
+    assert [phrase["phrase"] for phrase in line["phrases"]] == names
+    lefts = [phrase["given"]["boxes"][0][0] for phrase in line["phrases"]]
+    assert lefts == sorted(set(lefts))
+
+
+def test_stops_end_phrases_and_are_no_words_that_are_looked_for() -> None:
+    """The places of stops are those in the caption: "a big, brown dog" is one phrase, and three words."""
+    [caption] = parse(["a big, brown dog with a plate, fork and knife"], stops=True)
+    asked = [(_tokens(caption, phrase, lambda noun, lemma: None)) for phrase in phrases_of(caption)]
+    assert asked == [(("a", "big", "brown", "dog"), 3), (("a", "plate"), 1), (("fork",), 0), (("knife",), 0)]
+    [start, *_] = phrases_of(caption)
+    assert caption.text[caption.spans[start.start][0] : caption.spans[start.end - 1][1]] == "a big, brown dog"
 
 
 def test_a_data_set_is_audited_by_its_own_captions(

@@ -31,6 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("table/absent.csv").write_text("image,caption\na.jpg,A dog runs.\nb.jpg,A cat sleeps.\n")
     Path("pictures/few.csv").write_text("image,caption\na.png,A dog runs.\n")
     Path("pictures/absent.csv").write_text("image,caption\nx.jpg,A dog runs.\ny.jpg,A cat sleeps.\n")
+    Path("few.json").write_text('[{"image_id": 1, "caption": "a dog"}]\n{"image_id"')
     Path("columns.csv").write_text("picture_of,words\na.jpg,A dog.\n")
     Path("captions.jsonl").write_text('{"id": "a"\n')
     return tmp_path
@@ -75,11 +76,26 @@ MISTAKES = [
     ("adapt --data columns.csv", "columns.csv"),
     ("adapt --data pictures/few.csv", "adapting needs 2 there, better 20; add photos"),
     ("caption photo.png --frames 0", "--frames"),
-    ("caption photo.png --png photo.png", "photo.png is the picture itself, and would be lost: choose another place"),
+    (
+        "caption photo.png --png photo.png",
+        "photo.png is what the command reads, and would be lost: choose another place",
+    ),
     ("caption photo.png pictures/a.png --png x.png", "--png x.png is one picture, and 2 are drawn: name a folder, x/"),
-    ("caption pictures/a.png --png pictures", "pictures/a.png is the picture itself, and would be lost"),
-    ("ground pictures dog --png pictures/a.png", "pictures/a.png is the picture itself, and would be lost"),
-    ("ground photo.png dog --png photo.png", "photo.png is the picture itself, and would be lost"),
+    ("caption pictures/a.png --png pictures", "pictures/a.png is what the command reads, and would be lost"),
+    ("ground pictures dog --png pictures/a.png", "pictures/a.png is what the command reads, and would be lost"),
+    ("ground photo.png dog --png photo.png", "photo.png is what the command reads, and would be lost"),
+    ("caption photo.png --out photo.png", "photo.png is what the command reads, and would be lost"),
+    ("caption pictures --html pictures/a.png", "pictures/a.png is what the command reads, and would be lost"),
+    ("ground photo.png dog --coco-boxes photo.png", "photo.png is what the command reads, and would be lost"),
+    ("audit list.json -o list.json --overwrite", "list.json is what the command reads, and would be lost"),
+    ("audit list.json --html ./list.json", "list.json is what the command reads, and would be lost"),
+    ("audit list.json --images album -o few.json", "few.json: line 1 is no line of an audit"),
+    ("audit list.json --images album -o notes.txt", "notes.txt: line 1 is no line of an audit"),
+    ("convert list.json -o list.json", "list.json is what the command reads, and would be lost"),
+    ("convert list.json --problems list.json", "list.json is what the command reads, and would be lost"),
+    ("report captions.jsonl -o captions.jsonl", "captions.jsonl is what the command reads, and would be lost"),
+    ("study list.json captions.jsonl --out list.json", "list.json is what the command reads, and would be lost"),
+    ("df list.json -o list.json", "list.json is what the command reads, and would be lost"),
     ("caption empty.jpg", "the file is empty; fetch it again"),
     ("ground missing.png dog", "missing.png does not exist: check the path"),
     ("ground https://example.org/a.jpg dog", "nothing is fetched: download the picture"),
@@ -103,12 +119,14 @@ MISTAKES = [
 def test_a_mistake_is_answered_with_its_cure(
     here: Path, line: str, cure: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    before = {path: path.read_bytes() for path in here.rglob("*.*") if path.is_file()}
     try:
         code = main(line.split())
     except SystemExit as stopped:  # of the parser
         code = int(stopped.code or 0)
     told = capsys.readouterr().err.strip().splitlines()
     assert code != 0
+    assert {path: path.read_bytes() for path in before} == before  # nothing of the user's is lost
     assert told[-1].startswith("groundling: ") or told[-1].startswith("  ")  # what was looked for is a list
     assert cure in "\n".join(told)
     assert not any("Traceback" in one for one in told)

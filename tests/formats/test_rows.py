@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from PIL import Image
@@ -27,9 +29,18 @@ EXPECTED = [("1.jpg", "a dog"), ("2.jpg", "a cat, red")]
     [
         ("a.tsv", "1.jpg\ta dog\n\n2.jpg\ta cat, red\n"),
         ("a.csv", '1.jpg,a dog\n2.jpg,"a cat, red"\n'),
+        ("c.csv", 'image;caption\r\n1.jpg;a dog\r\n2.jpg;"a cat, red"\r\n'),
+        ("a.txt", 'image,caption\n1.jpg,a dog\n2.jpg,"a cat, red"\n'),
+        ("b.tsv", "\nimage\tsplit\tcaption\n1.jpg\ttrain\ta dog\n2.jpg\tval\ta cat, red\n"),
         ("b.csv", 'n,caption,image\n7,a dog,1.jpg\n8,"a cat, red",2.jpg\n'),
         ("a.jsonl", '{"image": "1.jpg", "caption": "a dog"}\n{"file_name": "2.jpg", "output": "a cat, red"}\n'),
         ("a.json", '[{"image_id": "1.jpg", "caption": "a dog"}, {"image_id": "2.jpg", "caption": "a cat, red"}]'),
+        ("d.json", '{"1.jpg": "a dog", "2.jpg": "a cat, red"}'),
+        (
+            "e.json",
+            '{"info": {}, "annotations": [{"image_id": "1.jpg", "caption": "a dog"}, '
+            '{"image_id": "2.jpg", "caption": "a cat, red"}]}',
+        ),
         ("b.json", '{\n"1.jpg": "a dog",\n"2.jpg": "a cat, red"\n}'),
         (
             "c.json",
@@ -68,6 +79,14 @@ def test_our_own_captions_bring_their_places(tmp_path: Path) -> None:
         ("a.jsonl", '{"image": "1", "text": "a", "places": [{"span": [0, 9]}]}\n', "the span 0 to 9"),
         ("a.jsonl", '{"image": "1", "text": "a", "places": [{"span": [0, 1], "boxes": [[1, 2, NaN, 3]]}]}\n', "finite"),
         ("a.json", "[3]", "not a JSON object"),
+        (
+            "a.jsonl",
+            '{"image": "1", "caption": NaN}\n{"image": "2", "caption": "a"}\n',
+            "its caption is nan; expected a text",
+        ),
+        ("a.jsonl", '{"note": "mine"}\n{"image": "2", "caption": "a"}\n', "names no image"),
+        ("a.csv", 'image,caption\n1,"a dog\n2,a cat\n', "a quote that is not closed runs over 2 lines; close it"),
+        ("a.csv", 'image,caption\n1,"a dog\n2,"a cat, red"\n3,a hat\n', "a quote that is not closed runs over 2 lines"),
     ],
 )
 def test_a_bad_row_is_told_with_its_number_and_does_not_stop_the_others(
@@ -83,10 +102,51 @@ def test_a_line_without_end_is_one_bad_row(tmp_path: Path, monkeypatch: pytest.M
     assert isinstance(found[0], BadRow) and isinstance(found[1], Row) and found[1].number == 2
 
 
+def test_a_caption_of_several_lines_between_quotes_is_one(tmp_path: Path) -> None:
+    assert written(tmp_path / "a.csv", '1,"a dog\nand a cat"\n2,a "hat"\n') == [
+        Row(2, "1", "a dog\nand a cat"),
+        Row(3, "2", 'a "hat"'),
+    ]
+
+
+def test_a_json_file_in_one_line_may_be_longer_than_a_line_of_json_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "LINE", 100)
+    objects = [{"image_id": i, "caption": "a dog"} for i in range(10)]
+    for whole in (objects, {"annotations": objects}):
+        assert len(written(tmp_path / "a.json", json.dumps(whole))) == 10
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.tsv", ""), ("a.csv", "image,caption\n")])
+def test_only_utf8_is_read(name: str, start: str, tmp_path: Path) -> None:
+    """A line in another encoding is no row; U+FFFD, which some models write, is a character like others."""
+    line = "{}{}a caf\xe9\n".format
+    sign = "\t" if name == "a.tsv" else ","
+    content = f"{start}{line(1, sign)}".encode("latin-1") + f"{line(2, sign)}{line(3, sign)}\ufffd\n".encode()
+    (tmp_path / name).write_bytes(content)
+    bad, *good = read_rows(tmp_path / name)
+    assert isinstance(bad, BadRow) and bad.reason == "not UTF-8; save the file as UTF-8"
+    assert [row.text for row in good if isinstance(row, Row)][0] == "a café"
+    (tmp_path / name).write_bytes(content.decode("latin-1").encode("utf-16"))
+    with pytest.raises(DataError, match="UTF-16, expected UTF-8: save the file as UTF-8"):
+        list(read_rows(tmp_path / name))
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, "[1, 2", '{"a":\n 3}'])
 def test_what_is_no_file_of_captions_at_all_is_an_error(text: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a.json"):
         written(tmp_path / "a.json", text)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_accents_of_names_of_images_are_composed_or_not(form: Literal["NFC", "NFD"], tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    Image.new("RGB", (4, 4)).save(tmp_path / "deep" / unicodedata.normalize(form, "größe.png"))
+    folder = ImageFolder(tmp_path)
+    for name in ("größe.png", "größe", "deep/größe.png", "größe.jpg"):
+        for other in ("NFC", "NFD"):
+            assert folder.find(unicodedata.normalize(other, name)).exists()
 
 
 def test_images_are_found_by_path_name_stem_and_number_and_never_outside(tmp_path: Path) -> None:

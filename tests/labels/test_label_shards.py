@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import signal
 import tarfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,20 @@ def test_other_settings_need_another_folder(scenes: Path, tmp_path: Path) -> Non
     engine.prepare(job(scenes, tmp_path), some, {"grounder": "a"})
     with pytest.raises(GroundlingError, match="settings differ.*another --out"):
         engine.prepare(job(scenes, tmp_path), some, {"grounder": "b"})
+
+
+def test_other_images_or_captions_need_another_folder(scenes: Path, tmp_path: Path) -> None:
+    """A photo more in the one shard of a small data set would never be labelled, and another caption not be heard."""
+    [shard] = shards(str(scenes / "scenes"))
+    engine.prepare(job(scenes, tmp_path), [shard], {})
+    fewer, first = replace(shard, pairs=shard.pairs[1:]), replace(shard.pairs[0], captions=("a cat",))
+    for other in (fewer, replace(shard, pairs=(first, *shard.pairs[1:]))):
+        with pytest.raises(GroundlingError, match="captions differ.*another --out"):
+            engine.prepare(job(scenes, tmp_path), [other], {})
+    kept = json.loads((tmp_path / engine.JOB).read_text())
+    del kept["captions"]
+    (tmp_path / engine.JOB).write_text(json.dumps(kept))
+    assert engine.prepare(job(scenes, tmp_path), [shard], {}) == [shard]  # labels of an earlier version go on
 
 
 def test_an_image_that_cannot_be_read_is_kept_with_its_problem(scenes: Path, tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -42,6 +45,31 @@ def test_processes_answer_in_order_and_each_is_started_once() -> None:
 def test_what_a_process_could_not_read_is_told_here() -> None:
     with pytest.raises(DataError, match="thirteen cannot be read"):
         list(Engine(2).map(partial(starts, 0), [1, 13, 2]))
+
+
+def sleeps() -> Callable[[float], float]:
+    def work(seconds: float) -> float:
+        time.sleep(seconds)
+        return seconds
+
+    return work
+
+
+def test_who_stops_does_not_wait_for_the_work_that_is_under_way() -> None:
+    """A shard of labels took half a minute after Ctrl-C."""
+    found = Engine(2).map(sleeps, [0.0, 60.0, 60.0])
+    assert next(found) == 0
+    start = time.monotonic()
+    found.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - start < 20
+
+
+def test_an_interrupt_stops_the_work_that_is_under_way() -> None:
+    threading.Timer(5, signal.pthread_kill, [threading.get_ident(), signal.SIGINT]).start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        list(Engine(2).map(sleeps, [60.0, 60.0]))
+    assert time.monotonic() - start < 30
 
 
 def test_a_process_that_dies_is_told_with_what_it_had() -> None:
