@@ -97,7 +97,7 @@ FLICKR8K = {  # both go on with the weights `everyday` of the package
 }
 STEPS = {"everyday": EVERYDAY, "flickr8k": FLICKR8K}
 SCORES = (  # of what is in the package: captions as `groundling caption` says them
-    "caption {data} --split val --regions {work}/regions --model {name} --beam 1 --out {work}/val.jsonl",
+    "caption {data} --split val --regions {work}/regions --model {name} --out {work}/val.jsonl",
     "score {work}/val.jsonl --data {data} --split val --metrics bleu,rouge,cider-d,meteor",
 )
 PHRASES = "ground --data {data} --split val --regions {work}/regions --model {name}"  # where people drew boxes
