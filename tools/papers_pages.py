@@ -53,10 +53,10 @@ and was trained there again to compare with, has the scores of the first within 
 `cyclical-table-2` now draw more samples of the same runs. The other rows and the claims on them stay as the first made
 them. `cyclical-table-12` has the runs of `cyclical-table-2`, which are scored on test here, too.
 
-`nce-distill-ours`, `nce-distill-table-5` and `contrastive-table-3` are of that machine, too. On drawn scenes the second
-has the regions of `nce-distill-table-4`, and differs from it in the weight of distillation alone: its row “NCE” has the
-stored scores again, but in the columns of our choice of regions, whose rules have changed since. The third has no posts
-there: of each image one caption at a time is learned from.
+`nce-distill-ours`, `nce-distill-table-5`, `contrastive-table-3` and what was run of `combine` are of that machine, too.
+On drawn scenes the second has the regions of `nce-distill-table-4`, and differs from it in the weight of distillation
+alone: its row “NCE” has the stored scores again, but in the columns of our choice of regions, whose rules have changed
+since. The third has no posts there: of each image one caption at a time is learned from.
 
 Up-Down has a backward pass of its own on the CPU since the first machine's rows of it were made: the same seed now
 trains another captioner. So all rows of `pos-scan-table-1` and `pos-scan-table-2` on drawn scenes were trained anew, by

@@ -37,6 +37,7 @@ $ groundling scenes scenes --images 2500 --splits 0.48 0.04 0.48
 $ groundling regions extract scenes --source scenes --set map=4 --out scenes.regions
 $ groundling regions truth scenes --out scenes-true.regions
 $ groundling regions extract scenes --source scenes --set detector=teacher --out scenes-free.regions
+$ groundling regions biased scenes --regions scenes.regions --out scenes-biased.regions
 $ groundling scenes moving --video --images 1600 --frames 4 --splits 0.48 0.04 0.48
 $ groundling regions extract moving --source scenes --set map=4 --out moving.regions
 ```
