@@ -65,6 +65,9 @@ helps grounding, which was to get more seeds, is the opposite since. SCAN and PO
 again with the first machine's scores. Of that code and machine are all other tables of Zhou et al. on drawn scenes,
 too, and share their runs. On drawn scenes both rows of `pos-scan-table-3` have the same regions, and differ in λ1
 alone.
+
+Of the code that trained the tables of Zhou et al. anew everything that ran is here: which rows did hung on the time
+that there was, never on what came out.
 """
 FIRST = "| recipe | what it is |"  # begins the table
 NOT_RUN = "·"
