@@ -77,7 +77,8 @@ def test_evidence_of_a_later_noun_decides_about_the_whole_caption_in_a_beam() ->
     chain = either()
     chain.logits[0, B, C], chain.logits[0, B, EOS] = -50, 0
     beam, greedy = (
-        BeamSearch(n, evidence_weight=1).decode(chain, chain.encoded(), 5, known(evidence(c=0.5))) for n in (2, 1)
+        BeamSearch(n, length_penalty=0, evidence_weight=1).decode(chain, chain.encoded(), 5, known(evidence(c=0.5)))
+        for n in (2, 1)
     )
     assert written(beam) == [[B, EOS]] and written(greedy) == [[A, C, EOS]]
 
@@ -112,7 +113,7 @@ def test_each_row_of_a_batch_has_the_evidence_of_its_own_image(way: BeamSearch) 
 def test_weight_zero_and_no_evidence_decode_as_before_bit_by_bit(beam: int, seed: int) -> None:
     chain = random_chain(images=4, seed=seed)
     bias = -3 * torch.rand(4, 7, dtype=torch.float64)
-    before = decoding.beam(chain, chain.encoded(), 8, width=beam, no_repeat=2)
+    before = decoding.beam(chain, chain.encoded(), 8, width=beam, length_penalty=0.9, no_repeat=2)
     for now in (
         BeamSearch(beam=beam, evidence_weight=0).decode(chain, chain.encoded(), 8, known(bias)),
         BeamSearch(beam=beam).decode(chain, chain.encoded(), 8),
