@@ -83,7 +83,7 @@ def decoded(
     captioner: inference.GroundedCaptioner, examples: Sequence[Example], store: Store, beam: int, weight: float
 ) -> tuple[list[GroundedCaption], float]:
     """Captions, and the processor time that they took."""
-    settings = inference.BeamSearch(beam=beam, evidence_weight=weight)
+    settings = inference.BeamSearch(beam=beam, length_penalty=0, evidence_weight=weight)
     start = time.process_time()
     captions = list(captioner.caption([example.id for example in examples], settings, regions=store))
     return captions, time.process_time() - start

@@ -72,7 +72,7 @@ def _drop(caption: Caption, tree: Tree, tokens: list[int], gone: set[int], inste
 
 
 def _after_comma(caption: Caption, token: int) -> bool:
-    return token > 0 and "," in caption.text[caption.spans[token - 1][1] : caption.spans[token][0]]
+    return token > 0 and "," in caption.text[caption.spans[token - 1][0] : caption.spans[token][0]]  # or it is a token
 
 
 def _until(tree: Tree, head: int, joined: int) -> set[int]:

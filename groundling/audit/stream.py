@@ -107,13 +107,12 @@ def audit_rows(
         except DataError as error:
             about = {"row": row.number, "input": input_hash(row), "image": row.image, "caption": row.text}
             lines.append(about | {"error": str(error)})
-    texts = [item.grounded.text for item in items]
-    captions = parse(texts, stops=True)
+    captions = parse([item.grounded.text for item in items], stops=True)
     verdicts = [
         auditor.audit(look(item.row.image), caption, item.grounded.places)
         for item, caption in zip(items, captions, strict=True)
     ]
-    fixed = _fixed(parse(texts), verdicts, reading.fix) if reading.fix else [None] * len(texts)
+    fixed = _fixed(captions, verdicts, reading.fix) if reading.fix else [None] * len(items)
     return lines + [_line(*each, by) for each in zip(items, verdicts, fixed, strict=True)]
 
 

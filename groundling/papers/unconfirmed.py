@@ -18,6 +18,7 @@ HEADS = """\
 OPEN = "a change like the paper's is not excluded: the seeds differ too much"
 SMALLER = "if there is such a change, it is smaller than the paper's"
 OTHER = "the change is the other way"
+OTHER_UNSURE = "the change is the other way (p < 0.05 by images and seeds; by the seeds alone not certain)"
 FEW_SEEDS = "too few seeds for an interval"
 
 
@@ -51,11 +52,11 @@ def _row(claim: Claim, found: Mapping[str, Any], result: Mapping[str, Any]) -> s
 
 def reason(of_paper: float, likely: tuple[float, ...] | None, verdict: str) -> str:
     """What an interval of our change says of a change as large as the paper's."""
-    if verdict == OPPOSITE:
-        return OTHER
     if likely is None:
-        return FEW_SEEDS
+        return OTHER if verdict == OPPOSITE else FEW_SEEDS
     end = likely[1] if of_paper > 0 else -likely[0]  # how far it may go the paper's way
+    if verdict == OPPOSITE:
+        return OTHER_UNSURE if end > 0 else OTHER
     return OPEN if end >= abs(of_paper) else SMALLER if end > 0 else OTHER
 
 

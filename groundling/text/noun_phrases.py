@@ -355,4 +355,4 @@ def _clause(caption: Caption, i: int) -> Span:
 
 
 def is_word(token: str) -> bool:
-    return any(character.isalnum() for character in token) or not token.isascii()
+    return any(x.isalnum() for x in token) or not (token.isascii() or STOP.fullmatch(token))

@@ -54,3 +54,19 @@ def test_several_phrases_may_go() -> None:
 )
 def test_a_hedge_stands_before_the_phrase(text: str, phrases: list[str], expected: str) -> None:
     assert fix.hedge(text, [(text.index(p), text.index(p) + len(p)) for p in phrases]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "gone", "left"),
+    [
+        ("A room with a bed, desk, chair, and lamp.", "chair", "A room with a bed, desk, and lamp."),
+        ("A plate of rice, beans, and meat.", "beans", "A plate of rice, and meat."),
+        ("A bathroom with a sink, toilet and mirror.", "toilet", "A bathroom with a sink, and mirror."),
+    ],
+)
+def test_what_is_dropped_from_a_list_takes_nothing_else_along(text: str, gone: str, left: str) -> None:
+    """As an audit reads it: commas are tokens."""
+    [caption] = parse([text], stops=True)
+    [tree] = trees([caption])
+    start = text.index(gone)
+    assert fix.drop(caption, tree, [(start, start + len(gone))]) == left

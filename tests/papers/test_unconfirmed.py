@@ -8,7 +8,7 @@ import pytest
 
 from groundling.papers.claims import CLAIMS
 from groundling.papers.summary import DIRECTION, NOT_SEEN, OPPOSITE
-from groundling.papers.unconfirmed import FEW_SEEDS, OPEN, OTHER, SMALLER, reason, unconfirmed
+from groundling.papers.unconfirmed import FEW_SEEDS, OPEN, OTHER, OTHER_UNSURE, SMALLER, reason, unconfirmed
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,8 @@ from groundling.papers.unconfirmed import FEW_SEEDS, OPEN, OTHER, SMALLER, reaso
         (-0.2, (-0.3, 0.1), DIRECTION, OPEN),  # a claim that something falls
         (-0.2, (-0.1, 0.3), NOT_SEEN, SMALLER),
         (-0.2, (0.1, 0.3), NOT_SEEN, OTHER),
-        (0.2, (-0.3, 0.3), OPPOSITE, OTHER),  # images and seeds together are sure, the seeds alone are not
+        (0.2, (-0.3, -0.1), OPPOSITE, OTHER),
+        (0.2, (-0.3, 0.3), OPPOSITE, OTHER_UNSURE),  # images and seeds together are sure, the seeds alone are not
         (0.2, None, DIRECTION, FEW_SEEDS),
     ],
 )
