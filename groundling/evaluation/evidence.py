@@ -134,9 +134,9 @@ def evidence_with_words(
 
 def _tokens(caption: Caption, asked: PhraseTokens, substitute: Substitute) -> tuple[tuple[str, ...], int]:
     """The words of a phrase, its noun perhaps replaced, and which of them it is."""
-    words = {i: token for i in range(asked.start, asked.end) if is_word(token := caption.tokens[i])}  # no stops
-    words[asked.head] = substitute(words[asked.head], caption.lemmas[asked.head]) or words[asked.head]
-    return tuple(words.values()), list(words).index(asked.head)
+    tokens = {i: token for i in range(asked.start, asked.end) if is_word(token := caption.tokens[i])}  # no stops
+    tokens[asked.head] = substitute(tokens[asked.head], caption.lemmas[asked.head]) or tokens[asked.head]
+    return tuple(tokens.values()), list(tokens).index(asked.head)
 
 
 def _evidence(

@@ -76,7 +76,7 @@ def _rows(path: Path, file: IO[str], start: str) -> Iterator[Row | BadRow]:
     rest = chain(some, lines)
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         return _json_lines(rest)
-    number, first = some[0] if some else (0, "")
+    first = some[0][1] if some else ""
     whole = _parsed(first) if first and start == "{" else None
     if start == "[" or (start == "{" and whole is None):
         file.seek(0)
@@ -84,7 +84,8 @@ def _rows(path: Path, file: IO[str], start: str) -> Iterator[Row | BadRow]:
     if start == "{":
         return _in_json(path, whole) if len(some) == 1 and _is_no_row(whole) else _json_lines(rest)
     if first and _separator(first):
-        return _csv(chain("\n" * (number - 1), (line or "" for _, line in rest)))
+        file.seek(0)
+        return _csv(file)
     return (_tabbed(n, line) for n, line in rest)
 
 

@@ -14,7 +14,6 @@ from groundling.audit.verdicts import FILE, VERDICTS, Thresholds
 from groundling.cli import main
 from groundling.commands import audit
 from groundling.data.dataset import load
-from groundling.evaluation.evidence import _tokens, parse, phrases_of
 
 
 def run(*words: object) -> int:
@@ -209,15 +208,6 @@ def test_each_name_of_a_list_has_its_own_verdict_and_box(grounded: Path, tmp_pat
     assert [phrase["phrase"] for phrase in line["phrases"]] == names
     lefts = [phrase["given"]["boxes"][0][0] for phrase in line["phrases"]]
     assert lefts == sorted(set(lefts))
-
-
-def test_stops_end_phrases_and_are_no_words_that_are_looked_for() -> None:
-    """The places of stops are those in the caption: "a big, brown dog" is one phrase, and three words."""
-    [caption] = parse(["a big, brown dog with a plate, fork and knife"], stops=True)
-    asked = [(_tokens(caption, phrase, lambda noun, lemma: None)) for phrase in phrases_of(caption)]
-    assert asked == [(("a", "big", "brown", "dog"), 3), (("a", "plate"), 1), (("fork",), 0), (("knife",), 0)]
-    [start, *_] = phrases_of(caption)
-    assert caption.text[caption.spans[start.start][0] : caption.spans[start.end - 1][1]] == "a big, brown dog"
 
 
 def test_a_data_set_is_audited_by_its_own_captions(

@@ -162,3 +162,11 @@ def test_images_are_found_by_path_name_stem_and_number_and_never_outside(tmp_pat
         folder.find("x")
     with pytest.raises(DataError, match="no image called '../out.png'"):
         folder.find("../out.png")
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_rows_below_a_header_have_the_numbers_of_their_lines(mark: str, tmp_path: Path) -> None:
+    """Blank lines count, and stay inside quotes; a row that runs over lines has the number of its last one."""
+    found = written(tmp_path / "a.txt", mark + 'image;caption\n\n1.jpg;a dog\n\n\n2.jpg;"a\n\ncat"\n3.jpg\n')
+    assert [(row.number, row.text) for row in found[:2] if isinstance(row, Row)] == [(3, "a dog"), (8, "a\n\ncat")]
+    assert isinstance(found[2], BadRow) and found[2].number == 9
