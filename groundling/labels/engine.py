@@ -70,8 +70,7 @@ def prepare(job: Job, shards: Sequence[Shard], about: dict[str, Any]) -> list[Sh
     path = files.join(job.out, JOB)
     if files.exists(path):
         _require_same(path, wanted)
-    else:
-        files.write(path, json.dumps(wanted, indent=1).encode())
+    files.write(path, json.dumps(wanted, indent=1).encode())  # also where an earlier version left the captions out
     files.remove_parts(files.join(job.out, SHARDS))
     return [shard for shard in shards if not files.exists(output(job.out, shard.name))]
 

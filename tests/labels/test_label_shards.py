@@ -120,6 +120,8 @@ def test_other_images_or_captions_need_another_folder(scenes: Path, tmp_path: Pa
     del kept["captions"]
     (tmp_path / engine.JOB).write_text(json.dumps(kept))
     assert engine.prepare(job(scenes, tmp_path), [shard], {}) == [shard]  # labels of an earlier version go on
+    with pytest.raises(GroundlingError, match="captions differ"):  # and are known from then on
+        engine.prepare(job(scenes, tmp_path), [fewer], {})
 
 
 def test_an_image_that_cannot_be_read_is_kept_with_its_problem(scenes: Path, tmp_path: Path) -> None:
