@@ -73,12 +73,12 @@ class Onnx:
         opencv().setNumThreads(1)  # a detector of two waits for the second while others use the cores
 
     def regions(self, picture: Image.Image) -> Extracted:
-        return self._extracted(self._source.labelled(picture))
+        return self._extracted(self._source.complete(picture))
 
     def clip(self, pictures: Sequence[Image.Image]) -> Extracted:
         from groundling.regions.sources._photos_onnx import of_frames
 
-        return self._extracted(of_frames([self._source.labelled(picture) for picture in pictures]))
+        return self._extracted(of_frames([self._source.complete(picture) for picture in pictures]))
 
     def at(self, picture: Image.Image, box: Box) -> Extracted:
         return self._extracted(self._source.at(picture, np.array([box], np.float32)))

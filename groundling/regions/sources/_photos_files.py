@@ -15,6 +15,7 @@ from groundling.regions.sources._proposals import CONFIG, GRAPH, NAMES
 VERSION = "3"
 WORKING_SIDE = 320  # pixels of the long side that the network sees
 SEARCH_SIDE = 200  # and selective search: at 320 it took three times as long and found no more
+MAP_SIDE = 7  # cells of the feature map along each side
 CELLS = 48  # of a photo when the network was first trained, at 256 pixels; what maps of all sizes are brought to
 STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage; a stage is a run of equal output widths
 WORD_BACKBONE = Pinned(

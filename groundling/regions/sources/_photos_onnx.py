@@ -1,9 +1,9 @@
-"""The source of photos on onnxruntime and OpenCV alone: arrays of the same numbers as `photos` makes, to rounding.
+"""What `photos` sees in an image, on onnxruntime and OpenCV alone: arrays, no torch.
 
 Where there are two cores or more, the network runs in a thread of its own beside the detector and selective search;
 with a third core, these two run at the same time, too. While several images are looked at, each by a thread of its own,
 these threads do all of it themselves: they keep the cores busy. Large products of matrices are in graphs, since numpy's
-bring threads of their own. Captions need no labels: they are made where asked for. No feature map is made.
+bring threads of their own. Captions need neither labels nor the feature map: they are made where asked for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from groundling.images import small_copy
 from groundling.regions.graphs import AtOnce, Graph, Session, cores
 from groundling.regions.sources._detector_onnx import load_detector
 from groundling.regions.sources._image_classes import FROZEN, ClassesOnnx
-from groundling.regions.sources._photos_files import CELLS, SEARCH_SIDE, STAGE_STRIDES, WORKING_SIDE, read_word_file
+from groundling.regions.sources._photos_files import (
+    CELLS,
+    MAP_SIDE,
+    SEARCH_SIDE,
+    STAGE_STRIDES,
+    WORKING_SIDE,
+    read_word_file,
+)
 from groundling.regions.sources._pooling import (
     LABELS,
     LIKELY,
@@ -35,6 +42,7 @@ from groundling.regions.sources._pooling import (
     likeliest,
     pixel_array,
     positions,
+    window_weights,
 )
 from groundling.regions.sources._proposals import (
     CLASSES,
@@ -64,10 +72,11 @@ class Seen:
     scores: Floats  # (R, L)
     picture: Image.Image | None = None  # a small copy, of one image
     classes: Floats | None = None  # (R, K) probabilities of the nouns of `_image_classes`, where they were asked for
+    grid: Floats | None = None  # (MAP_SIDE², C) the feature map, where it was asked for
 
 
 class DetectorOnnx:
-    """As `_proposals.Detector`; it may be called by several threads at once."""
+    """RGB array in, Detections out. It may be called by several threads at once."""
 
     def __init__(self) -> None:
         self._session, self._anchors = load_detector()
@@ -95,17 +104,22 @@ class PhotosOnnx:
         self._network, self._project = network.result()
         self._classes = ClassesOnnx() if image_classes else None
 
-    def __call__(self, image: Any) -> Seen:
-        """Without labels."""
-        return self._look(image, None).seen(labels=False)
+    def add_classes(self) -> None:
+        """Regions have probabilities of nouns by image classes from now on."""
+        self._classes = self._classes or ClassesOnnx()
 
-    def labelled(self, image: Any) -> Seen:
-        return self._look(image, None).seen(labels=True)
+    def __call__(self, image: Any) -> Seen:
+        """Without labels and feature map."""
+        return self._look(image, None).seen(complete=False)
+
+    def complete(self, image: Any) -> Seen:
+        """With labels and the feature map."""
+        return self._look(image, None).seen(complete=True)
 
     def at(self, image: Any, boxes: Floats) -> Seen:
-        """The whole image, then these boxes (xyxy in pixels of it), with labels."""
+        """The whole image, then these boxes (xyxy in pixels of it), with labels and the feature map."""
         relative = (np.asarray(boxes, np.float32) / np.array([*image.size, *image.size], np.float32)).clip(0, 1)
-        return self._look(image, np.concatenate([np.array([[0, 0, 1, 1]], np.float32), relative])).seen(labels=True)
+        return self._look(image, np.concatenate([np.array([[0, 0, 1, 1]], np.float32), relative])).seen(complete=True)
 
     def _look(self, image: Any, boxes: Floats | None) -> _Look:
         """At these boxes (0 to 1), or at those that are proposed."""
@@ -162,24 +176,29 @@ class _Look:
     picture: Image.Image  # a small copy
     classes: Future[Floats] | None  # (R, K)
 
-    def seen(self, labels: bool) -> Seen:
+    def seen(self, complete: bool) -> Seen:
+        """Labels and the feature map where `complete`."""
         boxes, detections, scores, size = self.boxes, self.detections, self.scores, self.size
         maps = {"map16": detections.maps[0], "map32": detections.maps[1]}
         weights = {f"{name}_weights": box_weights(boxes, *x.shape[1:]) for name, x in maps.items()}
-        seen, detected = self.project(maps | weights | {"map": self.grid[0], "map_weights": self.weights})
+        cells = window_weights(MAP_SIDE, *self.grid.shape[2:])[: None if complete else 0]
+        weights["map_weights"] = np.concatenate([self.weights, cells])
+        seen, detected = self.project(maps | weights | {"map": self.grid[0]})
+        seen, coarse = seen[: len(boxes)], seen[len(boxes) :]
         return Seen(
             np.concatenate([seen, detected, scores, positions(boxes)], axis=1),
             boxes * np.array([*size, *size], np.float32),
             np.zeros(len(boxes), np.int64),
             size,
             np.concatenate([seen[0], detections.scores.max(0), self.words]).astype(np.float32),
-            *(self._labels(scores) if labels else (np.zeros((len(boxes), 0), np.int64), scores[:, :0])),
+            *(self._labels(scores) if complete else (np.zeros((len(boxes), 0), np.int64), scores[:, :0])),
             picture=self.picture,
             classes=None if self.classes is None else self.classes.result(),
+            grid=coarse if complete else None,
         )
 
     def _labels(self, scores: Floats) -> tuple[NDArray[np.int64], Floats]:
-        """(R, LABELS + WORDS), as `photos.Photos` has it: classes of the detector, then words by p · soft IoU."""
+        """(R, LABELS + WORDS): classes of the detector, then words by p · soft IoU of box and heat map."""
         p = -np.expm1(-np.exp(self.words * np.float32(WORD_DEVIATION) + np.float32(WORD_MEAN)))
         chosen = np.flatnonzero(p >= LIKELY)
         chosen = chosen[np.argsort(-p[chosen], kind="stable")][:64]

@@ -44,6 +44,23 @@ def _overlaps(spans: Floats, cells: int) -> Floats:
     return share
 
 
+def window_weights(side: int, height: int, width: int) -> Floats:
+    """(side², G): each cell's share in the means of a map over side x side windows.
+
+    Window i of n along an axis of m cells is from ⌊i m / n⌋ to ⌈(i + 1) m / n⌉: windows may share cells, so that none
+    is empty where there are fewer cells than windows.
+    """
+    down, across = (_windows(side, cells) for cells in (height, width))
+    return (down[:, None, :, None] * across[None, :, None, :]).reshape(side * side, -1)
+
+
+def _windows(count: int, cells: int) -> Floats:
+    """(count, cells): rows sum to 1."""
+    i, cell = np.arange(count)[:, None], np.arange(cells)
+    inside = (cell >= i * cells // count) & (cell < -(-(i + 1) * cells // count))
+    return (inside / inside.sum(1, keepdims=True)).astype(np.float32)
+
+
 def cell_shares(boxes: Floats, height: int, width: int) -> Floats:
     """(R, height · width): the share of each cell of a map that is inside each box."""
     edges = [boxes[:, [0, 2]] * width, boxes[:, [1, 3]] * height]

@@ -170,7 +170,7 @@ class Detector:
         self._net = cv2.dnn.readNetFromTensorflow(graph, config, **engine)
         self._blob = cv2.dnn.blobFromImage
         self._lock = threading.Lock()  # a network keeps its input and its layers' outputs between two calls
-        self.labels = tuple(NAMES.read().decode().splitlines()[:CLASSES])
+        self.labels = class_names()
 
     def __call__(self, rgb: NDArray[np.uint8]) -> Detections:
         blob = self._blob(rgb, 1 / 127.5, (SIDE, SIDE), (127.5, 127.5, 127.5))
@@ -182,6 +182,10 @@ class Detector:
             scores=scores.reshape(-1, 1 + CLASSES)[:, 1:],  # the first column is the background
             maps=(maps[0][0], maps[1][0]),
         )
+
+
+def class_names() -> tuple[str, ...]:
+    return tuple(NAMES.read().decode().splitlines()[:CLASSES])
 
 
 def decode(offsets: Floats, anchors: Floats, variances: Floats) -> Floats:

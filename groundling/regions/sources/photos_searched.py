@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from groundling.errors import GroundlingError
 from groundling.regions.fingerprints import DETECTOR, NONE, TEACHER
 from groundling.regions.sources._features import absence, box_means, load_word_backbone, pixels
-from groundling.regions.sources._photos_files import SEARCH_SIDE, WORD_BACKBONE, WORKING_SIDE
+from groundling.regions.sources._photos_files import MAP_SIDE, SEARCH_SIDE, WORD_BACKBONE, WORKING_SIDE
 from groundling.regions.sources._pooling import LABELS, POSITION, detector_scores, fit, likeliest, positions
 from groundling.regions.sources._proposals import Detector, distinct, search
-from groundling.regions.sources.photos import MAP_SIDE, checked_count
+from groundling.regions.sources.photos import checked_count
 from groundling.tensors import Regions
 from groundling.types import WORD_DEVIATION, WORD_MEAN, Fingerprint
 
