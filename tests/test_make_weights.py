@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
+import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -350,3 +354,39 @@ def test_one_call_runs_all_steps_in_their_order(
     steps = [step.format(data="photos", work="w") for step in tool.STEPS[words[0]].values()]
     assert done[: len(steps) + 2] == [*steps, f"pack {words[0]}", f"labels by {boxes}"]
     assert done[len(steps) + 2].startswith("caption photos --split val") and done[-1].startswith(last)
+
+
+def test_the_grounder_learns_beside_the_decoder_and_both_before_what_needs_them(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decoder's training ends only when the grounder's has begun: in turns, it would wait for ever."""
+    began, done = threading.Event(), []
+
+    def run(called: list[str], **how: Any) -> subprocess.CompletedProcess[bytes]:
+        if called[4] == "two_branch":
+            began.set()
+        assert called[4] != "updown_aware" or began.wait(60)
+        done.append(called)
+        return subprocess.CompletedProcess(called, 0)
+
+    steps = ["regions", "grounder", "calibrate", "decoder", "taught"]
+    words = ["make_weights.py", "everyday", "photos", "--work", str(tmp_path), "--at-once", "--bfloat16"]
+    monkeypatch.setattr(sys, "argv", [*words, "--only", *steps])
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    tool.main()
+    names = [words[3] if words[3] != "train" else words[4] for words in done]
+    assert names[0] == "regions" and names[-1] == "groundling"
+    assert sorted(names[1:-1]) == ["ground", "two_branch", "updown_aware"]
+    ends = {words[4]: words[-3:] for words in done if words[3] == "train"}
+    assert ends["two_branch"] == ends["updown_aware"] == ["--threads", "2", "--bfloat16"]
+    assert ends["groundling"][-1] == "--bfloat16" and "--threads" not in ends["groundling"]
+    assert (tmp_path / "grounder.log").read_text().count("$ groundling") == 2
+
+
+def test_a_failure_beside_the_decoder_is_told_with_the_log_that_tells_why(tool: ModuleType, tmp_path: Path) -> None:
+    log = tmp_path / "new" / "grounder.log"
+    with pytest.raises(SystemExit, match=rf"failed with code 2; the end of {log} tells why: doctor /nowhere"):
+        with tool.meanwhile([["doctor", "/nowhere"], ["--version"]], log):
+            pass
+    assert "/nowhere" in log.read_text() and "--version" not in log.read_text()

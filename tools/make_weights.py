@@ -13,6 +13,10 @@ or put one trained captioner in the place of that of the package, as it is or wi
     python tools/make_weights.py everyday --captioner runs/better
     python tools/make_weights.py everyday data/coco-256 --captioner runs/better
 
+Where the CPU has instructions for bfloat16, the quickest call is
+
+    python tools/make_weights.py everyday data/coco-256 --bfloat16 --at-once
+
 STEPS are commands of groundling, printed before they run. Each goes on where it was stopped, so the same call again
 goes on too. `pack` then writes the two models, matrices of the captioner in 8 bits (`groundling/regions/eight_bits.py`)
 but for those that lose by it, all others in half precision, without the paths of this machine; `labels` labels the
@@ -25,12 +29,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,14 +68,14 @@ EVERYDAY = {  # name -> words of `groundling`; {data} and {work} are filled in
     "--regions-per-image 50 --min-count 3",
     "calibrate": "ground --data {data} --split val --regions {work}/regions --model {work}/grounder --calibrate",
     "decoder": "train updown_aware --data {data} --regions {work}/regions --out {work}/decoder "
-    "--hidden 512 --embed 300 --attention 256 --location 64 --regions-per-image 50 --image-map 0 --dropout 0.3 "
-    "--lr 8e-4 --decay 0.5 --plateau 1 --epochs 4 --captions-per-image 3",
+    "--hidden 512 --embed 300 --attention 256 --location 64 --regions-per-image 50 --image-map 0 --dropout 0.25 "
+    "--lr 8e-4 --decay 0.5 --decay-every 1 --epochs 3 --captions-per-image 3 --word-link --average 0.998",
     "taught": "train groundling --data {data} --regions {work}/regions --out {work}/taught "
-    "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --image-map 0 --dropout 0.3 "
-    "--lr 3e-4 --decay 0.4 --decay-every 1 --warmup-epochs 0 --epochs 2 --contrast 0 --captions-per-image 3 "
-    "--coupled --word-link",
+    "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --image-map 0 --dropout 0.25 "
+    "--lr 2e-4 --warmup-epochs 0 --epochs 1 --contrast 0 --captions-per-image 3 --coupled --word-link "
+    "--average 0.998",
     "rewarded": "train scst --data {data} --regions {work}/regions --out {work}/rewarded --start {work}/taught "
-    "--guide {work}/grounder --baseline others --lr 5e-5 --bleu 1 --epochs 1 --batch 32",
+    "--guide {work}/grounder --baseline others --lr 5e-5 --bleu 1 --epochs 1 --batch 32 --limit 20000",
     "greedy": "caption {data} --split val --regions {work}/regions --model {work}/taught --beam 1 "
     "--out {work}/greedy.jsonl",
     "sampled": "caption {data} --split val --regions {work}/regions --model {work}/taught --sample "
@@ -96,6 +103,8 @@ FLICKR8K = {  # both go on with the weights `everyday` of the package
     "--guide {work}/grounder --baseline others --lr 1e-4 --bleu 1 --epochs 2 --batch 32",
 }
 STEPS = {"everyday": EVERYDAY, "flickr8k": FLICKR8K}
+DECODER = "decoder"
+BESIDE = ("grounder", "calibrate")  # what the decoder does not need
 SCORES = (  # of what is in the package: captions as `groundling caption` says them
     "caption {data} --split val --regions {work}/regions --model {name} --out {work}/val.jsonl",
     "score {work}/val.jsonl --data {data} --split val --metrics bleu,rouge,cider-d,meteor",
@@ -143,6 +152,12 @@ def main() -> None:
         "--captioner", type=Path, metavar="RUN", help="pack this captioner alone; with DATA, its rare nouns likelier"
     )
     parser.add_argument("--out", type=Path, help="where the two models go (default: into the package)")
+    parser.add_argument("--bfloat16", action="store_true", help="as of `groundling train`, for every training")
+    parser.add_argument(
+        "--at-once",
+        action="store_true",
+        help="train the grounder beside the decoder, each with half of the cores; it writes to WORK/grounder.log",
+    )
     args = parser.parse_args()
     out = args.out or SHIPPED / args.weights
     if args.captioner is not None:
@@ -155,22 +170,55 @@ def main() -> None:
     if args.weights == "flickr8k" and args.boxes is None:
         args.boxes, args.boxes_regions = args.data, work / "regions"
     scores = [*SCORES, PHRASES] if args.weights == "flickr8k" else [*SCORES]
-    for name in (name for name in [*steps, *last] if name in args.only):
-        if name == "pack":
+
+    def words(command: str, more: Sequence[str] = ()) -> list[str]:
+        filled = [
+            word.format(data=args.data, work=work, name=args.out or args.weights) for word in shlex.split(command)
+        ]
+        return filled + ([*more, *["--bfloat16"] * args.bfloat16] if filled[0] == "train" else [])
+
+    todo = [name for name in [*steps, *last] if name in args.only]
+    beside = [name for name in BESIDE if name in todo] if args.at_once and DECODER in todo else []
+    for name in (name for name in todo if name not in beside):
+        if name == DECODER and beside:
+            half = "--threads", str(max(1, (os.cpu_count() or 1) // 2))
+            with meanwhile([words(steps[name], half) for name in beside], work / "grounder.log"):
+                groundling(words(steps[name], half))
+        elif name == "pack":
             pack(work, out, args.data, KEPT[args.weights], RARE[args.weights])
-            continue
-        if name == "labels":
+        elif name == "labels":
             fit_labels(work, out / GROUNDER, args.boxes, args.boxes_regions)
-            continue
-        for command in scores if name == "score" else [steps[name]]:
-            words = shlex.split(command)
-            groundling([word.format(data=args.data, work=work, name=args.out or args.weights) for word in words])
+        else:
+            for command in scores if name == "score" else [steps[name]]:
+                groundling(words(command))
 
 
 def groundling(words: list[str]) -> None:
     print(f"\n$ groundling {shlex.join(words)}", flush=True)
     if code := subprocess.run([sys.executable, "-m", "groundling", *words]).returncode:
         sys.exit(code)
+
+
+@contextmanager
+def meanwhile(commands: Sequence[list[str]], log: Path) -> Iterator[None]:
+    """Run these, one after the other, beside what is in the `with` block; their output goes to the end of `log`."""
+
+    def run() -> None:
+        with log.open("ab") as file:
+            for words in commands:
+                file.write(f"\n$ groundling {shlex.join(words)}\n".encode())
+                file.flush()
+                called = [sys.executable, "-m", "groundling", *words]
+                if code := subprocess.run(called, stdout=file, stderr=subprocess.STDOUT).returncode:
+                    sys.exit(
+                        f"beside it, this failed with code {code}; the end of {log} tells why: {shlex.join(words)}"
+                    )
+
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(1) as pool:
+        ran = pool.submit(run)
+        yield
+        ran.result()
 
 
 def pack(work: Path, out: Path, data: Path, kept: float, rare: Sequence[Rare]) -> None:

@@ -1,4 +1,5 @@
-"""Products of float32 matrices in bfloat16, on a CPU with AMX (Intel's Xeons since 2023): units for such products.
+"""Products of float32 matrices in bfloat16, on a CPU with instructions for such products: AMX (Intel's Xeons since
+2023) or AVX512-BF16 (AMD since Zen 4, some of Intel's).
 
 Only what goes into a product is rounded, to 8 bits of mantissa; sums, weights and all else stay float32.
 """
@@ -33,6 +34,10 @@ def require_bfloat16() -> Any:
     backend = getattr(torch.backends.mkldnn, "matmul", None)
     if backend is None or not hasattr(backend, "fp32_precision"):
         raise GroundlingError(f"--bfloat16 needs PyTorch 2.9 or later, this is {torch.__version__}: leave it out")
-    if not (torch.cpu._is_amx_tile_supported() and torch.cpu._init_amx()):  # virtual machines may have it and refuse it
-        raise GroundlingError("--bfloat16 needs a CPU with AMX, as Intel's Xeons since 2023 have it: leave it out")
+    if not (_has_amx() or torch.cpu._is_avx512_bf16_supported()):
+        raise GroundlingError("--bfloat16 needs a CPU with AMX or AVX512-BF16 (Xeons since 2023, Zen 4): leave it out")
     return backend
+
+
+def _has_amx() -> bool:
+    return torch.cpu._is_amx_tile_supported() and torch.cpu._init_amx()  # virtual machines may have it and refuse it

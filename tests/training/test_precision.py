@@ -13,7 +13,8 @@ from groundling.errors import GroundlingError
 from groundling.training import precision
 from groundling.training.precision import bfloat16_products
 
-amx = pytest.mark.skipif(not torch.cpu._is_amx_tile_supported(), reason="this CPU has no AMX")
+instructions = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+able = pytest.mark.skipif(not instructions, reason="this CPU has neither AMX nor AVX512-BF16")
 PRODUCTS = """
 import torch
 from groundling.training.precision import bfloat16_products
@@ -24,18 +25,18 @@ print(rounded.min().item(), rounded.max().item(), (x @ y).min().item())
 """
 
 
-@amx
+@able
 def test_factors_are_rounded_to_bfloat16_and_sums_are_not() -> None:
     """1 + 2^-8 is between two numbers of bfloat16 (8 bits) and goes to the even one, 1: 512 times 1 is 512, not 514.
 
-    In a process of its own: here products may not use AMX (conftest.py).
+    In a process of its own: here products may not use these instructions (conftest.py).
     """
     env = {name: value for name, value in os.environ.items() if name != "ONEDNN_MAX_CPU_ISA"}
     printed = subprocess.run([sys.executable, "-c", PRODUCTS], capture_output=True, text=True, env=env, check=True)
     assert printed.stdout.split() == ["512.0", "512.0", "514.0"]
 
 
-@amx
+@able
 def test_what_was_set_before_is_set_again_after_an_error() -> None:
     backend = torch.backends.mkldnn.matmul
     before = backend.fp32_precision
@@ -45,10 +46,11 @@ def test_what_was_set_before_is_set_again_after_an_error() -> None:
     assert backend.fp32_precision == before
 
 
-def test_a_cpu_without_amx_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_without_such_instructions_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     with (
-        pytest.raises(GroundlingError, match=r"--bfloat16 needs a CPU with AMX.* leave it out"),
+        pytest.raises(GroundlingError, match=r"--bfloat16 needs a CPU with AMX or AVX512-BF16.* leave it out"),
         bfloat16_products(True),
     ):
         raise AssertionError("it must not get here")
