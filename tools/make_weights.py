@@ -69,7 +69,7 @@ EVERYDAY = {  # name -> words of `groundling`; {data} and {work} are filled in
     "calibrate": "ground --data {data} --split val --regions {work}/regions --model {work}/grounder --calibrate",
     "decoder": "train updown_aware --data {data} --regions {work}/regions --out {work}/decoder "
     "--hidden 512 --embed 300 --attention 256 --location 64 --regions-per-image 50 --image-map 0 --dropout 0.25 "
-    "--lr 8e-4 --decay 0.5 --decay-every 1 --epochs 3 --captions-per-image 3 --word-link --average 0.998",
+    "--lr 8e-4 --decay 0.5 --plateau 0 --epochs 3 --captions-per-image 3 --word-link --average 0.998",
     "taught": "train groundling --data {data} --regions {work}/regions --out {work}/taught "
     "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --image-map 0 --dropout 0.25 "
     "--lr 2e-4 --warmup-epochs 0 --epochs 1 --contrast 0 --captions-per-image 3 --coupled --word-link "

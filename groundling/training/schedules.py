@@ -33,16 +33,16 @@ class StepDecay:
 
 @dataclass(frozen=True)
 class Plateau:
-    """decay ^ drops, where the rate drops whenever `plateau` epochs in a row did not better the best score."""
+    """decay ^ drops, where the rate drops whenever `plateau` epochs in a row did not better the best score; 0: after each."""
 
     decay: float = 0.1  # factor of the learning rate when CIDEr-D has not become better for `plateau` epochs
-    plateau: int = 3  # epochs without a better score after which the learning rate falls
+    plateau: int = 3  # epochs without a better score after which the learning rate falls; 0: it does after each epoch
 
     def __call__(self, epoch: int, scores: Sequence[float]) -> float:
         best, waited, drops = float("-inf"), 0, 0
         for score in scores:
             best, waited = (score, 0) if score > best else (best, waited + 1)
-            if waited == self.plateau:
+            if waited >= self.plateau:
                 drops, waited = drops + 1, 0
         return self.decay**drops
 
