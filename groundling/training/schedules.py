@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+Count = Annotated[int, "0 or more"]  # that of a field `int` is at least 1
 Schedule = Callable[[int, Sequence[float]], float]  # (epoch, scores so far) -> factor of the learning rate
 
 
@@ -36,7 +38,7 @@ class Plateau:
     """decay ^ drops, where the rate drops whenever `plateau` epochs in a row did not better the best score; 0: after each."""
 
     decay: float = 0.1  # factor of the learning rate when CIDEr-D has not become better for `plateau` epochs
-    plateau: int = 3  # epochs without a better score after which the learning rate falls; 0: it does after each epoch
+    plateau: Count = 3  # epochs without a better score after which the learning rate falls; 0: it does after each epoch
 
     def __call__(self, epoch: int, scores: Sequence[float]) -> float:
         best, waited, drops = float("-inf"), 0, 0
