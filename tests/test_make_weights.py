@@ -386,7 +386,7 @@ def test_the_grounder_learns_beside_the_decoder_and_both_before_what_needs_them(
 
 def test_a_failure_beside_the_decoder_is_told_with_the_log_that_tells_why(tool: ModuleType, tmp_path: Path) -> None:
     log = tmp_path / "new" / "grounder.log"
-    with pytest.raises(SystemExit, match=rf"failed with code 1; the end of {log} tells why: doctor /nowhere"):
-        with tool.meanwhile([["doctor", "/nowhere"], ["--version"]], log):
-            pass
+    told = rf"failed with code 1; the end of {log} tells why: doctor /nowhere"
+    with pytest.raises(SystemExit, match=told), tool.meanwhile([["doctor", "/nowhere"], ["--version"]], log):
+        pass
     assert "/nowhere" in log.read_text() and "--version" not in log.read_text()

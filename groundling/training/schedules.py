@@ -35,7 +35,7 @@ class StepDecay:
 
 @dataclass(frozen=True)
 class Plateau:
-    """decay ^ drops, where the rate drops whenever `plateau` epochs in a row did not better the best score; 0: after each."""
+    """decay ^ drops: the rate drops whenever `plateau` epochs in a row did not better the best score; 0: after each."""
 
     decay: float = 0.1  # factor of the learning rate when CIDEr-D has not become better for `plateau` epochs
     plateau: Count = 3  # epochs without a better score after which the learning rate falls; 0: it does after each epoch
