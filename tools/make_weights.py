@@ -64,18 +64,18 @@ from groundling.training.checkpoint import write
 EVERYDAY = {  # name -> words of `groundling`; {data} and {work} are filled in
     "regions": "regions extract {data} --source photos --out {work}/regions",
     "grounder": "train two_branch --data {data} --regions {work}/regions --out {work}/grounder "
-    "--vectors glove-6b-50d --vector-size 50 --epochs 3 --decay-every 1 --captions-per-image 3 "
+    "--vectors glove-6b-50d --vector-size 50 --epochs 5 --decay 0.5 --decay-every 1 --captions-per-image 5 "
     "--regions-per-image 50 --min-count 3 --worn 0.4 --surroundings 0.2",
     "calibrate": "ground --data {data} --split val --regions {work}/regions --model {work}/grounder --calibrate",
     "decoder": "train updown_aware --data {data} --regions {work}/regions --out {work}/decoder "
     "--hidden 512 --embed 300 --attention 256 --location 64 --regions-per-image 50 --image-map 0 --dropout 0.25 "
-    "--lr 8e-4 --decay 0.5 --plateau 0 --epochs 3 --captions-per-image 3 --word-link --average 0.998",
+    "--lr 8e-4 --decay 0.5 --plateau 0 --epochs 2 --captions-per-image 3 --word-link --average 0.998",
     "taught": "train groundling --data {data} --regions {work}/regions --out {work}/taught "
     "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --image-map 0 --dropout 0.25 "
-    "--lr 2e-4 --warmup-epochs 0 --epochs 1 --contrast 0 --captions-per-image 3 --coupled --word-link "
+    "--lr 2e-4 --warmup-epochs 0 --epochs 1 --contrast 0 --captions-per-image 2 --coupled --word-link "
     "--average 0.998",
     "rewarded": "train scst --data {data} --regions {work}/regions --out {work}/rewarded --start {work}/taught "
-    "--guide {work}/grounder --baseline others --lr 5e-5 --bleu 1 --epochs 1 --batch 32 --limit 20000",
+    "--guide {work}/grounder --baseline others --lr 5e-5 --bleu 1 --epochs 1 --batch 32 --limit 12000",
     "greedy": "caption {data} --split val --regions {work}/regions --model {work}/taught --beam 1 "
     "--out {work}/greedy.jsonl",
     "sampled": "caption {data} --split val --regions {work}/regions --model {work}/taught --sample "
