@@ -163,7 +163,11 @@ def _page(args: argparse.Namespace) -> int:
     from groundling.papers.summary import read
 
     folder = args.out / SUMMARIES if (args.out / SUMMARIES).is_dir() else args.out
-    text = page(read(folder))
+    found = read(folder)
+    if not found:
+        told = f"{args.out} has no results of tables ({SUMMARIES}/*.json)"
+        raise GroundlingError(f"{told}: name the folder of results that `groundling reproduce TABLE` wrote with --out")
+    text = page(found)
     with saved(new_file(args.page)) as file:
         file.write(text.encode())
     print(args.page)

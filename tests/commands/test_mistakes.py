@@ -107,6 +107,8 @@ MISTAKES = [
     ("adapt --data album", "2 pictures without captions: add captions.csv with the columns image and caption"),
     ("regions extract pictures --source photo --out s", "unknown region source 'photo'; did you mean photos?"),
     ("reproduce pos-scan-table-22", "unknown table 'pos-scan-table-22'; did you mean pos-scan-table-2?"),
+    ("reproduce --page page.md --out typo", "typo has no results of tables (summaries/*.json): name the folder"),
+    ("reproduce --page page.md --out nothing", "nothing has no results of tables"),
     ("score captions --pred p.json --refs list.json --metrics blue", "unknown metric 'blue'; did you mean bleu?"),
     ("score captions --pred list.json --refs list.json", "list.json: references are COCO captions JSON"),
     ("score captions.jsonl --data missing", "captions.jsonl: not JSON"),
