@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -75,12 +76,14 @@ class Tally:
     with_problems: int = 0
     without_places: int = 0
     places: int = 0
+    first: str = ""  # why the first bad row could not be read
     reasons: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
 
 
 def run(args: argparse.Namespace) -> int:
-    from groundling.errors import GroundlingError
+    from groundling.commands.outputs import new_file
+    from groundling.errors import DataError, GroundlingError
     from groundling.formats import FORMATS, format_of
 
     if args.list:
@@ -92,18 +95,25 @@ def run(args: argparse.Namespace) -> int:
     format_of(args.source)
     if args.target not in OURS:
         format_of(args.target)
-    sizes = sizes_of(args)
-    with _opened(args, args.out) as out, _opened(args, args.problems) as problems:
-        tally = _convert(args, sizes, out or sys.stdout, problems)
+    sizes, tally = sizes_of(args), Tally()
+    out, listed = (new_file(name, args.file) if name else None for name in (args.out, args.problems))
+    with _opened(listed) as problems:
+        lines = _lines(args, sizes, tally, problems)
+        if first := next(lines, ""):  # else an earlier file stays
+            with _opened(out) as file:
+                (file or sys.stdout).writelines(chain([first], lines))
     _print_tally(tally)
+    if not first:
+        reason = tally.first or "the file holds none"
+        raise DataError(f"{args.file}: no row could be read: {reason}; `groundling convert --help` shows what is read")
     return 1 if args.strict and (tally.bad_rows or tally.with_problems) else 0
 
 
-def _convert(args: argparse.Namespace, sizes: Sizes, out: IO[str], problems: IO[str] | None) -> Tally:
+def _lines(args: argparse.Namespace, sizes: Sizes, tally: Tally, problems: IO[str] | None) -> Iterator[str]:
+    """The lines of the rows that can be read."""
     from groundling.errors import DataError
     from groundling.formats.rows import BadRow, read_rows
 
-    tally = Tally()
     for row in read_rows(args.file):
         tally.rows += 1
         if isinstance(row, BadRow):
@@ -114,8 +124,7 @@ def _convert(args: argparse.Namespace, sizes: Sizes, out: IO[str], problems: IO[
         except DataError as error:
             _bad(row, str(error), tally, problems)
             continue
-        out.write(_text(line))
-    return tally
+        yield _text(line)
 
 
 def _line(row: Row, args: argparse.Namespace, sizes: Sizes, tally: Tally, problems: IO[str] | None) -> dict[str, Any]:
@@ -149,6 +158,7 @@ def _count(row: Row, grounded: Grounded, tally: Tally, problems: IO[str] | None)
 
 def _bad(row: Row | BadRow, reason: str, tally: Tally, problems: IO[str] | None) -> None:
     tally.bad_rows += 1
+    tally.first = tally.first or reason
     tally.reasons[_kind(reason)] += 1
     _list(problems, {"row": row.number, "reason": reason})
 
@@ -170,14 +180,13 @@ def _text(row: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _opened(args: argparse.Namespace, name: str | None) -> Iterator[IO[str] | None]:
-    from groundling.commands.outputs import new_file
+def _opened(path: Path | None) -> Iterator[IO[str] | None]:
     from groundling.files import saved
 
-    if not name:
+    if not path:
         yield None
         return
-    with saved(new_file(name, args.file)) as raw:
+    with saved(path) as raw:
         file = TextIOWrapper(raw, "utf-8", newline="\n")
         yield file
         file.detach()  # it flushes; `saved` closes

@@ -71,6 +71,26 @@ def test_everything_that_could_not_be_read_is_counted_and_listed(
     assert run(*words, "--strict") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "no row could be read: the file holds none; `groundling convert --help`"),
+        ("no tab here\n", "no row could be read: no tab: expected image<TAB>caption; `groundling convert --help`"),
+        ("one.png\ta dog\n", "nothing tells the size of the image: give --images FOLDER or --size WxH"),
+    ],
+)
+def test_nothing_that_could_be_read_is_an_error_and_an_earlier_file_stays(
+    text: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.tsv").write_text(text)
+    out, told = tmp_path / "out.jsonl", tmp_path / "problems.jsonl"
+    out.write_text("earlier")
+    assert run("convert", tmp_path / "in.tsv", "-o", out, "--problems", told) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert str(tmp_path / "in.tsv") in last and reason in last
+    assert out.read_text() == "earlier" and len(lines(told)) == len(text.splitlines())
+
+
 def test_qwen2_5_is_asked_for_the_size_that_it_saw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = {"image": "x", "output": [{"bbox_2d": [0, 0, 14, 14], "label": "cat"}]}
     (tmp_path / "in.jsonl").write_text(json.dumps(row))
