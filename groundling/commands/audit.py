@@ -236,9 +236,12 @@ def _finder(args: argparse.Namespace, data: Dataset | None) -> Callable[[str], P
     """What finds the file of an image: in the folder, else in the data set."""
     from groundling.errors import DataError
     from groundling.formats.folder import ImageFolder, Named
+    from groundling.formats.rows import Row
 
     if args.images:
-        return ImageFolder(args.images).find
+        folder = ImageFolder(args.images)
+        files = {row.image: row.file for row in _rows(args, data) if isinstance(row, Row) and row.file}
+        return lambda name: folder.find(name, files.get(name, ""))
     if data is None or not any(example.media for example in data):
         return None
     media = Named((example.id, example.media, example.media) for example in data if example.media)

@@ -53,7 +53,7 @@ class Sizes:
         known = row.size or self.size
         if known is None and self.folder is None:
             raise DataError("nothing tells the size of the image: give --images FOLDER or --size WxH")
-        return known or image_size(self.folder.find(row.image))  # type: ignore[union-attr]
+        return known or image_size(self.folder.find(row.image, row.file))  # type: ignore[union-attr]
 
 
 def sizes_of(args: argparse.Namespace) -> Sizes:

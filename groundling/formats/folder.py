@@ -54,11 +54,9 @@ class ImageFolder:
         if not self.path.is_dir():
             raise DataError(f"{self.path}: not a folder of images")
 
-    def find(self, name: str) -> Path:
-        asked = PurePosixPath(name.replace("\\", "/"))
-        keys = [str(asked), _composed(str(asked)), *map(_composed, (asked.name, asked.stem))]
-        keys += [str(int(name))] if name.isascii() and name.isdecimal() and len(name) < 20 else []
-        for key in keys:
+    def find(self, name: str, file: str = "") -> Path:
+        """`file`: the name of the image's file, where it is known beside `name`; it is looked for first."""
+        for key in [*(_keys(file) if file else ()), *_keys(name)]:
             found = self._known.get(key)
             if found is not None and found != "":
                 return self.path / found
@@ -84,6 +82,13 @@ class ImageFolder:
             for alias in aliases - {path}:
                 known[alias] = "" if alias in known else path
         return known | {Path(path).as_posix(): path for path in paths}
+
+
+def _keys(name: str) -> list[str]:
+    """What an image of this name may be known as."""
+    asked = PurePosixPath(name.replace("\\", "/"))
+    keys = [str(asked), _composed(str(asked)), *map(_composed, (asked.name, asked.stem))]
+    return keys + ([str(int(name))] if name.isascii() and name.isdecimal() and len(name) < 20 else [])
 
 
 def _composed(name: str) -> str:

@@ -3,7 +3,8 @@
     image<TAB>caption     one row per line; with a header, as CSV
     CSV                   with a header that names the columns, or the image first and the caption second
     JSON lines            {"image": ..., "caption": ...}; what `groundling caption` and `groundling convert` write
-    JSON                  a list of such objects (COCO results), {"annotations": [...]}, or {image: caption}
+    JSON                  a list of such objects (COCO results), {"annotations": [...]} with or without "images"
+                          (COCO captions), or {image: caption}
 
 Rows come one at a time: only such a JSON file is held in memory as a whole. A row that cannot be read is given as
 `BadRow`.
@@ -44,6 +45,7 @@ class Row:
     size: tuple[int, int] | None = None  # of the image, where the row has it
     seen: tuple[int, int] | None = None  # at which the model saw it
     places: tuple[Place, ...] | None = None  # where the row is our own and has them already
+    file: str = ""  # the name of the image's file, where the captions have it beside another name
 
 
 @dataclass(frozen=True)
@@ -208,14 +210,24 @@ def _is_no_row(found: Any) -> bool:
 
 
 def _in_json(path: Path, found: Any) -> Iterator[Row | BadRow]:
+    names: dict[str, Any] = {}
     if isinstance(found, dict) and isinstance(found.get("annotations"), list):
-        found = found["annotations"]
+        names, found = _file_names(found.get("images")), found["annotations"]
     if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
         found = [{"image": image, "caption": value} for image, value in found.items()]
     if not isinstance(found, list):
         raise DataError(f"{path}: not JSON lines, nor a JSON list of captions; see `groundling convert --help`")
     for number, row in enumerate(found, start=1):
-        yield _object(number, row) if isinstance(row, dict) else BadRow(number, "not a JSON object")
+        if isinstance(row, dict):
+            yield _object(number, {"file_name": names.get(str(row.get("image_id")))} | row)
+        else:
+            yield BadRow(number, "not a JSON object")
+
+
+def _file_names(images: Any) -> dict[str, Any]:
+    """What the images of COCO captions call their files, by id."""
+    rows = images if isinstance(images, list) else []
+    return {str(row.get("id")): row.get("file_name") for row in rows if isinstance(row, dict)}
 
 
 def _parsed(text: str) -> Any:
@@ -239,7 +251,8 @@ def _object(number: int, row: Mapping[str, Any]) -> Row | BadRow:
     except (GroundlingError, ValueError, TypeError, KeyError, OverflowError, AttributeError) as error:
         return BadRow(number, f"its places cannot be read: {error}")
     size = _size(row, "width", "height") or _listed_size(row.get("size"))
-    return Row(number, str(image), text, size, _size(row, "resized_width", "resized_height"), places)
+    file = name if isinstance(name := row.get("file_name"), str) and name != image else ""
+    return Row(number, str(image), text, size, _size(row, "resized_width", "resized_height"), places, file)
 
 
 def _places(row: Mapping[str, Any]) -> tuple[Place, ...] | None:

@@ -210,6 +210,21 @@ def test_each_name_of_a_list_has_its_own_verdict_and_box(grounded: Path, tmp_pat
     assert lefts == sorted(set(lefts))
 
 
+def test_images_of_coco_captions_are_found_by_the_names_of_their_files(
+    words: list[object], grounded: Path, tmp_path: Path
+) -> None:
+    """The ids are the numbers of the images, from 1, and not those of the files; the file lies in another folder."""
+    examples = load(grounded / "scenes", annotated=False).examples[:2]
+    images = [{"id": i, "file_name": Path(e.media).name} for i, e in enumerate(examples, start=1)]
+    captions = [{"id": i, "image_id": i, "caption": e.captions[0].text} for i, e in enumerate(examples, start=1)]
+    path = tmp_path / "captions.json"
+    path.write_text(json.dumps({"images": images, "annotations": captions}))
+    page = tmp_path / "page.html"
+    assert run("audit", path, *words[2:], "--html", page) == 0
+    assert [(line["image"], "error" in line) for line in lines(tmp_path / "out.jsonl")] == [("1", False), ("2", False)]
+    assert page.read_text().count("data:image/webp") == 2
+
+
 def test_a_data_set_is_audited_by_its_own_captions(
     grounded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,16 @@ def test_numbers_of_images_are_names_and_parsed_output_is_text_again(tmp_path: P
     assert row == Row(1, "42", '{"objects": []}', (640, 480))
 
 
+def test_an_image_with_an_id_of_its_own_has_the_name_of_its_file(tmp_path: Path) -> None:
+    images = [{"id": 7, "file_name": "a.jpg"}, {"id": 8, "file_name": "b.jpg"}, {"id": 9}]
+    captions = [{"id": i, "image_id": id, "caption": "a dog"} for i, id in enumerate((8, 7, 9, 10))]
+    found = written(tmp_path / "a.json", json.dumps({"images": images, "annotations": captions}))
+    files = [(row.image, row.file) for row in found if isinstance(row, Row)]
+    assert files == [("8", "b.jpg"), ("7", "a.jpg"), ("9", ""), ("10", "")]
+    line = {"image_id": 7, "file_name": "a.jpg", "caption": "a dog"}
+    assert written(tmp_path / "a.jsonl", json.dumps(line)) == [Row(1, "7", "a dog", file="a.jpg")]
+
+
 def test_our_own_captions_bring_their_places(tmp_path: Path) -> None:
     link = {"token": 1, "span": [2, 5], "box": [1, 2, 3, 4], "score": 0.5}
     line = {"id": "1", "caption": "a dog", "tokens": ["a", "dog"], "spans": [[0, 1], [2, 5]], "links": [link]}
@@ -158,6 +168,8 @@ def test_images_are_found_by_path_name_stem_and_number_and_never_outside(tmp_pat
     assert folder.find("42").name == folder.find("COCO_val2014_000000000042").name
     assert folder.find("/elsewhere/a.b.png") == folder.find("deep/a.b.png") == folder.find("a.b")
     assert folder.find("x.png").parent.name == "in"
+    assert folder.find("42", "a.b.png").name == "a.b.png"  # the name of the file counts more than a number
+    assert folder.find("42", "of another release.png") == folder.find("42")
     with pytest.raises(DataError, match="several images are called 'x'"):
         folder.find("x")
     with pytest.raises(DataError, match="no image called '../out.png'"):
