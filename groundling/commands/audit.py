@@ -132,7 +132,8 @@ def run(args: argparse.Namespace) -> int:
     found = summarise(_lines(out))
     if not found.ids:
         reason = next(iter(found.errors), "the file holds no captions")
-        raise GroundlingError(f"{args.captions or args.data}: no caption could be checked: {reason}")
+        cure = "; expected an image of --images and its caption in each row" if "no image called" in reason else ""
+        raise GroundlingError(f"{args.captions or args.data}: no caption could be checked: {reason}{cure}")
     if not args.json:
         _print_captions(out, len(found.ids), page)
     _tell(found, before, args)

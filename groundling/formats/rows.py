@@ -25,11 +25,16 @@ from pathlib import Path
 from typing import IO, Any
 
 from groundling.errors import DataError, GroundlingError
+from groundling.files import shown
 from groundling.formats.grounded import Place, grounded_of
 from groundling.types import GroundedCaption
 
 IMAGE = ("image", "image_id", "file_name", "filename", "file", "img", "media", "id")  # the first that a row has
 TEXT = ("caption", "text", "output", "response", "prediction", "answer", "generated_text")
+JSON = (
+    f"objects with an image ({', '.join(IMAGE)}) and a caption ({', '.join(TEXT)}), as JSON lines or a list, "
+    "or one object {image: caption}"
+)
 LINE = 8_000_000  # characters of a line
 NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what `surrogateescape` makes of bytes that are none
 JSON_CHARACTERS = 1_000_000_000  # of a JSON file that is not JSON lines
@@ -213,10 +218,14 @@ def _in_json(path: Path, found: Any) -> Iterator[Row | BadRow]:
     names: dict[str, Any] = {}
     if isinstance(found, dict) and isinstance(found.get("annotations"), list):
         names, found = _file_names(found.get("images")), found["annotations"]
-    if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
+    if isinstance(found, dict) and not _is_no_row(found):  # one row, written over several lines
+        found = [found]
+    elif isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
         found = [{"image": image, "caption": value} for image, value in found.items()]
     if not isinstance(found, list):
-        raise DataError(f"{path}: not JSON lines, nor a JSON list of captions; see `groundling convert --help`")
+        odd = next((item for item in (found or {}).items() if not isinstance(item[1], str)), None)
+        got = f"{odd[0]!r:.40} is {shown(odd[1], 40)}, which is no caption" if odd else "not JSON"
+        raise DataError(f"{path}: {got}; expected {JSON}")
     for number, row in enumerate(found, start=1):
         if isinstance(row, dict):
             yield _object(number, {"file_name": names.get(str(row.get("image_id")))} | row)

@@ -31,6 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("table/absent.csv").write_text("image,caption\na.jpg,A dog runs.\nb.jpg,A cat sleeps.\n")
     Path("pictures/few.csv").write_text("image,caption\na.png,A dog runs.\n")
     Path("pictures/absent.csv").write_text("image,caption\nx.jpg,A dog runs.\ny.jpg,A cat sleeps.\n")
+    Path("object.json").write_text('{"picture": "photo.png", "words": "a dog"}')
     Path("few.json").write_text('[{"image_id": 1, "caption": "a dog"}]\n{"image_id"')
     Path("columns.csv").write_text("picture_of,words\na.jpg,A dog.\n")
     Path("captions.jsonl").write_text('{"id": "a"\n')
@@ -102,6 +103,7 @@ MISTAKES = [
     ("ground photo.png ?!", "name what to look for (--phrase)"),
     ("audit", "name a file of CAPTIONS"),
     ("audit table/absent.csv", "give --images FOLDER"),
+    ("audit object.json --images album", "no image called 'picture'; expected an image of --images and its caption"),
     ("audit photo.png", "photo.png is a picture: name the file of its CAPTIONS"),
     ("adapt --data pictures/absent.csv", "pictures/absent.csv, line 2: image x.jpg: no such file"),
     ("adapt --data album", "2 pictures without captions: add captions.csv with the columns image and caption"),

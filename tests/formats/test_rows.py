@@ -149,6 +149,24 @@ def test_what_is_no_file_of_captions_at_all_is_an_error(text: str, tmp_path: Pat
         written(tmp_path / "a.json", text)
 
 
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        ('{"red": 3}', "'red' is 3, which is no caption"),
+        ('{"red": "a dog", "info": {"year": 1}}', "'info' is {'year': 1}, which is no caption"),
+        ('{"red": "a dog"', "not JSON"),
+    ],
+)
+def test_an_object_of_unknown_keys_is_told_what_was_expected(text: str, got: str, tmp_path: Path) -> None:
+    expected = r"expected objects with an image \(image, .*\) and a caption \(.*, or one object {image: caption}"
+    with pytest.raises(DataError, match=f"a.json: {got}; {expected}"):
+        written(tmp_path / "a.json", text)
+
+
+def test_one_row_over_several_lines_is_one_row(tmp_path: Path) -> None:
+    assert written(tmp_path / "a.json", '{\n"image": "1.jpg",\n"caption": "a dog"\n}') == [Row(1, "1.jpg", "a dog")]
+
+
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 def test_accents_of_names_of_images_are_composed_or_not(form: Literal["NFC", "NFD"], tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
