@@ -16,7 +16,7 @@ import reprlib
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -33,6 +33,10 @@ HALF = re.compile(r"\\u[dD][89a-fA-F]")  # JSON's way to write the halves of a c
 CHUNK = 1 << 20
 LOCK, HOLDER = ".lock", ".locked-by"
 MANIFEST = "manifest.json"  # beside the files of a model: the SHA-256 of each
+MOST_LINES = 1000  # of a value between quotes
+VALUE = re.compile(r'(?:"((?:[^"]|"")*)"|([^\t]*))\t')
+OPEN = re.compile(r'(?:^|\t)"(?:[^"\t]|"")*$')  # ends in a value that has a first quote and no last one
+CONTINUES, CLOSES = re.compile(r'(?:[^"\t]|"")*'), re.compile(r'(?:[^"\t]|"")*"(?:\t|[\r\n]*$)')
 SEALED = (".json", ".safetensors")  # endings of files that a manifest covers
 
 T = TypeVar("T")
@@ -329,6 +333,33 @@ def read_lines(path: str | Path) -> list[tuple[int, str]]:
 def read_text(path: str | Path, limit: int = MAX_TEXT) -> str:
     """The text of a file; DataError where it is absent or not UTF-8."""
     return decode(read_bytes(path, limit), str(path))
+
+
+def tab_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """The rows of tab-separated lines, each with the number of its last line.
+
+    A value that begins and ends with a quote, and whose other quotes are doubled, stands between quotes, as Excel
+    writes it, and may have several lines; all other quotes are characters of the text.
+    """
+    held: list[str] = []  # lines whose last value may go on in the next one
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        if held and CLOSES.match(line):
+            yield number, _values("".join([*held, line]))
+            held = []
+        elif held and len(held) < MOST_LINES and CONTINUES.fullmatch(line):
+            held.append(line)
+        else:
+            yield from ((number - len(held) + i, _values(one)) for i, one in enumerate(held))
+            held = [line] if OPEN.search(line) else []
+            if not held:
+                yield number, _values(line)
+    yield from ((number - len(held) + i, _values(one)) for i, one in enumerate(held, start=1))
+
+
+def _values(row: str) -> list[str]:
+    values = VALUE.finditer(row.rstrip("\r\n") + "\t")
+    return [one[2] if one[1] is None else one[1].replace('""', '"') for one in values]
 
 
 def decode(content: bytes, name: str) -> str:

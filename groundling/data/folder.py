@@ -21,7 +21,7 @@ from groundling.data.checks import Problems, checked_caption, expect, identity, 
 from groundling.data.pictures import SUFFIXES, Pictures
 from groundling.data.splits import canonical, from_file_name
 from groundling.errors import DataError
-from groundling.files import read_text
+from groundling.files import read_text, tab_rows
 from groundling.types import Caption, Example
 from groundling.video import SUFFIXES as VIDEOS
 
@@ -129,11 +129,13 @@ def _rows(table: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]
 def _separated(text: str, table: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
     header = text.split("\n", 1)[0]
     separator = max("\t" if table.suffix.lower() == ".tsv" else ",;|\t", key=header.count)
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    file = io.StringIO(text, newline="")
+    lines = csv.reader(file, delimiter=separator, strict=True)
+    rows = tab_rows(file) if separator == "\t" else ((lines.line_num, cells) for cells in lines)
     names: list[str] = []
     try:
-        for cells in lines:
-            where = f"{table}, line {lines.line_num}"
+        for number, cells in rows:
+            where = f"{table}, line {number}"
             if not names:
                 names = [cell.strip() for cell in cells]
                 if Path(names[0] if names else "").suffix.lower() not in SUFFIXES | VIDEOS:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from groundling.errors import DataError, GroundlingError
-from groundling.files import shown
+from groundling.files import shown, tab_rows
 from groundling.formats.grounded import Place, grounded_of
 from groundling.types import GroundedCaption
 
@@ -132,21 +132,16 @@ def _tabbed(number: int, line: str | None) -> Row | BadRow:
 
 
 def _csv(lines: Iterable[str]) -> Iterator[Row | BadRow]:
-    rest, of_row = iter(lines), list[str]()
+    rest = iter(lines)
     number, first = next(((n, line) for n, line in enumerate(rest) if line.strip()), (0, ""))
     separator = _separator(first) or ","
-    reader = csv.reader(_kept(chain("\n" * number, [first], rest), of_row), delimiter=separator)
+    whole = chain("\n" * number, [first], rest)
     columns: tuple[int, int] | None = None
-    while True:
-        of_row.clear()
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield BadRow(reader.line_num, f"not CSV: {error}")
+    for number, cells in tab_rows(whole) if separator == "\t" else _csv_rows(whole, separator):
+        if isinstance(cells, str):
+            yield BadRow(number, cells)
             continue
-        if not cells:
+        if cells in ([], [""]):  # a blank line
             continue
         if columns is None:
             header = _columns(cells)
@@ -155,11 +150,28 @@ def _csv(lines: Iterable[str]) -> Iterator[Row | BadRow]:
                 continue
         if len(cells) <= max(columns):
             told = f"{len(cells)} columns, expected {max(columns) + 1} or more with {separator!r} between them"
-            yield BadRow(reader.line_num, told)
-        elif len(of_row) > 1 and not _is_strict(of_row, separator):
-            yield BadRow(reader.line_num, f"a quote that is not closed runs over {len(of_row)} lines; close it")
+            yield BadRow(number, told)
         else:
-            yield Row(reader.line_num, cells[columns[0]].strip(), cells[columns[1]])
+            yield Row(number, cells[columns[0]].strip(), cells[columns[1]])
+
+
+def _csv_rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str] | str]]:
+    """The number of the last line of each row, with its cells, or why it has none."""
+    of_row = list[str]()
+    reader = csv.reader(_kept(lines, of_row), delimiter=separator)
+    while True:
+        of_row.clear()
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield reader.line_num, f"not CSV: {error}"
+            continue
+        if len(of_row) > 1 and not _is_strict(of_row, separator):
+            yield reader.line_num, f"a quote that is not closed runs over {len(of_row)} lines; close it"
+        else:
+            yield reader.line_num, cells
 
 
 def _separator(header: str) -> str:

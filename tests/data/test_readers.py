@@ -64,6 +64,13 @@ def test_tables_are_read_as_people_write_them(tmp_path: Path, name: str, content
     assert dataset[0].media.endswith("a.png")
 
 
+def test_quotes_in_a_table_with_tabs_are_characters_unless_they_are_around_a_value(tmp_path: Path) -> None:
+    little.image(tmp_path / "a.png")
+    rows = ['a.png\t"Stop" says a sign', 'a.png\t"a dog', 'a.png\t"""Stop"" says a sign"']
+    (tmp_path / "captions.tsv").write_text("image\tcaption\n" + "\n".join(rows))
+    assert texts(read(tmp_path), "a") == ['"Stop" says a sign', '"a dog', '"Stop" says a sign']
+
+
 def test_the_lines_that_groundling_caption_wrote_name_their_images_by_path(tmp_path: Path) -> None:
     """In a folder whose name says nothing of images."""
     little.image(tmp_path / "holiday" / "a.png")

@@ -119,6 +119,26 @@ def test_a_caption_of_several_lines_between_quotes_is_one(tmp_path: Path) -> Non
     ]
 
 
+QUOTES = [  # as a table with tabs has it, and what it is
+    ('"Stop" says a sign', '"Stop" says a sign'),
+    ('"Stop" and "go"', '"Stop" and "go"'),
+    ('"a dog', '"a dog'),
+    ('a cat"', 'a cat"'),
+    ('"a dog\tand a cat"', "a dog\tand a cat"),
+    ('"""Stop"" says a sign"', '"Stop" says a sign'),  # as Excel writes it
+    ('"a dog\n\nand ""a"" cat"', 'a dog\n\nand "a" cat'),
+]
+
+
+@pytest.mark.parametrize(("cell", "caption"), QUOTES)
+def test_quotes_in_a_table_with_tabs_are_characters_unless_they_are_around_a_value(
+    cell: str, caption: str, tmp_path: Path
+) -> None:
+    found = written(tmp_path / "a.tsv", f"image\tcaption\n1.jpg\t{cell}\n2.jpg\ta cat, red\n")
+    assert [(row.image, row.text) for row in found if isinstance(row, Row)] == [("1.jpg", caption), EXPECTED[1]]
+    assert [row.number for row in found] == [2 + cell.count("\n"), 3 + cell.count("\n")]
+
+
 def test_a_json_file_in_one_line_may_be_longer_than_a_line_of_json_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
