@@ -181,14 +181,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from groundling.commands.outputs import file_name, new_file, new_folder
+    from groundling.commands.outputs import file_name, new_file, new_folder, refuse_input
     from groundling.errors import GroundlingError
     from groundling.files import saved
 
     decoding, engine = _decoding(args), engine_of(args)
-    out, html = (new_file(name, *args.images) if name else None for name in (args.out, args.html))
+    out, html = (new_file(name) if name else None for name in (args.out, args.html))
     kinds = ("coco", "coco_boxes", "submission")
-    files = {kind: new_file(name, *args.images) for kind in kinds if (name := getattr(args, kind))}
+    files = {kind: new_file(name) for kind in kinds if (name := getattr(args, kind))}
     one_png = args.png and Path(args.png).suffix.lower() == ".png" and not Path(args.png).is_dir()
     pngs = (new_file if one_png else new_folder)(args.png) if args.png else None
     captioner = _captioner(args)
@@ -198,8 +198,8 @@ def run(args: argparse.Namespace) -> int:
         examples = [shot for example in examples for shot in _shots(example)]
     if not examples:
         raise GroundlingError(f"none of {', '.join(args.images)} can be read: nothing to caption")
-    for path in (one for one in (out, html, *files.values()) if one and one.exists()):
-        new_file(path, *(example.media for example in examples))
+    if there := [path for path in (out, html, *files.values()) if path and path.exists()]:
+        refuse_input(there, _read(args.images, examples))
     if pngs:
         _check_png(pngs, bool(one_png), examples)
     unread: list[str] = []  # ids of what has no caption
@@ -284,6 +284,19 @@ def _examples(names: Iterable[str], split: str | None, skip_bad: bool) -> Iterat
             from groundling.data.dataset import load
 
             yield from load(path, split, annotated=False, skip_bad=skip_bad)
+
+
+def _read(names: Iterable[str], examples: Sequence[Example]) -> Iterator[str | Path]:
+    """The images, and the captions that are theirs. Where only images are read, captions that an earlier call wrote
+    beside them may be written anew."""
+    from groundling.data.checks import head
+    from groundling.data.dataset import annotation_files
+
+    yield from (example.media for example in examples if example.media)
+    captioned = any(example.captions for example in examples)
+    for file in (file for name in names for file in annotation_files(Path(name))):
+        if captioned or '"links": [' not in head(file):
+            yield file
 
 
 def _shots(example: Example) -> list[Example]:

@@ -89,16 +89,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from groundling.commands.outputs import new_file
     from groundling.errors import GroundlingError
 
     if args.recalibrate and not args.apply:
         raise GroundlingError("--recalibrate learns from a review: name it with --apply review.json")
+    page = new_file(args.review, args.data, args.apply) if args.review else None
     if args.data:
         _label(args)
     elif not (args.to or args.review or args.apply):
         raise GroundlingError("name DATA to label, or --to, --review or --apply for the labels that are in --out")
     images = _labels(args)
-    _export(images, args)
+    _export(images, args, page)
 
 
 def _label(args: argparse.Namespace) -> None:
@@ -178,10 +180,10 @@ def _recalibrate(args: argparse.Namespace, images: Labelled, decisions: Any) -> 
     return fitted
 
 
-def _export(images: Labelled, args: argparse.Namespace) -> None:
+def _export(images: Labelled, args: argparse.Namespace, page: Path | None) -> None:
     import tempfile
 
-    from groundling.commands.outputs import new_file, new_folder
+    from groundling.commands.outputs import new_folder
     from groundling.files import filling
     from groundling.labels import files, formats, review
 
@@ -195,6 +197,6 @@ def _export(images: Labelled, args: argparse.Namespace) -> None:
             with filling(new_folder(target)) as folder:
                 formats.write(name, images, folder)
         print(printable(f"{target}: {formats.FORMATS[name][1]}"))
-    if args.review:
-        shown = review.write_page(new_file(args.review, args.data, args.apply), images, args.review_limit)
+    if page:
+        shown = review.write_page(page, images, args.review_limit)
         print(printable(f"{args.review}: {shown} labels, the least certain first; open it in a browser"))

@@ -25,7 +25,8 @@ Row = dict[str, Any]
 def new_file(name: str | Path, *read: str | Path | None) -> Path:
     """The file that will be written; its folder is made. GroundlingError if there can be no such file.
 
-    `read`: what the command reads, which is never written over; folders of it may be written into.
+    `read`: what the command reads, which is never written over: files, and folders that may be written into but for
+    the captions and boxes of a data set.
     """
     path = Path(name)
     try:
@@ -35,7 +36,8 @@ def new_file(name: str | Path, *read: str | Path | None) -> Path:
         existing = path if path.exists() else path.parent
     except OSError as error:
         raise GroundlingError(f"{path} cannot be written ({error.strerror}): choose another place") from error
-    refuse_input([path], (name for name in read if name and not os.path.isdir(name)))
+    if path.exists():
+        refuse_input([path], [file for name in read if name for file in _files_of(Path(name))])
     return _allowed(path, existing)
 
 
@@ -46,6 +48,13 @@ def refuse_input(written: Iterable[str | Path], read: Iterable[str | Path]) -> N
         real = os.path.realpath(path)
         if os.path.exists(real) and not kept.isdisjoint((real, os.path.dirname(real))):
             raise GroundlingError(f"{path} is what the command reads, and would be lost: choose another place")
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The file itself and those of its data set; of a folder the latter alone."""
+    from groundling.data.dataset import annotation_files
+
+    return annotation_files(path) + ([] if os.path.isdir(path) else [path])
 
 
 def new_folder(name: str) -> Path:

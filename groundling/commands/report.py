@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from groundling.commands.outputs import new_file
     from groundling.metrics.predictions import read_captions
 
-    out = new_file(args.out, *args.captions, args.also)
+    out = new_file(args.out, *args.captions, args.also, args.data)
     systems = [{caption.id: caption for caption in read_captions(name)} for name in args.captions]
     names = [Path(name).stem for name in args.captions]
     evaluated = _evaluated(systems, args)

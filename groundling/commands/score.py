@@ -242,4 +242,5 @@ def _page(
     evaluated = report.Evaluated.of(evaluator.examples, evaluations)
     shown = [{caption.id: caption for caption in captions if caption.id in evaluated.examples} for captions in systems]
     with redirect_stdout(sys.stderr):  # standard output has the scores, as JSON perhaps
-        report.page(new_file(args.html or f"{files[0].stem}.html", *files), _short_names(files), shown, evaluated)
+        page = new_file(args.html or f"{files[0].stem}.html", *files, args.data)
+        report.page(page, _short_names(files), shown, evaluated)

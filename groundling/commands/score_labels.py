@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
     from groundling.labels import engine
     from groundling.labels.truth import report
 
-    kept = new_file(args.calibrate) if args.calibrate else None
+    kept = new_file(args.calibrate, args.data) if args.calibrate else None
     images = engine.Labelled(args.labels)
     examples = load(args.data, args.split, annotated=False).by_id
     result, fitted = report(images, examples, engine.digest(args.labels))

@@ -82,7 +82,7 @@ def _page(args: argparse.Namespace) -> None:
 
     if args.n < 1:
         raise GroundlingError(f"--n must be at least 1, got {args.n}")
-    out = new_file(args.out or "study.html", *args.systems)
+    out = new_file(args.out or "study.html", *args.systems, args.data)
     each = [read_captions(name) for name in args.systems]
     first, second = ({caption.id: caption for caption in (link_verbs(some) if args.verbs else some)} for some in each)
     sheets = compare(first, second, args.n, args.seed, args.raters)

@@ -43,6 +43,12 @@ def read(path: Path, problems: Problems) -> list[Example]:
     return examples
 
 
+def annotation_files(path: Path) -> list[Path]:
+    files = _files(path)
+    root = files[0].parent
+    return [*files, *root.glob("anet_entities_*.json"), *root.glob("split_ids_*.json")]
+
+
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path] if path.suffix == ".json" else []

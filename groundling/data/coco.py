@@ -49,6 +49,11 @@ def read(path: Path, problems: Problems) -> list[Example]:
     return [example for file in files for example in _read(file, pictures, problems)]
 
 
+def annotation_files(path: Path) -> list[Path]:
+    files = _files(path)
+    return files + [_instances(file) for file in files]
+
+
 def _read(file: Path, pictures: Pictures, problems: Problems) -> list[Example]:
     content = read_json(file)
     names, sizes = image_rows(content, str(file))
@@ -58,7 +63,7 @@ def _read(file: Path, pictures: Pictures, problems: Problems) -> list[Example]:
             where = f"{file}: annotation {row.get('id', number) if isinstance(row, dict) else number}"
             id = known_image(row, names, where)
             captions[id].append(checked_caption(get(row, "caption", str, where), where))
-    instances = file.with_name(file.name.replace("captions", "instances", 1))
+    instances = _instances(file)
     things = _things(instances, sizes, problems) if instances != file and instances.is_file() else {}
     examples = []
     for id, name in names.items():
@@ -128,6 +133,10 @@ def _things(file: Path, sizes: Sizes, problems: Problems) -> dict[str, list[Thin
             if id in sizes:  # an instances file may have more images than have captions
                 things[id].append(Thing(labels[category], corners(row, sizes[id], where)))
     return things
+
+
+def _instances(captions: Path) -> Path:
+    return captions.with_name(captions.name.replace("captions", "instances", 1))
 
 
 def _files(path: Path) -> list[Path]:

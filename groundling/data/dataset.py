@@ -1,8 +1,10 @@
 """A data set, whatever its format on disk.
 
-Every reader is a module with `FORMAT` (its name), `LOOKS_FOR` (what it needs, in words), `claims(path) -> bool` and
-`read(path, problems) -> list[Example]`. Boxes are continuous: pixel i covers [i, i + 1), so the pixels 1 to 500 of a
-file that counts from 1, both included, are 0.0 to 500.0 here.
+Every reader is a module with `FORMAT` (its name), `LOOKS_FOR` (what it needs, in words), `claims(path) -> bool`,
+`read(path, problems) -> list[Example]` and `annotation_files(path) -> list[Path]` (what it reads beside images).
+
+Boxes are continuous: pixel i covers [i, i + 1), so the pixels 1 to 500 of a file that counts from 1, both included, are
+0.0 to 500.0 here.
 """
 
 from __future__ import annotations
@@ -128,6 +130,14 @@ def find_reader(path: Path) -> ModuleType:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     sought = "\n".join(f"  {module.FORMAT}: {module.LOOKS_FOR}" for module in modules)
     raise DataError(f"{path}: no known data set is here{_captions_wanted(path)}; looked for\n{sought}")
+
+
+def annotation_files(path: Path) -> list[Path]:
+    """The files of a data set that are read beside its images; none where no data set is."""
+    try:
+        return list(find_reader(path).annotation_files(path))
+    except (DataError, OSError):
+        return []
 
 
 def _captions_wanted(path: Path) -> str:

@@ -58,6 +58,15 @@ def read(path: Path, problems: Problems) -> list[Example]:
     return examples
 
 
+def annotation_files(path: Path) -> list[Path]:
+    files = _find(path)
+    assert files is not None, "a data set has them"
+    root = path if path.is_dir() else path.parent
+    with files:
+        found = [files.root] if files.archive else [files.root / name for name in files.members.values()]
+    return found + [root / f"{name}.txt" for name in SPLITS]
+
+
 def _example(id: str, split: str, files: Files, pictures: Pictures, problems: Problems) -> Example:
     drawn = parse_xml(files.text("Annotations", id), files.where("Annotations", id))
     drawn_size = _size(drawn, files.where("Annotations", id))

@@ -36,6 +36,11 @@ def read(path: Path, problems: Problems) -> list[Example]:
     return shown
 
 
+def annotation_files(path: Path) -> list[Path]:
+    file = _file(path)
+    return [file, *file.parent.glob("split_ids_*.json")] if file else []
+
+
 def _file(path: Path) -> Path | None:
     if path.is_file():
         return path if path.suffix == ".json" else None

@@ -60,11 +60,11 @@ class Row:
 
 
 def claims(path: Path) -> bool:
-    return bool(_tables(path))
+    return bool(annotation_files(path))
 
 
 def read(path: Path, problems: Problems) -> list[Example]:
-    tables = _tables(path)
+    tables = annotation_files(path)
     rows: dict[str, Row] = {}
     for table in tables:
         for where, row in _rows(table, problems):
@@ -86,7 +86,7 @@ def _media(pictures: Pictures, row: Row) -> tuple[str, tuple[int, int]]:
         raise DataError(f"{row.where}: {error}") from error
 
 
-def _tables(path: Path) -> list[Path]:
+def annotation_files(path: Path) -> list[Path]:
     if path.is_file():
         return [path] if path.suffix.lower() in TABLES else []
     files = sorted(file for file in path.iterdir() if file.suffix.lower() in TABLES)

@@ -28,11 +28,11 @@ HELD_OUT = 2000
 
 
 def claims(path: Path) -> bool:
-    return bool(_files(path))
+    return bool(annotation_files(path))
 
 
 def read(path: Path, problems: Problems) -> list[Example]:
-    files = _files(path)
+    files = annotation_files(path)
     root = files[0].parent.parent if files[0].parent.name == "json" else files[0].parent
     files_of_images = list(root.glob("images/*"))
     images = {file.name: file for file in files_of_images}  # the name of a user may hold dots
@@ -71,7 +71,7 @@ def post(text: str) -> Caption:
     return Caption(text, tuple(word for word, _ in kept), tuple(span for _, span in kept))
 
 
-def _files(path: Path) -> list[Path]:
+def annotation_files(path: Path) -> list[Path]:
     if path.is_file():
         return []
     return sorted(path.glob("json/insta-caption-*.json")) or sorted(path.glob("insta-caption-*.json"))

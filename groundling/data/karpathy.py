@@ -37,6 +37,10 @@ def read(path: Path, problems: Problems) -> list[Example]:
     return examples
 
 
+def annotation_files(path: Path) -> list[Path]:
+    return [file] if (file := _file(path)) else []
+
+
 def _example(row: Any, where: str, pictures: Pictures, problems: Problems) -> Example:
     name = get(row, "filename", str, where)
     where = f"{where} ({name})"

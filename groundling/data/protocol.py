@@ -35,7 +35,7 @@ def read(path: Path, problems: Problems) -> list[Example]:
     rules = expect(read_json(path), dict, str(path))
     if odd := next((name for name in rules if name not in KNOWN), None):
         raise DataError(f"{path}: {odd!r} is no part of a protocol; there are {', '.join(KNOWN)}")
-    data = path.parent / get(rules, "data", str, str(path))
+    data = _data(path, rules)
     reader = find_reader(data)
     if reader.FORMAT == FORMAT:
         raise DataError(f"{path}: {data} is a protocol itself; name the data set")
@@ -45,6 +45,17 @@ def read(path: Path, problems: Problems) -> list[Example]:
         with problems.item():
             examples.append(_cleaned(example, bool(letters), most, str(path)))
     return _split(examples, held, str(path)) if held else examples
+
+
+def annotation_files(path: Path) -> list[Path]:
+    from groundling.data import dataset
+
+    data = _data(path, read_json(path))
+    return [path, *(() if claims(data) else dataset.annotation_files(data))]
+
+
+def _data(path: Path, rules: Any) -> Path:
+    return path.parent / get(rules, "data", str, str(path))
 
 
 def _rule(rules: dict[str, Any], name: str, where: str) -> int:

@@ -62,6 +62,11 @@ def read(path: Path, problems: Problems) -> list[Example]:
     return examples
 
 
+def annotation_files(path: Path) -> list[Path]:
+    file = _file(path)
+    return [file, file.parent / "instances.json"] if file else []
+
+
 def _expressions(
     ref: Any, annotations: dict[str, tuple[Box, str]], labels: dict[str, str], where: str, problems: Problems
 ) -> list[tuple[Caption, Phrase]]:

@@ -26,6 +26,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path(folder).mkdir()
     for name in ("a.png", "b.png"):
         Image.new("RGB", (64, 48), "white").save(f"album/{name}")
+    for folder in ("own", "mine"):
+        Path(folder).mkdir()
+        Image.new("RGB", (64, 48), "white").save(f"{folder}/a.png")
+    Path("mine/captions.csv").write_text("image,caption\na.png,A dog runs.\n")
+    Path("own/captions.json").write_text(
+        '{"images": [{"id": 1, "file_name": "a.png"}], "annotations": [{"image_id": 1, "caption": "A dog runs."}]}'
+    )
     Path("list.json").write_text('[{"image_id": 1, "caption": "a dog"}]')
     Image.new("RGB", (64, 48), "white").save("pictures/a.png")
     Path("table/absent.csv").write_text("image,caption\na.jpg,A dog runs.\nb.jpg,A cat sleeps.\n")
@@ -86,6 +93,13 @@ MISTAKES = [
     ("ground pictures dog --png pictures/a.png", "pictures/a.png is what the command reads, and would be lost"),
     ("ground photo.png dog --png photo.png", "photo.png is what the command reads, and would be lost"),
     ("caption photo.png --out photo.png", "photo.png is what the command reads, and would be lost"),
+    ("caption own --out own/captions.json", "own/captions.json is what the command reads, and would be lost"),
+    ("caption table --out table/absent.csv", "table/absent.csv is what the command reads, and would be lost"),
+    ("audit --data own --html own/captions.json", "own/captions.json is what the command reads, and would be lost"),
+    ("label own --out o --review own/captions.json", "own/captions.json is what the command reads, and would be lost"),
+    ("report captions.jsonl --data own -o own/captions.json", "own/captions.json is what the command reads"),
+    ("study list.json list.json --data own --out own/captions.json", "own/captions.json is what the command reads"),
+    ("caption mine --out mine/captions.csv", "mine/captions.csv is what the command reads, and would be lost"),
     ("caption pictures --html pictures/a.png", "pictures/a.png is what the command reads, and would be lost"),
     ("ground photo.png dog --coco-boxes photo.png", "photo.png is what the command reads, and would be lost"),
     ("audit list.json -o list.json --overwrite", "list.json is what the command reads, and would be lost"),

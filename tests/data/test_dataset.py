@@ -10,7 +10,7 @@ from pathlib import Path
 import little
 import pytest
 
-from groundling.data.dataset import READERS, Dataset, cache_folder, find_reader, load
+from groundling.data.dataset import READERS, Dataset, annotation_files, cache_folder, find_reader, load
 from groundling.errors import DataError
 
 
@@ -20,6 +20,23 @@ def test_each_format_is_found_out(name: str, tmp_path: Path) -> None:
     assert dataset.format == name and dataset.name == "set" and len(dataset) > 0
     assert all(example.captions and example.split for example in dataset)
     assert dataset.problems == ()
+
+
+@pytest.mark.parametrize("name", little.ALL)
+def test_the_files_of_annotations_are_all_that_is_no_image(name: str, tmp_path: Path) -> None:
+    path = little.ALL[name](tmp_path / "set")
+    files = {file for file in path.rglob("*.*") if file.suffix in {".csv", ".json", ".p", ".txt", ".xml"}}
+    assert files and files <= set(annotation_files(path))
+
+
+def test_a_protocol_has_the_files_of_its_data(tmp_path: Path) -> None:
+    little.table(tmp_path / "set")
+    rules = tmp_path / "set" / "rules.json"
+    rules.write_text('{"data": ".", "most_words": 3}')
+    assert annotation_files(rules) == [rules, tmp_path / "set" / "captions.csv"]
+    rules.write_text('{"data": "rules.json", "most_words": 3}')  # which `load` refuses
+    assert annotation_files(rules) == [rules]
+    assert annotation_files(tmp_path / "nowhere") == annotation_files(tmp_path) == []
 
 
 def test_a_folder_without_data_says_what_was_looked_for(tmp_path: Path) -> None:
