@@ -296,8 +296,25 @@ def _alone(out: Path) -> Iterator[None]:
         raise GroundlingError(f"--out must be a folder, and {out} is a file")
     with saving(out):
         out.mkdir(parents=True, exist_ok=True)
+        if not _of_a_run(out) and (names := sorted(p.name for p in out.iterdir() if not p.name.startswith("."))):
+            more = f" and {len(names) - 1} more" if names[1:] else ""
+            cure = "name a new folder, or an empty one"
+            raise GroundlingError(f"--out {out} holds {names[0]}{more}, and no run of groundling: {cure}")
     with locked(out, "the run"):
         yield
+
+
+def _of_a_run(out: Path) -> bool:
+    """Does a folder hold a run, be it one that was stopped before it had saved anything?"""
+    from groundling.data.checks import head
+    from groundling.recipes import ABOUT, WEIGHTS
+    from groundling.training.checkpoint import LAST
+    from groundling.training.log import HEADER
+
+    if (out / LAST).exists() or ((out / ABOUT).exists() and (out / WEIGHTS).exists()):
+        return True
+    log = out / "log.csv"
+    return log.is_file() and HEADER.startswith(head(log, len(HEADER)).encode())
 
 
 def _make_way(out: Path, restart: bool) -> None:
@@ -307,7 +324,8 @@ def _make_way(out: Path, restart: bool) -> None:
     from groundling.training.checkpoint import LAST
 
     if restart:
-        for name in (LAST, WEIGHTS, ABOUT, MANIFEST, "log.csv"):
+        (out / "log.csv").write_bytes(b"")  # the folder stays that of a run
+        for name in (LAST, WEIGHTS, ABOUT, MANIFEST):
             (out / name).unlink(missing_ok=True)
         shutil.rmtree(out / "tensorboard", ignore_errors=True)
     elif (out / ABOUT).exists() and not (out / LAST).exists():

@@ -102,6 +102,38 @@ def test_a_model_without_its_training_state_is_not_written_over(
     assert (tmp_path / "model.safetensors").read_bytes() == before
 
 
+@pytest.mark.parametrize("more", [(), ("--restart",)])
+def test_a_folder_of_other_files_is_not_trained_into(
+    more: tuple[str, ...], data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("thesis.txt", "log.csv"):
+        (tmp_path / name).write_text("all of it")
+    assert main(words(data, tmp_path, *more)) == 2
+    assert "holds log.csv and 1 more, and no run of groundling: name a new folder" in capsys.readouterr().err
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(
+        ("thesis.txt", "log.csv"), "all of it"
+    )
+
+
+def test_what_is_left_of_a_run_that_was_stopped_at_its_beginning_is_gone_on_with(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its first step, then after --restart in a folder where other commands have put files of theirs."""
+    monkeypatch.setattr("groundling.training.fit.seed_everything", lambda *_: pytest.fail("stopped"))
+    with pytest.raises(pytest.fail.Exception):
+        main(words(data, tmp_path))
+    assert not (tmp_path / "last.safetensors").exists()
+    monkeypatch.undo()
+    assert main(words(data, tmp_path)) == 0
+    (tmp_path / "labels.json").write_text("{}")
+    monkeypatch.setattr("groundling.data.dataset.load", lambda *_, **__: pytest.fail("stopped"))
+    with pytest.raises(pytest.fail.Exception):
+        main(words(data, tmp_path, "--restart"))
+    monkeypatch.undo()
+    assert not (tmp_path / "last.safetensors").exists()
+    assert main(words(data, tmp_path)) == 0
+
+
 def test_ctrl_c_returns_130_and_says_how_to_go_on(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
