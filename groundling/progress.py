@@ -6,11 +6,16 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Thing = TypeVar("Thing")
+SECONDS = 0.2  # between two looks at how far steps have come
 PASSIVE = {  # OpenMP is torch's pool
     "OMP_WAIT_POLICY": "PASSIVE",
     "KMP_BLOCKTIME": "0",
@@ -29,6 +34,35 @@ def track(things: Iterable[Thing], what: str, total: int | None = None, *, quiet
     if quiet:  # and what draws the bar is not imported
         yield from things
         return
+    with _bar() as progress:
+        yield from progress.track(things, total=total, description=what)
+
+
+def track_steps(
+    things: Iterable[Thing], what: str, done: Callable[[], int], total: Callable[[], int | None]
+) -> Iterator[Thing]:
+    """Yield `things`, showing how many steps are done; a thing takes many, and they may be those of other processes.
+
+    `total`: None as long as it is not known.
+    """
+    with _bar() as progress:
+        task, over = progress.add_task(what, total=total()), threading.Event()
+
+        def watch() -> None:
+            while not over.wait(SECONDS):
+                progress.update(task, completed=done(), total=total())
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield from things
+        finally:
+            over.set()
+            thread.join()
+            progress.update(task, completed=done(), total=total())
+
+
+def _bar() -> Progress:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -41,8 +75,7 @@ def track(things: Iterable[Thing], what: str, total: int | None = None, *, quiet
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     times = TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
-    with Progress(*columns, *times, console=Console(stderr=True)) as progress:
-        yield from progress.track(things, total=total, description=what)
+    return Progress(*columns, *times, console=Console(stderr=True))
 
 
 @contextmanager

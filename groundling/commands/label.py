@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,9 @@ from groundling.commands import add_engine, add_joints, engine_of, probability, 
 from groundling.errors import printable
 
 if TYPE_CHECKING:
-    from groundling.labels.engine import Job, Labelled
+    from groundling.labels.engine import Done, Job, Labelled
+    from groundling.labels.inputs import Shard
+    from groundling.parallel import Engine
 
 DESCRIPTION = """\
 Add boxes to captioned images: every noun phrase gets a box and a calibrated confidence. It needs no list of classes, no
@@ -109,7 +112,6 @@ def _label(args: argparse.Namespace) -> None:
     from groundling.files import locked
     from groundling.labels import engine, files
     from groundling.labels.inputs import shards
-    from groundling.progress import track
 
     workers = engine_of(args)
     found = shards(args.data, args.split, skip_bad=args.skip_bad)
@@ -118,10 +120,33 @@ def _label(args: argparse.Namespace) -> None:
             args.out, args.model, args.device, args.regions, args.calibration, args.joints
         )  # fmt: skip
         rest = engine.prepare(job, found, job.labeller().about)
-        done = list(track(engine.run(job, rest, workers), f"labelling {args.data}", len(rest)))
+        done = _labelled(job, rest, workers, f"labelling {args.data}")
     images, problems = sum(one.images for one in done), sum(one.problems for one in done)
     kept = f", {len(found) - len(rest)} shards were there before" if len(rest) < len(found) else ""
     print(printable(f"{args.out}: {images} image{'s' * (images != 1)} labelled, {problems} could not be read{kept}"))
+
+
+def _labelled(job: Job, shards: Sequence[Shard], workers: Engine, what: str) -> list[Done]:
+    """Label the shards, showing how many images are done; of tars, the total follows from those that are done."""
+    from groundling.labels import engine
+    from groundling.parallel import LOCAL, Counter
+    from groundling.progress import track_steps
+
+    count = Counter(min(workers.workers, len(shards)) if workers.name == LOCAL else 1)
+    sizes = [size for shard in shards if (size := shard.images) is not None]
+    done: list[Done] = []
+
+    def images() -> int:
+        return max(count.value, sum(one.images for one in done))  # actors of Ray do not count
+
+    def total() -> int | None:
+        if len(sizes) == len(shards):
+            return sum(sizes)
+        return sum(one.images for one in done) * len(shards) // len(done) if done else None
+
+    for one in track_steps(engine.run(job, shards, workers, count), what, images, total):
+        done.append(one)
+    return done
 
 
 def _adapted(args: argparse.Namespace) -> Job:

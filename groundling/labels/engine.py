@@ -20,7 +20,7 @@ from groundling.labels import files
 from groundling.labels.calibration import UNFITTED, Calibration
 from groundling.labels.inputs import Shard
 from groundling.labels.label import LabelledImage
-from groundling.parallel import ALONE, RAY, Engine
+from groundling.parallel import ALONE, RAY, Counter, Engine
 
 if TYPE_CHECKING:
     from groundling.labels.labeller import Labeller
@@ -94,29 +94,31 @@ def _require_same(path: str, wanted: dict[str, Any]) -> None:
         raise GroundlingError(f"{path} is of other labels ({', '.join(keys)} differ); choose another --out")
 
 
-def label_shard(labeller: Labeller, shard: Shard, out: str) -> Done:
-    """Label one shard and write its file."""
+def label_shard(labeller: Labeller, shard: Shard, out: str, count: Counter | None = None) -> Done:
+    """Label one shard and write its file. `count`: of the images that are labelled."""
+    count = count or Counter()
     lines, problems = [], 0
     rest = iter(shard.read())
     while some := list(islice(rest, BATCH)):
         for image in labeller.images(some):
             lines.append(json.dumps(image.to_dict(), ensure_ascii=False, allow_nan=False))
             problems += bool(image.problem)
+            count.add()
     files.write(output(out, shard.name), "".join(line + "\n" for line in lines).encode())
     return Done(shard.name, len(lines), problems)
 
 
-def run(job: Job, shards: Sequence[Shard], engine: Engine = ALONE) -> Iterator[Done]:
-    """Label these shards; one Done each, in their order."""
+def run(job: Job, shards: Sequence[Shard], engine: Engine = ALONE, count: Counter | None = None) -> Iterator[Done]:
+    """Label these shards; one Done each, in their order. `count`: see `label_shard`; actors of Ray do not count."""
     if engine.name == RAY and job.out.startswith("memory://"):
         raise GroundlingError("memory:// is the memory of one process, and Ray works in several: choose another --out")
     each = replace(engine, workers=min(engine.workers, len(shards)))
-    return each.map(partial(_labels_shards, job), shards, lambda shard: f"shard {shard.name}")
+    return each.map(partial(_labels_shards, job, count), shards, lambda shard: f"shard {shard.name}")
 
 
-def _labels_shards(job: Job) -> Callable[[Shard], Done]:
+def _labels_shards(job: Job, count: Counter | None) -> Callable[[Shard], Done]:
     """In a worker: what labels shards, with a model that is loaded once."""
-    return partial(label_shard, job.labeller(), out=job.out)
+    return partial(label_shard, job.labeller(), out=job.out, count=count)
 
 
 class Labelled:

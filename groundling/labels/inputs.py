@@ -59,6 +59,13 @@ class Shard:
     group: int = 0  # the row group of a Parquet file
     pairs: tuple[Pair, ...] = ()  # of a data set
 
+    @property
+    def images(self) -> int | None:
+        """How many it has; None for a tar, which has to be read for that."""
+        if self.path.endswith(".parquet"):
+            return Table.of(self.path).size(self.group)
+        return None if self.path else len(self.pairs)
+
     def read(self) -> Iterator[Pair]:
         """Its images, one after the other; DataError where the shard itself cannot be read."""
         if self.path.endswith(".tar"):

@@ -46,13 +46,16 @@ class Table:
 
     def start(self, group: int) -> int:
         """The number of the first row of a row group."""
-        about = self.file.metadata
-        return sum(int(about.row_group(i).num_rows) for i in range(group))
+        return sum(map(self.size, range(group)))
+
+    def size(self, group: int) -> int:
+        """The number of rows of a row group."""
+        return int(self.file.metadata.row_group(group).num_rows)
 
     def at(self, row: int) -> tuple[int, int]:
         """Row group and place in it of a row; IndexError where there is no such row."""
         for group in range(self.groups):
-            n = int(self.file.metadata.row_group(group).num_rows)
+            n = self.size(group)
             if 0 <= row < n:
                 return group, row
             row -= n

@@ -6,12 +6,14 @@ not depend on who made it. Results come in the order of the items.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 LOCAL, RAY = "local", "ray"
 OPENCV = "OPENCV_FOR_THREADS_NUM"  # environment variable that OpenCV reads when it is imported
@@ -52,6 +54,23 @@ class Engine:
 
 
 ALONE = Engine()  # this process does all of it
+
+
+class Counter:
+    """A number that so many processes of this machine count up together."""
+
+    def __init__(self, processes: int = 1) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._lock: Any = context.Lock() if processes > 1 else nullcontext()
+        self._number: Any = context.RawValue("q", 0) if processes > 1 else SimpleNamespace(value=0)
+
+    def add(self) -> None:
+        with self._lock:
+            self._number.value += 1
+
+    @property
+    def value(self) -> int:
+        return int(self._number.value)  # without the lock: a process may have died with it
 
 
 @contextmanager

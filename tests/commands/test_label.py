@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from labelled_scenes import scenes as scenes  # a fixture
+from rich.progress import Progress
 
 from groundling.cli import main
 from groundling.labels import engine, formats
@@ -99,6 +102,23 @@ def test_a_grounder_is_adapted_by_captions_alone_and_labels(
     assert (tmp_path / "out" / "grounder" / "model.safetensors").exists()
     assert run(*words) == 0
     assert "adapted before, and kept" in capsys.readouterr().out
+
+
+def test_the_bar_moves_with_each_image(scenes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """30 images are one shard: what the bar shows while it is labelled lies between 0 and 30."""
+    shown = set()
+    update = Progress.update
+
+    def noted(self: Progress, task: Any, **more: Any) -> None:
+        shown.add((more["completed"], more["total"]))
+        time.sleep(0.001)
+        update(self, task, **more)
+
+    monkeypatch.setattr(Progress, "update", noted)
+    monkeypatch.setattr("groundling.progress.SECONDS", 0.001)
+    assert run("label", scenes / "scenes", "--out", tmp_path, *model(scenes), "--workers", 1) == 0
+    assert {total for _, total in shown} == {30} and (30, 30) in shown
+    assert any(0 < done < 30 for done, _ in shown)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import random
 import signal
 import tarfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from groundling.data.dataset import load
 from groundling.errors import DataError, GroundlingError
 from groundling.labels import engine, files
 from groundling.labels.inputs import Pair, Shard, shards
-from groundling.parallel import Engine
+from groundling.labels.label import LabelledImage
+from groundling.parallel import Counter, Engine
 
 
 def job(scenes: Path, out: object) -> engine.Job:
@@ -88,6 +90,39 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(scenes: Path, tmp_path
     alone = done(scenes, tmp_path / "1", some)
     assert len(alone) == len(some) > 2
     assert done(scenes, tmp_path / "2", some, workers=2) == alone
+
+
+class Slow:
+    """A labeller that notes how many images were counted before each of its own."""
+
+    def __init__(self, count: Counter) -> None:
+        self.count, self.seen = count, list[int]()
+
+    def images(self, pairs: list[Pair]) -> Iterator[LabelledImage]:
+        for pair in pairs:
+            self.seen.append(self.count.value)
+            yield LabelledImage(pair.id, pair.media, (1, 1), pair.captions, ())
+
+
+def test_images_are_counted_one_by_one_not_shard_by_shard(tmp_path: Path) -> None:
+    count = Counter()
+    slow = Slow(count)
+    engine.label_shard(slow, Shard("s", pairs=(Pair("a", "a.png", ("a dog",)),) * 3), str(tmp_path), count)  # type: ignore[arg-type]
+    assert slow.seen == [0, 1, 2] and count.value == 3
+
+
+def test_processes_count_their_images_together(scenes: Path, tmp_path: Path) -> None:
+    some, count = shards(str(scenes / "scenes"), images=8), Counter(2)
+    work = job(scenes, tmp_path)
+    list(engine.run(work, engine.prepare(work, some, {}), Engine(2), count))
+    assert count.value == sum(len(shard.pairs) for shard in some)
+
+
+def test_a_shard_knows_how_many_images_it_has_but_for_a_tar(scenes: Path, tar: Path, table: Path) -> None:
+    images = len(load(scenes / "scenes", "train", annotated=False))
+    assert sum(shard.images or 0 for shard in shards(str(table))) == images
+    assert [shard.images for shard in shards(str(scenes / "scenes"), "train")] == [images]
+    assert [shard.images for shard in shards(str(tar))] == [None]
 
 
 def test_a_finished_shard_is_not_done_again_and_a_missing_one_is(scenes: Path, tmp_path: Path) -> None:
