@@ -235,10 +235,11 @@ def test_a_run_in_bfloat16_goes_on_in_bfloat16_alone(
     assert "products" in capsys.readouterr().err
 
 
-def test_a_cpu_without_amx_is_told_so_before_data_is_read(
+def test_a_cpu_without_bfloat16_is_told_so_before_data_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     assert main(words(tmp_path / "missing", tmp_path / "run", "--bfloat16")) == 2
     assert "--bfloat16 needs a CPU with AMX" in capsys.readouterr().err
 

@@ -58,7 +58,7 @@ def _windows(count: int, cells: int) -> Floats:
     """(count, cells): rows sum to 1."""
     i, cell = np.arange(count)[:, None], np.arange(cells)
     inside = (cell >= i * cells // count) & (cell < -(-(i + 1) * cells // count))
-    return (inside / inside.sum(1, keepdims=True)).astype(np.float32)
+    return np.asarray(inside / inside.sum(1, keepdims=True), np.float32)
 
 
 def cell_shares(boxes: Floats, height: int, width: int) -> Floats:
