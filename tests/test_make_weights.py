@@ -203,13 +203,13 @@ def test_only_a_calibrated_grounder_is_packed(
     tool: ModuleType, run: Path, captioner: Path, data: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "captioner").symlink_to(captioner)
+    (tmp_path / "work" / "taught").symlink_to(captioner)
     (tmp_path / "work" / "grounder").symlink_to(run)
     with pytest.raises(SystemExit, match="not calibrated"):
-        tool.pack(tmp_path / "work", tmp_path / "out", data, tool.KEPT["everyday"], tool.RARE["everyday"])
+        tool.pack(tmp_path / "work", tmp_path / "out", data, tool.RARE["everyday"])
     presence = {"format": evidence.FORMAT, "calibration": {"x": [0, 1], "p": [0, 1]}}
     (run / evidence.CALIBRATION).write_text(json.dumps(presence))
-    tool.pack(tmp_path / "work", tmp_path / "out", data, tool.KEPT["everyday"], tool.RARE["everyday"])
+    tool.pack(tmp_path / "work", tmp_path / "out", data, tool.RARE["everyday"])
     assert inference.load_grounder(tmp_path / "out" / "grounder").calibration is not None
 
 
@@ -236,7 +236,7 @@ def test_packing_removes_what_was_fitted_to_the_weights_before(
     tool: ModuleType, run: Path, captioner: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "captioner").symlink_to(captioner)
+    (tmp_path / "work" / "taught").symlink_to(captioner)
     (tmp_path / "work" / "grounder").symlink_to(run)
     presence = {"format": evidence.FORMAT, "calibration": {"x": [0, 1], "p": [0, 1]}}
     (run / evidence.CALIBRATION).write_text(json.dumps(presence))
@@ -244,7 +244,7 @@ def test_packing_removes_what_was_fitted_to_the_weights_before(
     old[0].parent.mkdir(parents=True)
     for path in old:
         path.write_text("{}")
-    tool.pack(tmp_path / "work", tmp_path / "out", data, tool.KEPT["everyday"], tool.RARE["everyday"])
+    tool.pack(tmp_path / "work", tmp_path / "out", data, tool.RARE["everyday"])
     tool.fit_labels(tmp_path / "work", tmp_path / "out" / "grounder", None, None)
     assert not any(path.exists() for path in old)
     assert "its confidence is the score: name a data set with --boxes" in capsys.readouterr().out

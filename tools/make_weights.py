@@ -74,8 +74,6 @@ EVERYDAY = {  # name -> words of `groundling`; {data} and {work} are filled in
     "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --image-map 0 --dropout 0.25 "
     "--lr 2e-4 --warmup-epochs 0 --epochs 1 --contrast 0 --captions-per-image 2 --coupled --word-link "
     "--average 0.998",
-    "rewarded": "train scst --data {data} --regions {work}/regions --out {work}/rewarded --start {work}/taught "
-    "--guide {work}/grounder --baseline others --lr 5e-5 --bleu 1 --epochs 1 --batch 32 --limit 12000",
     "greedy": "caption {data} --split val --regions {work}/regions --model {work}/taught --beam 1 "
     "--out {work}/greedy.jsonl",
     "sampled": "caption {data} --split val --regions {work}/regions --model {work}/taught --sample "
@@ -114,7 +112,7 @@ LABELS = (  # the confidence of labels, with the grounder that was packed
     "label {boxes} --split val --model {grounder} --out {labels}",
     "score labels {labels} --data {boxes} --split val --calibrate {grounder}/labels.json",
 )
-KEPT = {"everyday": 0.3, "flickr8k": 0.5}  # of what self-critical training changes; all of it makes captions alike
+KEPT = 0.5  # of what self-critical training changes; all of it makes captions alike
 LARGEST = 40e6  # bytes of both models of a set together
 BITS = {torch.int8: "8 bits", torch.float16: "half precision", torch.float32: "single precision"}
 IN_HALVES = ("captioner.logits.weight", "captioner.language_gates.weight")  # in 8 bits they move captions most
@@ -185,7 +183,7 @@ def main() -> None:
             with meanwhile([words(steps[name], half) for name in beside], work / "grounder.log"):
                 groundling(words(steps[name], half))
         elif name == "pack":
-            pack(work, out, args.data, KEPT[args.weights], RARE[args.weights])
+            pack(work, out, args.data, RARE[args.weights])
         elif name == "labels":
             fit_labels(work, out / GROUNDER, args.boxes, args.boxes_regions)
         else:
@@ -221,17 +219,18 @@ def meanwhile(commands: Sequence[list[str]], log: Path) -> Iterator[None]:
         ran.result()
 
 
-def pack(work: Path, out: Path, data: Path, kept: float, rare: Sequence[Rare]) -> None:
-    """Both models of `work`, in few bits, into `out`. `kept` is the share of what self-critical training changed; nouns
-    that are rare in the captions of `data` are likelier."""
+def pack(work: Path, out: Path, data: Path, rare: Sequence[Rare]) -> None:
+    """Both models of `work`, in few bits, into `out`; nouns that are rare in the captions of `data` are likelier."""
+    captioner = work / "taught"
     if (work / "rewarded").is_dir():
-        interpolate(work / "taught", work / "rewarded", kept, work / CAPTIONER)
+        captioner = work / CAPTIONER
+        interpolate(work / "taught", work / "rewarded", KEPT, captioner)
     if read_calibration(work / GROUNDER) is None:
         sys.exit(f"{work / GROUNDER} was not calibrated: run the step `calibrate`")
     for name in (confidence.FILE, verdicts.FILE):  # of the weights before
         (out / GROUNDER / name).unlink(missing_ok=True)
     shrink(work / GROUNDER, out / GROUNDER)
-    shrink_captioner(work / CAPTIONER, out / CAPTIONER, data, rare)
+    shrink_captioner(captioner, out / CAPTIONER, data, rare)
     (out / GROUNDER / CALIBRATION).write_bytes((work / GROUNDER / CALIBRATION).read_bytes())
     for name in (GROUNDER, CAPTIONER):
         write_manifest(out / name)
