@@ -348,7 +348,7 @@ def test_one_call_runs_all_steps_in_their_order(
     done: list[str] = []
     monkeypatch.setattr(sys, "argv", ["make_weights.py", *words])
     monkeypatch.setattr(tool, "groundling", lambda words: done.append(" ".join(words)))
-    monkeypatch.setattr(tool, "pack", lambda work, out, data, kept, rare: done.append(f"pack {out.name}"))
+    monkeypatch.setattr(tool, "pack", lambda work, out, data, rare: done.append(f"pack {out.name}"))
     monkeypatch.setattr(tool, "fit_labels", lambda work, grounder, boxes, regions: done.append(f"labels by {boxes}"))
     tool.main()
     steps = [step.format(data="photos", work="w") for step in tool.STEPS[words[0]].values()]

@@ -64,7 +64,7 @@ from groundling.training.checkpoint import write
 EVERYDAY = {  # name -> words of `groundling`; {data} and {work} are filled in
     "regions": "regions extract {data} --source photos --out {work}/regions",
     "grounder": "train two_branch --data {data} --regions {work}/regions --out {work}/grounder "
-    "--vectors glove-6b-50d --vector-size 50 --epochs 5 --decay 0.5 --decay-every 1 --captions-per-image 5 "
+    "--vectors glove-6b-50d --vector-size 50 --epochs 3 --decay 0.4 --decay-every 1 --captions-per-image 5 "
     "--regions-per-image 50 --min-count 3 --worn 0.4 --surroundings 0.2",
     "calibrate": "ground --data {data} --split val --regions {work}/regions --model {work}/grounder --calibrate",
     "decoder": "train updown_aware --data {data} --regions {work}/regions --out {work}/decoder "
