@@ -68,11 +68,11 @@ EVERYDAY = {  # name -> words of `groundling`; {data} and {work} are filled in
     "--regions-per-image 50 --min-count 3 --worn 0.4 --surroundings 0.2",
     "calibrate": "ground --data {data} --split val --regions {work}/regions --model {work}/grounder --calibrate",
     "decoder": "train updown_aware --data {data} --regions {work}/regions --out {work}/decoder "
-    "--hidden 512 --embed 300 --attention 256 --location 64 --regions-per-image 50 --image-map 0 --dropout 0.25 "
-    "--lr 8e-4 --decay 0.5 --plateau 0 --epochs 2 --captions-per-image 3 --word-link --average 0.998",
+    "--hidden 512 --embed 300 --attention 256 --location 64 --regions-per-image 50 --image-map 0 --dropout 0.15 "
+    "--lr 8e-4 --epochs 1 --captions-per-image 3 --word-link --average 0.998",
     "taught": "train groundling --data {data} --regions {work}/regions --out {work}/taught "
-    "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --image-map 0 --dropout 0.25 "
-    "--lr 2e-4 --warmup-epochs 0 --epochs 1 --contrast 0 --captions-per-image 2 --coupled --word-link "
+    "--start {work}/decoder --guide {work}/grounder --regions-per-image 50 --image-map 0 --dropout 0.15 "
+    "--lr 4e-4 --warmup-epochs 0 --epochs 1 --contrast 0 --captions-per-image 2 --coupled --word-link "
     "--average 0.998",
     "greedy": "caption {data} --split val --regions {work}/regions --model {work}/taught --beam 1 "
     "--out {work}/greedy.jsonl",
