@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -283,11 +284,37 @@ def test_phrases_are_found_where_torch_finds_them(
         np.testing.assert_allclose(ours.word_fit(one, words), theirs.word_fit(other, words), atol=1e-5)
 
 
-def test_labels_and_features_are_those_of_torch(
+def test_features_words_and_the_map_are_those_of_the_network_in_torch(
     both: tuple[groundling.GroundedCaptioner, groundling.GroundedCaptioner],
 ) -> None:
-    """Of boxes that the source chooses, of a box that is given, and of a clip: the same boxes, to a thousandth of a
-    pixel, and labels; features and scores to 1e-4."""
+    """The source as it was before onnxruntime: means over boxes of the torch network's map, to 1e-4 of the greatest."""
+    from groundling.images import open_image
+    from groundling.inference.captioner import OnnxCaptioner
+    from groundling.regions.sources._features import absence, box_means, load_word_backbone, pixels
+    from groundling.regions.sources._photos_files import MAP_SIDE, WORKING_SIDE
+    from groundling.regions.sources._pooling import fit
+    from groundling.types import WORD_DEVIATION, WORD_MEAN
+
+    assert isinstance(both[0], OnnxCaptioner)
+    words = load_word_backbone()
+    for path in sorted(PHOTOS.glob("*.jpg")):
+        picture = open_image(path)
+        found = both[0].engine.source.complete(picture)
+        with torch.inference_mode():
+            grid = words.network.late(words.network.early(pixels(fit(picture), WORKING_SIDE)))[0]
+            unseen = absence(words.cells(grid)).clamp(min=1e-6).log()
+            coarse = torch.nn.functional.adaptive_avg_pool2d(grid[None], MAP_SIDE)[0].flatten(1).T
+        seen = words.seen(box_means(grid.numpy(), found.boxes / np.array([*picture.size] * 2, np.float32)))
+        close = partial(np.testing.assert_allclose, atol=1e-4 * np.abs(seen).max())
+        close(found.feats[:, : seen.shape[1]], seen)
+        close(found.grid, words.seen(coarse.numpy()))
+        close(found.whole[-len(unseen) :], (unseen.numpy() - WORD_MEAN) / WORD_DEVIATION)
+
+
+def test_the_source_of_photos_has_what_captions_see_with_labels_and_the_map(
+    both: tuple[groundling.GroundedCaptioner, groundling.GroundedCaptioner],
+) -> None:
+    """Of boxes that the source chooses, of a box that is given, and of a clip."""
     from groundling.images import open_image
     from groundling.inference.captioner import OnnxCaptioner
     from groundling.regions import media
@@ -297,7 +324,7 @@ def test_labels_and_features_are_those_of_torch(
     ours, theirs = both[0].engine.source, both[1].source
     pictures = [open_image(path) for path in sorted(PHOTOS.glob("*.jpg"))]
     box = np.array([[20, 30, 150, 120]], np.float32)
-    pairs = [(ours.labelled(picture), theirs(picture)) for picture in pictures]
+    pairs = [(ours.complete(picture), theirs(picture)) for picture in pictures]
     pairs += [(of_frames([one for one, _ in pairs]), media.of_frames([other for _, other in pairs]))]
     pairs += [(ours.at(picture, box), theirs.at(picture, box)) for picture in pictures]  # type: ignore[attr-defined]
     for one, other in pairs:
@@ -308,7 +335,8 @@ def test_labels_and_features_are_those_of_torch(
         np.testing.assert_allclose(one.feats, other.feats[0], atol=1e-4)
         assert other.whole is not None
         np.testing.assert_allclose(one.whole, other.whole[0], atol=1e-4)
-    assert ours(pictures[0]).labels.size == 0  # captions need none
+    plain = ours(pictures[0])
+    assert plain.labels.size == 0 and plain.grid is None  # captions need neither
 
 
 def test_images_that_are_looked_at_together_have_the_numbers_of_each_alone(
@@ -322,14 +350,14 @@ def test_images_that_are_looked_at_together_have_the_numbers_of_each_alone(
     source, picture = both[0].engine.source, open_image(PHOTOS / "cat.jpg")
     with ThreadPoolExecutor(2) as others:
         monkeypatch.setattr(source, "_others", others)
-        alone = source.labelled(picture)
+        alone = source.complete(picture)
     with source._helpers() as helpers:
         assert helpers is others  # which has ended: whoever asked it for anything would fail
-        beside = source.labelled(picture)
+        beside = source.complete(picture)
     for name in ("feats", "boxes", "whole", "labels", "scores", "classes"):
         np.testing.assert_array_equal(getattr(alone, name), getattr(beside, name))
     with pytest.raises(RuntimeError):
-        source.labelled(picture)
+        source.complete(picture)
 
 
 def test_photos_are_captioned_where_there_is_no_torch(tmp_path: Path) -> None:
