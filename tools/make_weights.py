@@ -127,7 +127,7 @@ class Rare(NamedTuple):
 
 
 RAISED = "rare_nouns"  # names in model.json what was done
-RARE = {"everyday": (Rare(1e-3, 1.6, 0.25),), "flickr8k": (Rare(1e-3, 1.2, 0.2), Rare(3e-3, 1.3, 0.27))}  # in turn
+RARE = {"everyday": (Rare(1e-3, 1.2, 0.05),), "flickr8k": (Rare(1e-3, 1.2, 0.2), Rare(3e-3, 1.3, 0.27))}  # in turn
 
 # ----------------------------------------------------------------
 
