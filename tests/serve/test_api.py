@@ -77,7 +77,7 @@ def test_drawn_words_depend_on_the_seed_alone_whatever_else_is_asked(server: Run
 
 
 def test_an_audit_has_a_verdict_for_every_phrase_and_compares_boxes(server: Running) -> None:
-    row = {"image": plain(CAT), "text": "a cat with a zyxwv and a car"}
+    row = {"image": plain(CAT), "text": "a cat with a zyxwv and a train"}
     found = server.post("/v1/audit", row).json()
     assert [p["verdict"] for p in found["phrases"]] == ["grounded", "cannot tell", "not there"]
     assert found["counts"] == {"grounded": 1, "wrong place": 0, "not there": 1, "cannot tell": 1}
@@ -89,7 +89,7 @@ def test_an_audit_has_a_verdict_for_every_phrase_and_compares_boxes(server: Runn
 
 def test_a_caption_gets_the_same_verdicts_from_the_command_and_from_the_server(server: Running, tmp_path: Path) -> None:
     """A box in a corner, a kind of a known thing, a word that nobody learned, a thing that is not there."""
-    text = "<phrase>a cat</phrase><object><patch_index_0000><patch_index_0033></object> with a sedan, a zyxwv,  a car"
+    text = "<phrase>a cat</phrase><object><patch_index_0000><patch_index_0033></object> with a sedan, a zyxwv,  a train"
     (tmp_path / "captions.tsv").write_text(f"cat.jpg\t{text}\n")
     out = tmp_path / "audit.jsonl"
     words = ["--images", str(PHOTOS), "--format", "kosmos-2", "-o", str(out), "--json"]
@@ -102,7 +102,7 @@ def test_a_caption_gets_the_same_verdicts_from_the_command_and_from_the_server(s
         "a cat": "wrong place",
         "a sedan": "",
         "a zyxwv": "cannot tell",
-        "a car": "not there",
+        "a train": "not there",
     }
     for ours, theirs in zip(line["phrases"], found["phrases"], strict=True):
         for name in ("phrase", "span", "verdict", "asked", "how", "reason", "given"):

@@ -143,13 +143,13 @@ class TestInABrowser:
     def test_a_sentence_is_found_or_not_there_and_compared(self, chromium: Any, server: Running) -> None:
         person = Person(chromium, server)
         person.choose_a_photo("cat.jpg")
-        person.one("#sentence").send_keys("a cat beside a car")
+        person.one("#sentence").send_keys("a cat beside a train")
         person.one("#compare").click()
         person.until(lambda: person.all("#found table"))
         notes = [line.text for line in person.all("#found .bars li")]
         assert "found" in notes[0] and "not there" in notes[1]
         assert "1 of 2" in person.one("#found table").text and "the caption" in person.one("#found table").text
-        assert "Both name: cat" in person.one("#found").text and "Only you name: car" in person.one("#found").text
+        assert "Both name: cat" in person.one("#found").text and "Only you name: train" in person.one("#found").text
         assert len(person.all("#stage rect.box")) == 1  # what is not there gets no box
 
     def test_two_names_of_one_thing_have_boxes_apart(self, chromium: Any, server: Running) -> None:
@@ -165,7 +165,7 @@ class TestInABrowser:
         """As a screen reader is told it; and WCAG's contrast of 4.5, light and dark."""
         person = Person(chromium, server)
         person.choose_a_photo("cat.jpg")
-        person.one("#sentence").send_keys("a cat beside a car\n")
+        person.one("#sentence").send_keys("a cat beside a train\n")
         person.until(lambda: person.all("#found .bars li"))
         nodes = chromium.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
         shown = [node for node in nodes if not node["ignored"] and node["role"]["value"] != "RootWebArea"]
@@ -197,7 +197,7 @@ class TestInABrowser:
     def test_an_answer_is_audited_and_its_words_cannot_break_out(self, chromium: Any, server: Running) -> None:
         person = Person(chromium, server)
         person.choose_a_photo("cat.jpg")
-        person.one("#text").send_keys("<img src=x onerror=document.title='broken'> a cat and a car")
+        person.one("#text").send_keys("<img src=x onerror=document.title='broken'> a cat and a train")
         person.one("#audit [type=submit]").click()
         text = person.until(lambda: person.all("#verdicts .summary"))[0].text
         assert "1 not there" in text and chromium.title == "groundling"
