@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from groundling.training.schedules import Constant as Constant
-from groundling.training.schedules import Count as Count
 from groundling.training.schedules import Plateau as Plateau
 from groundling.training.schedules import StepDecay as StepDecay
 
 Share = Annotated[float, "from 0 to 1"]
+Count = Annotated[int, "0 or more"]  # that of a field `int` is at least 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
-Count = Annotated[int, "0 or more"]  # that of a field `int` is at least 1
 Schedule = Callable[[int, Sequence[float]], float]  # (epoch, scores so far) -> factor of the learning rate
 
 
@@ -35,16 +33,16 @@ class StepDecay:
 
 @dataclass(frozen=True)
 class Plateau:
-    """decay ^ drops: the rate drops whenever `plateau` epochs in a row did not better the best score; 0: after each."""
+    """decay ^ drops, where the rate drops whenever `plateau` epochs in a row did not better the best score."""
 
     decay: float = 0.1  # factor of the learning rate when CIDEr-D has not become better for `plateau` epochs
-    plateau: Count = 3  # epochs without a better score after which the learning rate falls; 0: it does after each epoch
+    plateau: int = 3  # epochs without a better score after which the learning rate falls
 
     def __call__(self, epoch: int, scores: Sequence[float]) -> float:
         best, waited, drops = float("-inf"), 0, 0
         for score in scores:
             best, waited = (score, 0) if score > best else (best, waited + 1)
-            if waited >= self.plateau:
+            if waited == self.plateau:
                 drops, waited = drops + 1, 0
         return self.decay**drops
 

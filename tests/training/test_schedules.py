@@ -16,12 +16,6 @@ def test_plateau_drops_after_two_epochs_that_are_not_better_and_again_after_two_
     assert rates == [1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.25]
 
 
-def test_plateau_of_no_epochs_drops_after_each_epoch_better_or_not() -> None:
-    drop = Plateau(0.5, 0)
-    scores = [1.0, 2.0, 1.5]
-    assert [drop(epoch, scores[:epoch]) for epoch in range(4)] == [1.0, 0.5, 0.25, 0.125]
-
-
 def test_constant_is_one() -> None:
     assert Constant()(5, [1.0]) == 1.0
 
