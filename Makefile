@@ -4,7 +4,7 @@
 # `make docs` builds the documentation into site/. `make hooks` runs the checks of `make test` at each commit and push.
 # `make weights EVERYDAY=FOLDER FLICKR8K=FOLDER` trains what is in groundling/weights/ anew, in hours; it goes on where it
 # was stopped. BOXES=FOLDER, a data set with boxes of phrases, also fits the confidence of labels; FLAGS are for both
-# calls of tools/make_weights.py: FLAGS='--bfloat16 --at-once' is quickest (AMX or AVX512-BF16).
+# calls of tools/make_weights.py: FLAGS='--bfloat16 --at-once' made the grounder of `everyday`.
 PYTHON ?= python3
 
 .PHONY: demo test test-scoring attack hooks docs weights clean

@@ -13,7 +13,7 @@ or put one trained captioner in the place of that of the package, as it is or wi
     python tools/make_weights.py everyday --captioner runs/better
     python tools/make_weights.py everyday data/coco-256 --captioner runs/better
 
-On a CPU with AMX or AVX512-BF16 the quickest call is
+The grounder of `everyday` that ships was made, on a CPU with AVX512-BF16, by
 
     python tools/make_weights.py everyday data/coco-256 --bfloat16 --at-once
 

@@ -66,8 +66,8 @@ again with the first machine's scores. Of that code and machine are all other ta
 too, and share their runs. On drawn scenes both rows of `pos-scan-table-3` have the same regions, and differ in λ1
 alone.
 
-On photos, two rows of `cyclical-table-6` were run on that machine, too, with the sizes of scenes: captioners of so few
-photos hardly ground anything, whatever they are taught by.
+On photos, two rows of `cyclical-table-6` were run on that machine, too, with the sizes of scenes: neither captioner
+grounds enough, after so few photos, for a comparison.
 
 Of the code that trained the tables of Zhou et al. anew everything that ran is here: which rows did hung on the time
 that there was, never on what came out.

@@ -181,8 +181,8 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--bfloat16",
         action="store_true",
-        help="multiply matrices by oneDNN: in bfloat16 on a CPU with AMX, in float32 on one with AVX512-BF16; faster, "
-        "not the same bits",
+        help="multiply matrices by oneDNN: in bfloat16 on a CPU with AMX, which is faster, in float32 on one "
+        "with AVX512-BF16; not the same bits",
     )
     group.add_argument(
         "--save-seconds",

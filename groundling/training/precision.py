@@ -1,8 +1,7 @@
 """Products of float32 matrices by oneDNN, which may take bfloat16 for them.
 
 On a CPU with AMX (Intel's Xeons since 2023) it does: what goes into a product is rounded, to 8 bits of mantissa; sums,
-weights and all else stay float32. On one with AVX512-BF16 alone (AMD since Zen 4) it keeps float32, and is still faster
-than the library that PyTorch takes otherwise.
+weights and all else stay float32. On one with AVX512-BF16 alone (AMD since Zen 4) it keeps float32.
 """
 
 from __future__ import annotations
