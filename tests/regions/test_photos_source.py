@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from groundling.boxes import iou
 from groundling.errors import GroundlingError, MissingExtra
 from groundling.regions.fingerprints import require
-from groundling.regions.sources import photos, photos_searched, source
+from groundling.regions.sources import photos, photos_detected, photos_searched, source
 from groundling.regions.sources._features import Backbone, box_means, fold, load_backbone, pixels
 from groundling.regions.sources._files import Pinned
 from groundling.regions.sources._pooling import LABELS, WORDS, detector_scores, likeliest, positions
@@ -428,3 +428,24 @@ def test_without_a_detector_boxes_and_features_are_the_same_and_labels_are_the_t
     require(free.fingerprint, taught.fingerprint)
     with pytest.raises(GroundlingError, match="teacher or none, not 'features'"):
         photos_searched.make(40, "features")
+
+
+@real
+def test_the_detectors_boxes_alone_are_seen_as_in_photos_and_none_is_the_whole_image(camera: photos.Photos) -> None:
+    """The surest is the sign; its feature is that which `photos` computes for that box; the image stays a vector."""
+    found = photos_detected.make(36)(street())
+    assert found.boxes.shape[1] == 36 and found.frame.shape == (1, 36)
+    assert iou(torch.tensor([[180.0, 60.0, 300.0, 180.0]]), found.boxes[0, :1]).item() > 0.6
+    assert iou(torch.tensor([[0.0, 0.0, 480.0, 360.0]]), found.boxes[0]).max() < 0.99
+    same = camera.at(street(), found.boxes[0, :3].numpy())
+    torch.testing.assert_close(found.feats[0, :3], same.feats[0, 1:], rtol=1e-4, atol=1e-5)
+    assert found.whole is not None and same.whole is not None
+    torch.testing.assert_close(found.whole, same.whole, rtol=1e-4, atol=1e-5)
+
+
+@real
+def test_a_photo_in_which_the_detector_finds_no_box_keeps_the_whole_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    from groundling.regions.sources import _photos_onnx
+
+    monkeypatch.setattr(_photos_onnx, "surest", lambda detections, count: boxes((0, 0, 1, 1)))
+    assert photos_detected.make()(street()).boxes[0].tolist() == [[0, 0, 480, 360]]

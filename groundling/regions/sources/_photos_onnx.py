@@ -53,6 +53,7 @@ from groundling.regions.sources._proposals import (
     opencv,
     propose,
     search,
+    surest,
 )
 from groundling.types import WORD_DEVIATION, WORD_MEAN
 
@@ -93,10 +94,11 @@ class DetectorOnnx:
 
 
 class PhotosOnnx:
-    """An RGB image in, what is seen out; region 0 is the whole image."""
+    """An RGB image in, what is seen out; region 0 is the whole image. Unless `searched`, the others are the detector's
+    alone."""
 
-    def __init__(self, regions: int, image_classes: bool = False) -> None:
-        self._regions = regions
+    def __init__(self, regions: int, image_classes: bool = False, searched: bool = True) -> None:
+        self._regions, self._searched = regions, searched
         self._looking, self._lock = 0, threading.Lock()  # images at the same time
         self._others: Executor = ThreadPoolExecutor(2, "groundling-look") if cores() > 1 else AtOnce()
         network = self._others.submit(_sessions)
@@ -128,11 +130,12 @@ class PhotosOnnx:
         with self._helpers() as others:
             mapped = others.submit(self._mapped, picture)
             searcher = others if cores() > 2 else AtOnce()  # three threads on two cores would hold up the network
-            searched = searcher.submit(search, rgb, SEARCH_SIDE) if boxes is None else None
+            searched = searcher.submit(search, rgb, SEARCH_SIDE) if boxes is None and self._searched else None
             detections = self._detector(rgb)
             if searched is not None:
                 boxes = propose(detections, searched.result(), self._regions)
-            assert boxes is not None
+            elif boxes is None:
+                boxes = surest(detections, self._regions)
             scores = detector_scores(boxes, detections.boxes, detections.scores)  # while the network is at work
             grid, words, cells, late = mapped.result()
             weights = box_weights(boxes, *grid.shape[2:])

@@ -65,8 +65,7 @@ MAP_DIMS = (672, 480)
 
 def propose(detections: Detections, searched: Floats, count: int) -> Floats:
     """At most `count` distinct boxes (R, 4), the whole image first. Fewer are always the first of more."""
-    large = (detections.boxes[:, 2:] - detections.boxes[:, :2]).min(1) > SMALLEST
-    boxes, scores = detections.boxes[large], detections.scores[large]
+    boxes, scores = _large(detections)
     ranked = _ranked(boxes, scores)
     of_person = np.flatnonzero(scores[:, PERSON] > SURE)
     persons = boxes[of_person[_best(boxes[of_person], scores[of_person, PERSON])]]
@@ -78,6 +77,12 @@ def propose(detections: Detections, searched: Floats, count: int) -> Floats:
         ]
     )
     return order[_suppress(order, np.arange(len(order), 0, -1), OVERLAP)][:count]
+
+
+def surest(detections: Detections, count: int) -> Floats:
+    """The whole image and boxes of the detector, surest first, at most half overlapping: (R, 4), R ≤ count."""
+    boxes, scores = _large(detections)
+    return np.concatenate([np.array([[0, 0, 1, 1]], np.float32), boxes[_best(boxes, scores.max(1))]])[:count]
 
 
 def distinct(searched: Floats, count: int) -> Floats:
@@ -115,6 +120,12 @@ def parts(persons: Floats) -> Floats:
     size = np.tile(first[..., 2:] - first[..., :2], 2)
     corner = np.tile(first[..., :2], 2)
     return (corner + parts_of_person * size).reshape(-1, 4)
+
+
+def _large(detections: Detections) -> tuple[Floats, Floats]:
+    """Boxes and scores of all anchors that are no noise."""
+    large = (detections.boxes[:, 2:] - detections.boxes[:, :2]).min(1) > SMALLEST
+    return detections.boxes[large], detections.scores[large]
 
 
 def _ranked(boxes: Floats, scores: Floats) -> Floats:

@@ -44,34 +44,39 @@ def checked_count(regions: int) -> int:
     return regions
 
 
+def fingerprint(name: str, version: str, regions: int) -> Fingerprint:
+    """Of a source whose regions have features of these networks."""
+    file = read_word_file()
+    return Fingerprint(
+        name=name,
+        version=version,
+        dim=file.state["seen.matrix"].shape[1] + file.state["detected.matrix"].shape[1] + CLASSES + POSITION,
+        parameters={"regions": regions},
+        weights={file.name: file.sha256 for file in FILES},
+        labels=(*class_names(), *(f"{WORD}{word}" for word in file.words)),
+    )
+
+
 class Photos:
     """An RGB image in, its Regions out; region 0 is the whole image."""
 
     def __init__(self, regions: int) -> None:
         self._look = PhotosOnnx(regions)
-        file = read_word_file()
-        self.fingerprint = Fingerprint(
-            name="photos",
-            version=VERSION,
-            dim=file.state["seen.matrix"].shape[1] + file.state["detected.matrix"].shape[1] + CLASSES + POSITION,
-            parameters={"regions": regions},
-            weights={file.name: file.sha256 for file in FILES},
-            labels=(*class_names(), *(f"{WORD}{word}" for word in file.words)),
-        )
+        self.fingerprint = fingerprint("photos", VERSION, regions)
 
     def add_classes(self) -> None:
         """Regions have probabilities of nouns by image classes from now on. Stores have none."""
         self._look.add_classes()
 
     def __call__(self, image: Any) -> Regions:
-        return _regions(self._look.complete(image))
+        return regions_of(self._look.complete(image))
 
     def at(self, image: Any, boxes: NDArray[np.float32]) -> Regions:
         """The whole image, then these boxes (xyxy in pixels of it), seen as those that the source chooses itself."""
-        return _regions(self._look.at(image, boxes))
+        return regions_of(self._look.at(image, boxes))
 
 
-def _regions(seen: Seen) -> Regions:
+def regions_of(seen: Seen) -> Regions:
     names = ("labels", "scores", "whole", "grid", "classes")
     more = {name: torch.from_numpy(x) for name in names if (x := getattr(seen, name)) is not None}
     return Regions.of(torch.from_numpy(seen.feats), torch.from_numpy(seen.boxes), seen.size, **more)
