@@ -20,7 +20,7 @@ from groundling.models.recurrence import Cells
 from groundling.models.updown import attention_lstm
 from groundling.objectives.distill import soft_labels
 from groundling.papers.reproduce import Bench
-from groundling.papers.tables import table
+from groundling.papers.tables import TABLES, table
 from groundling.recipes import OLD_FIELDS, RECIPES, _config, recipe_class
 from groundling.recipes._model import _described
 from groundling.recipes._pseudo_labels import UNUSED, PseudoLabels
@@ -144,6 +144,11 @@ def test_rows_of_pos_scan_learn_as_released() -> None:
     assert forms["pos-scan-printed"] == {"nouns_only": False}
 
 
+@pytest.mark.parametrize("name", [name for name in TABLES if name.startswith("distributed-")])
+def test_right_boxes_parts_and_others_stand_together(name: str) -> None:
+    assert {"corr_grd", "part_grd", "other_err"} <= set(table(name).columns.values())
+
+
 def test_several_heads_read_captions_as_several_branches_do() -> None:
     """20 words, and more of them than those of Zhou et al., CVPR 2020."""
     heads: Any = recipe_class("multihead")()
@@ -220,6 +225,7 @@ def test_both_of_the_authors_rows_of_table_3_are_there() -> None:
     jobs = {job.name: job for job in final.jobs}
     weights = [jobs[jobs[row.job].start].config.get("lam1", PosScan.lam1) for row in final.rows]
     assert weights == [0.2, 0.1]
+    assert all(row.paper.keys() == final.columns.keys() for row in final.rows)
     assert {jobs[row.job].config["reward_model"] for row in final.rows} == {"@scan"}
 
 
