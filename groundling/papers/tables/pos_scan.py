@@ -159,8 +159,8 @@ ALL = (
         Row("POS-SCAN, λ1 = 0.2; SCST by CIDEr + SCAN", OTHER_FEATURES.name, OF_GVD),
         Row("POS-SCAN; SCST by CIDEr + SCAN", "kl-pos-scan-reward-scan", FINAL),
         source=f"Flickr30k Entities (test) {DETECTOR}; λ1 = 0.2 with those of Zhou et al., CVPR 2019",
-        note="In the paper each row has regions of its own. Run row 1 with those of Zhou et al., CVPR 2019, of which an "
-        "image has 100 (--rows 1 --set regions_per_image=100), row 2 with the others, each with an --out of its own.",
+        note="In the paper each row has regions of its own. Run row 1 with those of Zhou et al., CVPR 2019, 100 of an "
+        "image (--rows 1 --set regions_per_image=100), and row 2 with the others, in another --out.",
     ),
     table(
         "table-4",
