@@ -65,6 +65,12 @@ extracted in the same way the same --name: a model accepts the regions of the na
 first region of every frame comes first, then the second of each. `--sure 0.2 --per-frame 100` are the regions that the
 authors of Grounded Video Description and of cyclical training use.
 
+Captioners that attend to a feature map of the image beside its regions find it in the store, with a vector of the whole
+image. Import them together with the regions. In ID.npz and HDF5 they are arrays called conv (or grid) and fc (or
+global), else files ID.npy in folders called conv and fc, or NAME_conv and NAME_fc. For gvd they are files beside:
+ID_conv.npy and ID_fc.npy of an image, ID_resnet.npy and ID_bn.npy of a segment. A map is (height, width, size) or
+(cells, size). `groundling regions info` shows whether a store has them.
+
 examples:
   groundling regions import trainval_36.tsv --name butd36 --out coco.regions
   groundling regions import cocobu_att --name butd36 --out coco.regions --images val2014/"""

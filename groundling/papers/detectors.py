@@ -6,6 +6,9 @@ words and 0 elsewhere, so that the first linear layer of any captioner is the pa
 Biased: the regions of another detector, seen through a classifier that was trained on the annotated object words of the
 training split alone. It tells these words well apart and has forgotten the rest: colours, actions, places. The paper
 trains a whole detector on Flickr30k; here the boxes stay those of the other detector, and only features are learned.
+
+The paper's captioners keep the feature map and the vector of the image, which come from another network; these stores
+have neither.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
@@ -164,7 +165,9 @@ def _p(value: float) -> str:
 
 
 def _table(of: Table, found: Mapping[str, Any]) -> Iterator[str]:
-    images = found["images"]
+    """Without the columns that the table has got since the summary was made."""
+    known = {score for row in found["rows"].values() for score in row}
+    of, images = replace(of, columns={name: x for name, x in of.columns.items() if x in known}), found["images"]
     yield f"## {of.title}\n\n`{of.name}`, on {images['scored']:,} images of {found['data']}, {found['split']};"
     yield f"{images['train']:,} were trained on, {images['held out']:,} held out to choose epochs;"
     yield f"regions: {images['regions']}. Stars: against “{found['baseline']}”.\n"

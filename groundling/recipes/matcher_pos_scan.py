@@ -17,9 +17,10 @@ in the batch.
 The released code's: v_i has unit length in (5) too; Σ_t of (4) runs over the nouns alone, so that other words take no
 attention from them (`--no-nouns-only` is (4) as printed); and a batch is 128 captions.
 Ours, where that code has more: [x]₊ is 0 for a negative x, and the ends of a caption are no words. Captions of one
-image are never rivals, and captions without a noun do not take part. Where a caption has no tags, being generated
-by a model, nouns are the words that are nouns more often than not in the training captions. The mean of (7) is over the
-captions of the batch. Batch, learning rate and epochs are those of SCAN for Flickr30k, see `matcher_scan`.
+image are never rivals, and captions without a noun do not take part (all words of such a caption do in the released
+code). A caption that a model generated has no tags: its nouns are the words that are nouns in most of their
+occurrences in the training captions. The mean of (7) is over the captions of the batch. Batch, learning rate and epochs
+are those of SCAN for Flickr30k, see `matcher_scan`.
 """
 
 from dataclasses import dataclass

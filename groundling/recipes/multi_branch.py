@@ -16,17 +16,19 @@ Every branch predicts a word by (3) to (5), and (6) is the mean over the branche
 with all. When captions are generated, the branches vote for the word, and its box is around the regions of the branches
 that voted for it. `--eliminate 0` is the paper's table 3, `--branches 1` its baseline.
 
-With a guide (the matcher of another run, as in `pos_scan`) the attention of the first branch, which sees everything, is
-also taught at nouns; where else the thing is, the others learn from the words alone:
+With a guide (the matcher of another run, as in `pos_scan`) the attention of the first branch, which sees all regions,
+also follows that of the guide at nouns. The other branches learn from the words alone which further regions belong to
+the thing:
 
       + λ1 KL(α_t ‖ a^1_t),   α: the guide's attention
 
-The paper's: (1) to (7), sizes, batch, learning rate, the first 20 epochs with one branch; its baseline is GVD (Zhou et
-al., CVPR 2019), hence the regions (`updown_aware`).
-Its 8,639 words of Flickr30k are more than those that occur 5 times (7,000 in Zhou et al., CVPR 2020): `min_count` is 3.
-Ours: the query is h1_t, where (2) prints t-1; the sums over t and k are means, so that the rate of learning need not
-change with K; captions of 20 words; how long all branches learn, dropout, and the norm at which the gradient is
-clipped, which are not given. `--coupled` is Up-Down's LSTM_1, which also gets h2_{t-1} (the mean of the branches').
+The paper's: (1) to (7), sizes, batch, learning rate, the first 20 epochs with one branch. Its baseline is GVD (Zhou et
+al., CVPR 2019), hence the encoding of regions (`updown_aware`) and its vocabulary of 8,639 words of Flickr30k.
+The released code's (of GVD; the paper's own was not released): captions of 20 words, dropout of 0.5, h1_t in (2), where
+the paper prints t-1. Its vocabulary are the words that occur more than 3 times in the captions of all splits.
+Ours: `min_count` is 3, in the captions of the training split; the sums over t and k are means, so that the learning
+rate need not change with K; how long all branches learn, and the norm at which the gradient is clipped. `--coupled` is
+Up-Down's LSTM_1, which also gets h2_{t-1} (the mean of the branches').
 """
 
 from dataclasses import dataclass, replace

@@ -7,9 +7,9 @@ the regions (Vaswani et al. 2017), and their contexts are joined to predict one 
 
       loss = −log p(y*_t | y*_1 … y*_{t-1}), averaged over the words of the batch
 
-The paper's: several heads in place of one; of 2 to 6 it finds 4 best. Ours: their size, which is not given, and that a
-word's region is the one with the greatest mean weight of the heads. All else is as in `multi_branch`, whose two stages
-are as long as this one together.
+The paper's: several heads in place of one attention; of 2 to 6 heads it finds 4 best.
+Ours: the size of the heads, which the paper does not give, and that a word's region is the one with the greatest mean
+weight of the heads. All else is as in `multi_branch`: the one stage here has as many epochs as its two together.
 """
 
 from dataclasses import dataclass

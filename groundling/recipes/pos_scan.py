@@ -5,13 +5,15 @@ Zhou et al., More Grounded Image Captioning by Distilling Image-Text Matching Mo
 
 (15)  l1 = Σ_t  −log p(y*_t | y*_1 … y*_{t-1})  +  λ1 1[y*_t is a noun] KL(β_t ‖ α_t)
 
-β: attention of the captioner.  α: of the guide, a matcher that was trained before (`matcher_pos_scan`, or
-`matcher_scan` to compare), is frozen, and leaves no trace in the model.  The second stage, eq. 17 to 19, is `scst`.
+β: attention of the captioner.  α: attention of the guide, a matcher that was trained before (`matcher_pos_scan`, or
+`matcher_scan` to compare). The guide does not learn, and is not saved with the captioner.  The second stage, eq. 17 to
+19, is `scst`.
 
-The paper's: (15), λ1 = 0.1; KL(β ‖ α) as printed is weighted by `lam1_reverse`.
-The released code's: KL(α ‖ β), weighted by `lam1`; means over the words and over the nouns of the batch, instead of
-sums; scheduled sampling up to 0.25 (`--sampling 0.25`, as in the rows of the tables here).
-Ours: a noun that the guide does not place does not count.
+The paper's: (15); λ1 = 0.1 for Flickr30k, 0.2 with the features of Zhou et al., CVPR 2019, and 1 for COCO. The weight
+of KL(β ‖ α), as (15) has it, is `lam1_reverse`, here 0.
+The released code's: KL(α ‖ β) instead, whose weight is `lam1`; means over the words and over the nouns of the batch,
+instead of sums; scheduled sampling up to 0.25 (`--sampling 0.25`, as in the rows of the tables here).
+Ours: a noun for which the guide has no attention to any region does not count.
 """
 
 from dataclasses import dataclass

@@ -7,15 +7,22 @@ Zhou et al., More Grounded Image Captioning by Distilling Image-Text Matching Mo
 
 u_ti: IoU of region i with the box of the word.  γ_ti = 1 where u_ti > 0.5, else 0.
 
-The paper's: (16) as printed is `ce`; its tables name the rows NLL and KL.
-The released code's, and what the rows of the tables train: NLL is −log β_ti of the one region with the greatest u_ti
-(`nll`); KL is KL(softmax_i(u_ti / 0.5) ‖ β_t) (`kl`); captions are learned with scheduled sampling (`sampling` 0.25).
-Ours: −log Σ_i γ_ti β_ti (`nll_any`), KL(γ_t / Σ_i γ_ti ‖ β_t) (`kl_any`), which leave open which true region it is.
+Each form of the second term has a weight; a form with weight 0 is not computed:
+  `nll`      −log β_ti of the one region i with the greatest u_ti         the released code's NLL
+  `kl`       KL(softmax_i(u_ti / 0.5) ‖ β_t)                              the released code's KL
+  `ce`       Σ_i −γ_ti log β_ti                                           the paper's (16), as printed
+  `nll_any`  −log Σ_i γ_ti β_ti                                           ours: it is open which true region it is
+  `kl_any`   KL(γ_t / Σ_i γ_ti ‖ β_t)                                     ours: equal attention to all true regions
 
-The box of a word that has several is the box around them all, as the evaluators take it; with --no-merge-boxes a
-region is true that fits any one of them. The terms are means, over the words of the batch and over those that have a
-true region, as in the released code. A phrase's boxes are those of its head where the data names one
-(ActivityNet-Entities does), else of each of its nouns.
+The paper's: (16), and that its second term may be NLL or KL. The row of its tables is 0.1 NLL, the default here.
+The released code's: `nll` and `kl`; means, over the words of the batch and over the words that the term is for, instead
+of sums; scheduled sampling up to 0.25 (`--sampling 0.25`, as in the rows of the tables here).
+Ours: all forms are for words that have a true region. The released KL is for every word that has a box, also where no
+region fits it.
+
+A word that has several boxes is judged by the box around them all, and u_ti is the IoU with that box; with
+--no-merge-boxes it is the greatest IoU with any of them. A phrase's boxes are those of its head where the data names
+one (ActivityNet-Entities does), else of each of its nouns.
 """
 
 from __future__ import annotations

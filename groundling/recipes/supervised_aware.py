@@ -7,8 +7,13 @@ classifiers W_c of regions are taught by the boxes:
       −log p(y*_t | y*_1 … y*_{t-1})  +  attention, as in `supervised`
          −  classes · mean over t, i with γ_ti = 1 of  log softmax(W_cᵀ f_i)_{c(y*_t)},   c(y): class of the word y
 
-The paper's: that both are taught. It prints neither losses nor weights. Ours: the weights, and that a region which is
-true for words of two classes counts for each.
+The paper's: that attention and classifiers are both taught. It prints neither losses nor weights.
+The released code's (of Zhou et al., CVPR 2019): the loss of the classifiers; both weights are 0.1. Its loss of
+attention is the mean of −log β_ti over all true regions of all words, and a region is true that fits any box of the
+word.
+Ours: the loss of attention is that of `supervised`, `nll` unless another is chosen; the classifiers learn from regions
+that are true for a word of the batch, where the released code takes all boxes of the image; a region that is true for
+words of two classes counts for each.
 """
 
 from __future__ import annotations

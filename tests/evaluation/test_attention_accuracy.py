@@ -19,13 +19,14 @@ from groundling.evaluation.attention_accuracy import attention_accuracy
 from groundling.metrics.evaluation import ground_given
 from groundling.recipes import Model, save
 from groundling.recipes.matcher_scan import MatcherScan
+from groundling.recipes.multi_branch import MultiBranch
 from groundling.recipes.updown import Updown
-from groundling.regions.store import Store
-from groundling.tensors import Batch
+from groundling.regions.store import Store, Writer
+from groundling.tensors import Batch, Decoding, Regions
 from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
 from groundling.training.stages import Parts
-from groundling.types import Caption, Example, Phrase
+from groundling.types import Caption, Example, Fingerprint, Phrase
 
 SMALL = Updown.of(hidden=8, embed=8, attention=8, min_count=1)
 
@@ -96,6 +97,34 @@ def test_a_captioner_is_scored_by_its_attention_when_the_word_is_next(world: tup
             hits += bool(true) and tuple(regions.boxes[0, int(glimpse.attn.argmax())].tolist()) == true[0]
     assert 0 < hits < 60
     assert sum(hit for hit, _ in found.by_class().values()) == hits
+
+
+class Branches(nn.Module):
+    """A captioner of two branches that know every word: one looks at the left half of its thing, one at the right."""
+
+    def encode(self, regions: Regions) -> Tensor:
+        return torch.zeros(len(regions))
+
+    def forward(self, encoded: Tensor, inputs: Tensor, targets: Tensor) -> Decoding:
+        n, t = targets.shape
+        halves = torch.eye(3)[:2, None, None].expand(2, n, t, 3)
+        mean = torch.tensor([0.3, 0.3, 0.4]).expand(n, t, 3)  # the third region is elsewhere
+        read = [Decoding(targets, torch.zeros(n, t), attn, targets) for attn in (*halves, mean)]
+        return replace(read[2], branches=tuple(read[:2]))
+
+
+def test_several_branches_are_scored_by_the_box_around_what_they_choose_not_by_their_mean(tmp_path: Path) -> None:
+    """The thing is 20 wide, each branch chooses 10 of it, their mean is elsewhere: right, by the union alone."""
+    sentence = planted.caption("dog", "cat")
+    gold = (Phrase(0, (0, 2), boxes=((0.0, 0.0, 20.0, 10.0),), head=1, label="dog"),)
+    dataset = Dataset("halves", tmp_path, (Example("0", "", (60, 10), (sentence,), gold),))
+    with Writer(tmp_path / "store", Fingerprint("halves", "1", planted.DIM)) as writer:
+        boxes = torch.tensor([[0.0, 0, 10, 10], [10, 0, 20, 10], [40, 0, 60, 10]])
+        writer.add("0", Regions.of(torch.ones(3, planted.DIM), boxes, (60, 10)))
+    store = Store.open(tmp_path / "store")
+    made = matcher(dataset, store)
+    made = replace(made, recipe=MultiBranch.of(branches=2), parts=Parts(captioner=Branches()))
+    assert attention_accuracy(made, dataset, store).to_dict() == {"accuracy": 1.0}
 
 
 def test_regions_made_at_another_size_point_at_the_same_place(world: tuple[Dataset, Store]) -> None:

@@ -189,6 +189,15 @@ def test_a_page_tells_what_was_run_and_what_was_not(bench: Bench) -> None:
     assert all(f"groundling reproduce {name}" in text for name in TABLES)
 
 
+def test_columns_that_a_table_got_after_its_summary_are_left_out_of_the_page(bench: Bench) -> None:
+    found = summary(table("distributed-table-1"), bench, "groundling reproduce distributed-table-1", IMAGES)
+    assert "| Other Err |" in pages.page({"distributed-table-1": [found]})
+    for row in found["rows"].values():
+        del row["other_err"]
+    text = pages.page({"distributed-table-1": [found]})
+    assert "| Other Err |" not in text and "| Part Grd |" in text
+
+
 def test_the_page_says_how_many_samples_the_tests_draw_and_whether_any_could_pass(bench: Bench) -> None:
     """Two tests of 30 samples: no p is below 1 / 31 = 0.032, Holm asks for 0.025. Older summaries have no number."""
     found = json.loads(json.dumps(summary(table("distributed-table-1"), bench, "", IMAGES)))

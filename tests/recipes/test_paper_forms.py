@@ -20,7 +20,7 @@ from groundling.models.recurrence import Cells
 from groundling.models.updown import attention_lstm
 from groundling.objectives.distill import soft_labels
 from groundling.papers.reproduce import Bench
-from groundling.papers.tables import table
+from groundling.papers.tables import TABLES, table
 from groundling.recipes import OLD_FIELDS, RECIPES, _config, recipe_class
 from groundling.recipes._model import _described
 from groundling.recipes._pseudo_labels import UNUSED, PseudoLabels
@@ -36,6 +36,7 @@ from groundling.regions.records import Layout
 from groundling.tensors import Decoding
 from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
+from groundling.training.run import train
 from groundling.training.schedules import StepDecay
 from groundling.training.stages import Clock, Parts
 
@@ -126,6 +127,67 @@ def test_scheduled_sampling_is_that_of_the_released_code(recipe: Any, tmp_path: 
     assert seen == [0, 0.05, 0.1, 0.25]
 
 
+def test_rows_of_pos_scan_learn_as_released() -> None:
+    """All sample up to a quarter of the words; boxes teach the one best region, POS-SCAN's nouns alone share."""
+    made: dict[str, Any] = {}
+    for name in ("pos-scan-table-1", "pos-scan-table-2", "pos-scan-table-3", "pos-scan-table-4"):
+        chosen = table(name)
+        made |= {job.name: recipe_class(job.recipe).of(**job.config) for job in chosen.order(chosen.rows)}
+    first = {name: recipe for name, recipe in made.items() if "sampling" in recipe.settings()}
+    assert {"plain", "supervised", "kl-scan", "kl-pos-scan", "kl-pos-scan-0.2", "coco-plain"} <= first.keys()
+    assert {recipe.sampling for recipe in first.values()} == {0.25}
+    weights = first["supervised"].boxes
+    assert (weights.nll, weights.kl, weights.ce, weights.nll_any, weights.kl_any) == (0.1, 0, 0, 0, 0)
+    assert weights.merge_boxes
+    assert made["pos-scan"].nouns_only and made["coco-pos-scan"].nouns_only
+    forms = {job.name: job.config for job in table("pos-scan-matchers").jobs}
+    assert forms["pos-scan-printed"] == {"nouns_only": False}
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name.startswith("distributed-")])
+def test_right_boxes_parts_and_others_stand_together(name: str) -> None:
+    assert {"corr_grd", "part_grd", "other_err"} <= set(table(name).columns.values())
+
+
+def test_several_heads_read_captions_as_several_branches_do() -> None:
+    """20 words, and more of them than those of Zhou et al., CVPR 2020."""
+    heads: Any = recipe_class("multihead")()
+    assert heads.data == MultiBranch().data and heads.batches == MultiBranch().batches
+    assert heads.data.length == 20 and heads.data.min_count < Supervised().data.min_count
+    assert heads.training.epochs == MultiBranch().warmup_epochs + MultiBranch().training.epochs
+
+
+def test_the_supervised_row_of_cyclical_teaches_the_classifiers_too() -> None:
+    for name in ("cyclical-table-1", "cyclical-table-2"):
+        jobs = {job.name: job for job in table(name).jobs}
+        job = jobs[table(name).rows[0].job]
+        assert job.recipe == "supervised_aware"
+        recipe: Any = recipe_class(job.recipe).of(**job.config)
+        assert recipe.classes > 0 and recipe.boxes.merge_boxes
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_training_merges_the_boxes_of_a_word_unless_told_otherwise(
+    merge: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regions 10 wide, side by side; a word with two boxes, of regions 0 and 4, is around all five: none fits."""
+    dataset, store = planted.make(tmp_path / "store", images=10)
+    ends = ((0.0, 0.0, 10.0, 10.0), (40.0, 0.0, 50.0, 10.0))
+    wide = tuple(replace(e, gold=tuple(replace(p, boxes=ends) for p in e.gold)) for e in dataset)
+    dataset, seen = replace(dataset, examples=wide), []
+    real = Supervised.xe
+
+    def xe(recipe: Supervised, m: Any, batch: Any, clock: Clock) -> dict[str, torch.Tensor]:
+        seen.append(int(batch.gold.sum(-1).max()))
+        return real(recipe, m, batch, clock)
+
+    monkeypatch.setattr(Supervised, "xe", xe)
+    given = {} if merge else {"merge_boxes": False}
+    recipe = Supervised.of(**TINY, **given, epochs=1, min_count=1)
+    train(recipe, dataset.split("train"), dataset.split("val"), store, tmp_path / "run")
+    assert set(seen) == {0 if merge else 2}
+
+
 def test_all_methods_of_a_contrastive_table_keep_their_last_weights() -> None:
     """Also those that would keep the best CIDEr-D: one rule for all rows."""
     for name in ("contrastive-table-4", "contrastive-table-5", "contrastive-table-6"):
@@ -163,6 +225,7 @@ def test_both_of_the_authors_rows_of_table_3_are_there() -> None:
     jobs = {job.name: job for job in final.jobs}
     weights = [jobs[jobs[row.job].start].config.get("lam1", PosScan.lam1) for row in final.rows]
     assert weights == [0.2, 0.1]
+    assert all(row.paper.keys() == final.columns.keys() for row in final.rows)
     assert {jobs[row.job].config["reward_model"] for row in final.rows} == {"@scan"}
 
 

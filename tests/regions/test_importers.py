@@ -180,6 +180,20 @@ def test_att_box_and_fc_folders(tmp_path: Path, given: str, ending: str) -> None
         assert whole is not None and np.array_equal(whole[0].numpy(), image.whole)
 
 
+@pytest.mark.parametrize("prefix", ["cocobu_", ""])
+def test_folders_of_maps_and_vectors_beside_the_features(prefix: str, tmp_path: Path) -> None:
+    names = {"feats": f"{prefix}att" if prefix else "features", "boxes": f"{prefix}box" if prefix else "boxes"}
+    folders = {**names, "conv": f"{prefix}conv", "fc": f"{prefix}fc"}
+    for name in folders.values():
+        (tmp_path / "in" / name).mkdir(parents=True)
+    for id, image in IMAGES.items():
+        arrays = {"feats": image.feats, "boxes": image.boxes, "conv": np.ones((2, 3, 4)), "fc": image.whole}
+        for kind, array in arrays.items():
+            np.save(tmp_path / "in" / folders[kind] / id, array)
+    store = read(tmp_path / "in", tmp_path / "s", size_of=lambda id: (330.0, 340.0))
+    assert (store.layout.whole, store.layout.grid) == (9, (6, 4))
+
+
 def test_features_beside_boxes_with_folders_below(tmp_path: Path) -> None:
     for name in ("features", "boxes"):
         (tmp_path / "in" / name / "train").mkdir(parents=True)
@@ -258,6 +272,33 @@ def test_gvd_features_of_frames_are_the_map_and_their_mean_the_vector(tmp_path: 
     found = store[next(iter(IMAGES))]
     assert found.grid is not None and found.grid[0, :, 0].tolist() == [2 * i + 0.5 for i in range(10)]
     assert found.whole is not None and found.whole[0].tolist() == [9.5, 9.5, 9.5, -9.5]
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (6, 4)])
+def test_gvd_images_may_have_a_feature_map_of_their_own_and_a_vector(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """All cells of the map are kept; without a vector it is their mean, as a captioner of GVD pools its map."""
+    folder = write_gvd_images(tmp_path / "in")
+    (folder / "maps").mkdir()
+    cells = np.arange(24, dtype=np.float32)
+    for id in IMAGES:
+        np.save(folder / "maps" / f"{id}_conv", cells.reshape(shape))
+    store = read(folder, tmp_path / "pooled", size_of=lambda id: (320.0, 310.0))
+    assert (store.layout.whole, store.layout.grid) == (4, (6, 4))
+    found = store[next(iter(IMAGES))]
+    assert found.grid is not None and found.grid[0].flatten().tolist() == cells.tolist()
+    assert found.whole is not None and found.whole[0].tolist() == [10, 11, 12, 13]
+    for id in IMAGES:
+        np.save(folder / "maps" / f"{id}_fc", np.full(7, 5.0))
+    store = read(folder, tmp_path / "given", size_of=lambda id: (320.0, 310.0))
+    assert store.layout.whole == 7 and store.layout.grid == (6, 4)
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros((0, 4)), np.zeros((2, 4), bool)])
+def test_a_feature_map_of_gvd_that_is_none_is_named(wrong: np.ndarray, tmp_path: Path) -> None:
+    folder = write_gvd_images(tmp_path / "in")
+    np.save(folder / "features" / "1000_conv", wrong)
+    with pytest.raises(DataError, match="feature map must be numbers of"):
+        read(folder, tmp_path / "s", size_of=lambda id: (320.0, 310.0))
 
 
 def test_gvd_video_keeps_the_frames_and_takes_their_regions_in_turn(tmp_path: Path) -> None:
@@ -522,6 +563,18 @@ def test_the_command_imports_and_tells(tmp_path: Path, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["fingerprint"]["labels"] == ["cat", "dog"]
     assert main(["regions", "check", store]) == 0
     assert "5 images, 0 damaged" in capsys.readouterr().out
+
+
+def test_the_command_shows_the_image_vector_and_the_feature_map(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = Image(0, 2)
+    arrays = {"x": image.feats, "bbox": image.boxes, "image_w": 320, "image_h": 310}
+    np.savez(tmp_path / "a.npz", **arrays, conv=np.ones((2, 3, 4), np.float32), fc=np.ones(5, np.float32))
+    read(tmp_path, tmp_path / "s")
+    assert main(["regions", "info", str(tmp_path / "s"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["image vector"], told["grid"]) == (5, [6, 4])
 
 
 def test_the_command_leaves_out_bad_rows_when_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,12 @@
 """Tables of Ma et al., Learning to Generate Grounded Visual Captions without Localization Supervision, ECCV 2020.
 
-All rows of a table go on from one pre-trained decoder, the baseline and the supervised captioner too, and for as many
-epochs: what differs is the cycle, or the boxes. Each stage ends when CIDEr-D has stopped rising, as in the paper, or
-after `--set epochs=N`. Table 3 is a part of table 11, 13 and 14 are tables 6 and 7 with deviations (`--seeds`), table 5
-is a study with people (`groundling study --verbs`). Tables of better detectors are meant for other stores: `groundling
-regions truth` and `groundling regions biased`.
+All rows of a table, the baseline and the supervised captioner too, go on from one pre-trained decoder and learn for the
+same number of epochs: they differ in the cycle, or in the boxes, alone. Each stage ends when CIDEr-D has stopped
+rising, as in the paper, or after `--set epochs=N`. Table 3 is a part of table 11; tables 13 and 14 are 6 and 7 with
+deviations (`--seeds`); table 5 is a study with people (`groundling study --verbs`).
+
+The tables of better detectors need stores of their own, which `groundling regions truth` and `groundling regions
+biased` make. These have neither feature map nor image vector: all rows see regions alone, where the paper's keep both.
 
 Videos are as in the authors' code: 100 regions of each of 10 frames, captions of 20 words, 96 segments in a batch with
 one caption each, a rate that falls after 10 epochs without a better score, each number of the gradient clipped at 0.1.

@@ -1,8 +1,9 @@
 """Folders of NumPy files, one or two per image.
 
 - `ID.npz` with features and boxes inside, under any of the names in `raw.NAMES` (x, bbox, num_bbox, image_w, ...);
-- `NAME_att/ID.npz` (or .npy) beside `NAME_box/ID.npy` and perhaps `NAME_fc/ID.npy`, as self-critical.pytorch has them;
-- `features/ID.npy` beside `boxes/ID.npy`.
+- `NAME_att/ID.npz` (or .npy) beside `NAME_box/ID.npy`, as self-critical.pytorch has them, and perhaps beside
+  `NAME_fc/ID.npy`, vectors of images, and `NAME_conv/ID.npy`, feature maps;
+- `features/ID.npy` beside `boxes/ID.npy`, and perhaps beside `fc/ID.npy` and `conv/ID.npy`.
 The id is the path of the file below its folder, without the ending. Pickled arrays are refused.
 """
 
@@ -30,7 +31,7 @@ def entries(path: Path) -> Iterator[Entry]:
     files = sorted(file for file in folder.rglob("*") if file.suffix in (".npz", ".npy") and file.is_file())
     for number, file in enumerate(files, 1):
         id = file.relative_to(folder).with_suffix("").as_posix()
-        load = partial(_one, file) if boxes is None else partial(_two, file, boxes / f"{id}.npy", _whole(folder, id))
+        load = partial(_one, file) if boxes is None else partial(_two, file, boxes / f"{id}.npy", _of_image(folder, id))
         yield Entry(id, str(file), number / len(files), load)
 
 
@@ -57,11 +58,12 @@ def _pair(path: Path) -> tuple[Path, Path] | None:
     return pairs[0] if pairs else None
 
 
-def _whole(folder: Path, id: str) -> Path | None:
-    if not folder.name.endswith("_att"):
-        return None
-    file = folder.with_name(folder.name.removesuffix("_att") + "_fc") / f"{id}.npy"
-    return file if file.exists() else None
+def _of_image(folder: Path, id: str) -> dict[str, Path]:
+    """Files with the vector and the feature map of the image, by one of their names in `NAMES`, where there are any."""
+    prefix = folder.name.removesuffix("att") if folder.name.endswith("_att") else ""
+    names = [name for kind in ("whole", "grid") for name in NAMES[kind]]
+    files = {name: folder.with_name(prefix + name) / f"{id}.npy" for name in names}
+    return {name: file for name, file in files.items() if file.exists()}
 
 
 def _one(file: Path) -> Raw:
@@ -70,9 +72,9 @@ def _one(file: Path) -> Raw:
     return named(read_npz(file), str(file))
 
 
-def _two(file: Path, boxes: Path, whole: Path | None) -> Raw:
+def _two(file: Path, boxes: Path, of_image: dict[str, Path]) -> Raw:
     if not boxes.exists():
         raise DataError(f"{file}: its boxes are missing, {boxes}")
     arrays = read_npz(file) if file.suffix == ".npz" else {"features": read_npy(file)}
-    more = {} if whole is None else {"fc": read_npy(whole)}
+    more = {name: read_npy(path) for name, path in of_image.items()}
     return named({**arrays, "boxes": read_npy(boxes), **more}, str(file))

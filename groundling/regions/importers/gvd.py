@@ -3,7 +3,10 @@
 - `dic_*.json`: `images` (or `videos`), whose `id` is the id of each row below;
 - one .h5 file with `dets_labels`: for images (N, R, 6), rows of x1 y1 x2 y2 class score; for video (N, R, 7), rows of
   x1 y1 x2 y2 frame class score, or (N, F, R, 6); and `nms_num` (images) or `dets_num` (video), how many rows are real;
-- a folder of features, `ID.npy`: (R, D), for video (F, R, D).
+- a folder of features, `ID.npy`: (R, D), for video (F, R, D);
+- perhaps folders with what is known of a whole image or segment. Of a segment: `ID_resnet.npy` and `ID_bn.npy`, the
+  features of its frames, as released. Of an image: `ID_conv.npy`, a feature map (H, W, G) or (cells, G), and
+  `ID_fc.npy`, a vector. The authors release neither: their captioner computes both from the image while it trains.
 Class 0 is the background: labels here count from the class after it. Boxes of videos are in frames 720 pixels wide,
 whose height is not recorded unless the file has `hw`: then the size is 720 x 720, by which the authors divide.
 """
@@ -91,9 +94,28 @@ def _load(file: Any, detections: Path, row: int, features: Path, video: bool) ->
     frame = np.repeat(np.arange(len(counts)), counts) if len(counts) > 1 else None
     if table.shape[1] == 7:
         frame = table[:, 4]
-    frames = _frames(features)
-    whole = None if frames is None else frames.mean(0)
-    return Raw(feats, table[:, :4], size, frame, table[:, -2] - 1, table[:, -1], whole, frames)
+    grid, whole = _map(features), _beside(features, "fc")
+    if whole is None and grid is not None:
+        whole = grid.mean(0)
+    return Raw(feats, table[:, :4], size, frame, table[:, -2] - 1, table[:, -1], whole, grid)
+
+
+def _map(features: Path) -> Array | None:
+    """(cells, G) float32: the feature map of an image, or the frames of a segment; None without either."""
+    grid = _beside(features, "conv")
+    if grid is None:
+        return _frames(features)
+    if grid.ndim not in (2, 3) or not grid.size or grid.dtype.kind not in "fiu":
+        expected = "numbers of (cells, size) or (height, width, size)"
+        raise DataError(f"{features}: its feature map must be {expected}, got {grid.dtype} {grid.shape}")
+    return grid.reshape(-1, grid.shape[-1]).astype(np.float32)
+
+
+def _beside(features: Path, kind: str) -> Array | None:
+    """What the file ID_KIND.npy in any folder beside that of the features holds; None without one."""
+    folders = sorted(folder for folder in features.parent.parent.iterdir() if folder.is_dir())
+    files = [file for folder in folders if (file := folder / f"{features.stem}_{kind}.npy").exists()]
+    return read_npy(files[0]) if files else None
 
 
 def _frames(features: Path) -> Array | None:
@@ -102,9 +124,7 @@ def _frames(features: Path) -> Array | None:
     They are the map that a captioner attends to beside the regions. A store has one shape of it for all: the frames of
     a segment are averaged into MAP stretches of time.
     """
-    folders = sorted(folder for folder in features.parent.parent.iterdir() if folder.is_dir())
-    kinds = [[folder / f"{features.stem}_{kind}.npy" for folder in folders] for kind in ("resnet", "bn")]
-    arrays = [read_npy(file) for files in kinds for file in [file for file in files if file.exists()][:1]]
+    arrays = [array for kind in ("resnet", "bn") if (array := _beside(features, kind)) is not None]
     if not arrays:
         return None
     count = min(len(x) for x in arrays)
