@@ -14,7 +14,6 @@ weight of the heads. All else is as in `multi_branch`: the one stage here has as
 
 from dataclasses import dataclass
 
-from groundling.errors import GroundlingError
 from groundling.models.multihead import MultiHead as Attention
 from groundling.recipes import CrossEntropyRecipe
 from groundling.recipes._captioning import build_aware_updown
@@ -26,16 +25,13 @@ from groundling.recipes._types import Classes, Layout, Parts, Vocab
 class Multihead(CrossEntropyRecipe):
     heads: int = 4  # how many attentions share the regions
     coupled: bool = False  # LSTM_1 also gets h2 of the word before, as in Up-Down; the paper's eq. 1 does not
-    size: AwareSize = AwareSize()  # attention: size of q, k and v, all heads together
+    size: AwareSize = AwareSize()  # attention: size of q, k and v, all heads together, rounded up to a multiple of them
     batches: Batches = Batches(batch=64)
     data: CaptionData = CaptionData(length=20, min_count=3)
     training: Training = Training(epochs=40)
 
-    def validate(self) -> None:
-        if self.size.attention % self.heads:
-            raise GroundlingError(f"attention must be a multiple of heads; got {self.size.attention} and {self.heads}")
-
     def parts(self, vocab: Vocab, layout: Layout, classes: Classes) -> Parts:
-        attend = Attention(self.size.hidden, self.size.attention, self.heads)
+        each = -(-self.size.attention // self.heads)  # rounded up, so that all heads are of one size
+        attend = Attention(self.size.hidden, each * self.heads, self.heads)
         captioner = build_aware_updown(self.size, vocab, layout, classes, attend, coupled=bool(self.coupled))
         return Parts(captioner=captioner)

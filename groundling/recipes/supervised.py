@@ -17,8 +17,8 @@ Each form of the second term has a weight; a form with weight 0 is not computed:
 The paper's: (16), and that its second term may be NLL or KL. The row of its tables is 0.1 NLL, the default here.
 The released code's: `nll` and `kl`; means, over the words of the batch and over the words that the term is for, instead
 of sums; scheduled sampling up to 0.25 (`--sampling 0.25`, as in the rows of the tables here).
-Ours: all forms are for words that have a true region. The released KL is for every word that has a box, also where no
-region fits it.
+Ours: all forms but `kl` are for words that have a true region; `kl`, as released, is also for words whose box no region
+fits well, but one overlaps.
 
 A word that has several boxes is judged by the box around them all, and u_ti is the IoU with that box; with
 --no-merge-boxes it is the greatest IoU with any of them. A phrase's boxes are those of its head where the data names
@@ -60,10 +60,10 @@ def supervision(weights: BoxSupervision, batch: Batch, beta: Tensor) -> dict[str
     """The second term of eq. 16, each form that has a weight; beta (N, T, R)."""
     assert batch.gold is not None and batch.gold_iou is not None  # as declared: uses_boxes
     gamma, shared = batch.gold[:, 1:], batch.gold_iou[:, 1:]  # (N, T, R)
-    placed, valid = gamma.any(-1), batch.regions.valid[batch.image_of]
+    placed, boxed, valid = gamma.any(-1), (shared > 0).any(-1), batch.regions.valid[batch.image_of]
     forms: dict[str, tuple[float, Callable[[], Tensor]]] = {
         "nll": (weights.nll, lambda: attention_nll_best(beta, shared, gamma)),
-        "kl": (weights.kl, lambda: attention_kl(softened(shared, valid), beta, placed)),
+        "kl": (weights.kl, lambda: attention_kl(softened(shared, valid), beta, boxed)),
         "ce": (weights.ce, lambda: attention_cross_entropy(beta, gamma)),
         "nll_any": (weights.nll_any, lambda: attention_nll(beta, gamma)),
         "kl_any": (weights.kl_any, lambda: attention_kl(uniform(gamma), beta, placed)),

@@ -168,7 +168,6 @@ def test_a_guide_teaches_where_to_look(tmp_path: Path) -> None:
     [
         (lambda: MultiBranch.of(branches=0), "branches must be"),
         (lambda: MultiBranch.of(eliminate=2), "eliminate must be 0 or 1"),
-        (lambda: Multihead.of(attention=10, heads=3), "attention must be a multiple of heads; got 10 and 3"),
     ],
 )
 def test_what_is_out_of_range_is_named(made: Any, told: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import planted
@@ -25,15 +26,17 @@ from groundling.recipes import OLD_FIELDS, RECIPES, _config, recipe_class
 from groundling.recipes._model import _described
 from groundling.recipes._pseudo_labels import UNUSED, PseudoLabels
 from groundling.recipes._registry import renamed
+from groundling.recipes._settings import BoxSupervision
 from groundling.recipes.matcher_pos_scan import MatcherPosScan
 from groundling.recipes.matcher_scan import MatcherScan
 from groundling.recipes.multi_branch import MultiBranch
+from groundling.recipes.multihead import Multihead
 from groundling.recipes.pos_scan import PosScan
-from groundling.recipes.supervised import Supervised
+from groundling.recipes.supervised import Supervised, supervision
 from groundling.recipes.supervised_aware import SupervisedAware
 from groundling.recipes.two_branch import TwoBranch
 from groundling.regions.records import Layout
-from groundling.tensors import Decoding
+from groundling.tensors import Decoding, Regions
 from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
 from groundling.training.run import train
@@ -205,6 +208,7 @@ def test_the_table_of_coco_has_its_own_sizes_schedules_and_beam() -> None:
     jobs = {job.name: job for job in coco.order(coco.rows)}
     assert jobs and all(name.startswith("coco-") for name in jobs)
     assert jobs["coco-kl-pos-scan"].defaults["hidden"] == 1024
+    assert jobs["coco-kl-pos-scan"].defaults["lam1"] == 1 and PosScan().lam1 == 0.1
     assert jobs["coco-kl-pos-scan"].config["guide"] == "@coco-pos-scan"
     assert jobs["coco-kl-pos-scan-reward-scan"].start == "coco-kl-pos-scan"
     assert jobs["coco-scan"].defaults == {"lr": 5e-4, "epochs": 20 * 5, "decay_every": 10 * 5}
@@ -263,6 +267,31 @@ def test_the_image_map_and_the_image_vector_are_used_where_there_is_one_unless_t
             recipe = recipe_class(name).of(**TINY | {"location": 4, "image_vector": used})
             assert (recipe.parts(vocab, layout, classes).captioner.encoder.whole is not None) == used
         assert recipe_class(name)().settings().items() >= {"image_map": True, "image_vector": True}.items()
+
+
+def test_heads_of_any_number_take_over_all_else_of_a_captioner_with_branches() -> None:
+    """Of 10 numbers 3 heads have 4 each; the attention to the feature map keeps the size that it has there."""
+    layout, classes = Layout(6, 0, 5, (4, 7)), groundable_words([])
+    vocab = Vocabulary(("<pad>", "<bos>", "<eos>", "<unk>", "dog"))
+    sizes = TINY | {"location": 4, "attention": 10}
+    made: list[Any] = [MultiBranch.of(**sizes), Multihead.of(**sizes, heads=3)]
+    branches, heads = (recipe.parts(vocab, layout, classes).captioner.state_dict() for recipe in made)
+    assert heads["attend.of_query.weight"].shape[0] == 12
+    assert any(name.startswith("attend_grid.") for name in heads)
+    other = [name for name, x in heads.items() if name not in branches or branches[name].shape != x.shape]
+    assert other and all(name.startswith("attend.") for name in other)
+
+
+def test_the_kl_of_boxes_is_also_for_words_whose_box_no_region_fits_well() -> None:
+    """As released. Two regions overlap a box by 0.4 and 0.2: the target is softmax(0.8, 0.4); β is even."""
+    beta, shared = torch.full((1, 1, 2), 0.5), torch.tensor([[[0.0, 0.0], [0.4, 0.2]]])
+    regions = Regions.of(torch.zeros(2, 3), torch.tensor([[0.0, 0, 1, 1], [0, 0, 1, 1]]), (1, 1))
+    gold = torch.zeros(1, 2, 2, dtype=torch.bool)
+    batch: Any = SimpleNamespace(gold=gold, gold_iou=shared, regions=regions, image_of=torch.tensor([0]))
+    terms = supervision(BoxSupervision(nll=0.1, kl=1.0), batch, beta)
+    p = torch.tensor([0.8, 0.4]).softmax(0)
+    torch.testing.assert_close(terms["kl"], (p * (2 * p).log()).sum())
+    assert terms["nll"] == 0
 
 
 def test_the_maximum_of_two_branch_grounding_can_be_hard_and_its_labels_as_printed() -> None:

@@ -3,9 +3,8 @@
 All rows go on from one captioner that learned with one branch, and learn for the same number of epochs: the baseline
 with that branch alone, the others with several branches or heads. The learning rate of each row begins anew.
 
-Multi-head attention is 480 wide whatever is set, which 2 to 6 heads can share. Its attention to the regions begins with
-fresh weights, and so does its attention to the feature map, which is as wide. All other weights are those that were
-learned with one branch.
+Multi-head attention is as wide as the other, rounded up to a multiple of the heads. It begins with fresh weights; all
+other weights, those of the attention to the feature map too, are those that were learned with one branch.
 
 Every table shows how many boxes are right (Corr), only a part of the thing (Part) and elsewhere (Other). One of the
 three alone misleads: the union of several regions makes Part smaller even where Corr does not grow.
@@ -53,7 +52,7 @@ JOBS = (
             ),
         )
     ),
-    *(Job(f"heads{n}", "multihead", {"heads": n, "attention": 480}, start="alone", defaults=AS_LONG) for n in HEADS),
+    *(Job(f"heads{n}", "multihead", {"heads": n}, start="alone", defaults=AS_LONG) for n in HEADS),
 )
 IMAGES = "Flickr30k Entities test, Faster R-CNN of Visual Genome"
 
