@@ -151,6 +151,20 @@ def test_class_probabilities_become_the_likeliest_class_after_the_background(tmp
     torch.testing.assert_close(found.scores[0, :, 1], torch.tensor([0.1, 0.1]))
 
 
+def test_class_probabilities_are_kept_beside_labels_unless_these_count_classes_otherwise(tmp_path: Path) -> None:
+    probs = np.array([[0.7, 0.1, 0.2], [0.0, 0.9, 0.1]], np.float32)
+    for name, labels in (("same", [1, 0]), ("other", [2, 1])):
+        image = Image(0, 2)
+        arrays = {"x": image.feats, "bbox": image.boxes, "image_w": 320, "image_h": 310, "cls_prob": probs}
+        (tmp_path / name).mkdir()
+        conf = np.array([0.2, 0.9], np.float32)
+        np.savez(tmp_path / name / "a.npz", **arrays, objects_id=np.array(labels), objects_conf=conf)
+    same, other = (read(tmp_path / name, tmp_path / f"{name}.regions")["a"] for name in ("same", "other"))
+    assert same.labels[0].tolist() == [[1, 0], [0, 1]]
+    torch.testing.assert_close(same.scores[0], torch.tensor([[0.2, 0.1], [0.9, 0.1]]))
+    assert other.labels[0].tolist() == [[2], [1]]
+
+
 def test_a_feature_map_and_the_vector_of_the_image_are_kept(tmp_path: Path) -> None:
     image, grid = Image(0, 2), np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     arrays = {"x": image.feats, "bbox": image.boxes, "image_w": 320, "image_h": 310}
