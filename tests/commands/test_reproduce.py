@@ -437,3 +437,7 @@ def test_a_table_of_videos_runs_on_clips_that_are_drawn(tmp_path: Path, capsys: 
     cycle = told["rows"]["video-cyclical"]
     assert cycle["f1_all"]["values"].keys() == {"0"} and cycle["attention localizer"] is not None
     assert len(told["claims"]) == 2  # after one epoch of six clips there may be no right word to find
+    capsys.readouterr()
+    where = [*places[:4], "--split", "val"]
+    assert main(["score", "attention", str(tmp_path / "video-cyclical-0"), "--localizer", *where]) == 0
+    assert "|of:localizer|" in capsys.readouterr().out
