@@ -105,10 +105,11 @@ class Regions:
         return replace(self, **{name: getattr(self, name)[:, :limit] for name in names})
 
     def of_each_frame(self, limit: int) -> Regions:
-        """The first so many of each image, or of each frame of a clip, whose frames take turns: limit x frames."""
+        """At most the first so many of each image, or of each frame of a clip, whose frames take turns."""
         if not self.frame.any():
             return self.first(limit)
-        wanted = limit * (self.frame.amax(1) + 1)  # (B,)
+        each = [torch.unique(f[ok], return_counts=True)[1] for f, ok in zip(self.frame, self.valid, strict=True)]
+        wanted = torch.stack([counts.clamp(max=limit).sum() for counts in each])  # (B,)
         few = self.first(int(wanted.max()))
         kept = torch.arange(few.valid.shape[1], device=wanted.device) < wanted[:, None]
         return replace(few, valid=few.valid & kept, feats=few.feats * kept[..., None].to(few.feats))

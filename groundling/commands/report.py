@@ -23,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write one HTML page that shows captions and boxes: hover over or tap a word, and its box is highlighted.\n"
         "Images can be searched and sorted, and several systems compared. The page needs no server and no network.\n"
-        "Videos play where their files lie, with moving boxes; elsewhere the page shows the frames that it holds.\n\n"
+        "A video plays under boxes that move, if its file is there and the browser can decode it; if not, the page\n"
+        "shows the frames that it holds.\n\n"
         "With --data the page also shows the references and the true boxes, and gets a view of scores and errors.\n"
         "An image whose picture cannot be read is named and left out; the command then ends with code 1, or with 0\n"
         "under --skip-bad."

@@ -217,9 +217,10 @@ def _reproduce(spec: Table, rows: Sequence[Row], bench: Bench, material: Materia
 
 
 def _tables() -> str:
-    from groundling.papers.tables import TABLES, table
+    from groundling.papers.tables import ELSEWHERE, TABLES, table
 
-    return "\n".join(f"  {name:26} {table(name).title}" for name in TABLES)
+    own = [f"  {name:26} {table(name).title}" for name in TABLES]
+    return "\n".join([*own, "", *(f"  {name:26} {where}" for name, where in ELSEWHERE.items())])
 
 
 def _contents(spec: Table) -> str:

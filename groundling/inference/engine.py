@@ -386,9 +386,10 @@ def _size(values: Array) -> tuple[int, int]:
 
 
 def _first(seen: Seen, limit: int) -> Seen:
-    """As `Regions.of_each_frame`: the first so many of an image, or of each frame of a clip."""
-    limit *= 1 + int(seen.frame.max(initial=0))
-    return replace(seen, feats=seen.feats[:limit], boxes=seen.boxes[:limit], frame=seen.frame[:limit])
+    """As `Regions.of_each_frame`: at most the first so many of an image, or of each frame of a clip."""
+    each = np.unique(seen.frame, return_counts=True)[1]
+    wanted = int(np.minimum(each, limit).sum())
+    return replace(seen, feats=seen.feats[:wanted], boxes=seen.boxes[:wanted], frame=seen.frame[:wanted])
 
 
 def _attention(chosen: Chosen, regions: int) -> Array:

@@ -1,9 +1,10 @@
 """The score of a region x for a phrase y by a detector:  Σ_z p(y, z) p(z | x),  eq. 3 of Wang et al., CVPR 2021.
 
 p(y, z) is 1 for the class that the head noun of the phrase leads to (text/labels.py), p(z | x) the detector's score of
-that class. A class of the noun's own name counts before all else. Detectors have no names for most of what surrounds
-things, and of what people wear, and none for many things at once.
-Nouns that WordNet knows as such have a place that follows from the boxes that there are:
+that class. A class of the noun's own name counts before all else, and in a detector that has a class for clothing, such
+as one of Open Images, so does the class of a more general noun: a sweater is its clothing, as in the paper.
+Detectors have no names for most of what surrounds things, most of them none for what people wear, and none for many
+things at once. Nouns that WordNet knows as such have a place that follows from the boxes that there are:
  · surroundings (field, water, room): a region of area a (that of the image is 1) which is a thing with probability p
    counts a (1 − p): the background is large and nothing in particular.
  · ways and shores (street, path, beach): it counts IoU (1 − p), of it and the lower part of the image.
@@ -113,9 +114,10 @@ def _class(word: str, labels: Labels, person: int) -> int:
     def a_kind_of(nouns: Sequence[str]) -> bool:
         return any(net.synset(noun) in kinds for noun in nouns)
 
-    own = labels.find(word)
-    if own and own.way != "hypernym" and labels.names[own.label] not in _never_named(labels.names):
-        return own.label  # the detector has a class of that name: it knows better than any rule
+    own, clothing = labels.find(word), labels.find("clothing")
+    named = own and (own.way != "hypernym" or (clothing and clothing.way == "name"))
+    if own and named and labels.names[own.label] not in _never_named(labels.names):
+        return own.label  # the detector has a class for it: it knows better than any rule
     for kind, (nouns, _) in PARTS.items():
         if a_kind_of(nouns):
             return kind

@@ -19,19 +19,27 @@ layers.  The rows of the paper's Table 4:
   Distill         --nce 0
   NCE + Distill   (as it is)
 
-The paper's: (1) to (7), and this setting, that of the rows of its tables here:
+The paper's: (1) to (7), and this setting, which the rows of its tables have here:
 
   --hard --contrast 0.5 --tau 0.5 --sharpness 0 --stairs 200 --distill 3 --margin 0.05 --surroundings 0 --worn 0
   --joint 512 --hidden 300 --layers 2 --lr 1e-4 --captions-per-image 1 --embed 0 --vectors GLOVE --vector-size 300
 
-Ours: the default, since trials on Flickr8k were better for it. The maximum of (2) is soft, τ' log mean exp(s / τ'),
-so that all regions of a thing learn. p̂ is sharp, a softmax of (3) at `sharpness`. Phrases are the noun phrases that the
-tagger finds ("a group" and "people" with "of" between them being one), not those that annotators marked. Besides the
-detector's classes, `_pseudo_labels` derives from its boxes where surroundings, clothes and groups are; --surroundings 0
---worn 0 leaves out the first two. Phrases for which the detector sees nothing (3) are left out of (4). Region features
-may hold the detector's scores; nothing else of the detector is used afterwards. No score without boxes tells which
-epoch grounds best, so none is taken while training: the last weights are kept, and `groundling ground --data` scores
-them.
+There, too, the defaults stay for what the paper does not give: dropout, the number of epochs, the fall of the learning
+rate, and `least_score`. `groundling ground --data DATA --argmax` chooses regions at test time as the paper does.
+
+Ours, with the defaults as with the paper's setting: phrases are the noun phrases that the tagger finds, not those that
+annotators marked; "a group of people" is one phrase. A phrase for which the detector sees nothing in (3) is left out of
+(4). Words that occur less than twice are unknown; the paper knows the 13,000 most frequent. A word such as "crowd" is
+taught by the box around all persons (`_pseudo_labels`). The last weights are kept: no score without boxes tells which
+epoch grounds best, so none is taken while training, and `groundling ground --data` scores the result.
+
+Ours, the defaults, which were better in trials on Flickr8k. The maximum of (2) is soft, τ' log mean exp(s / τ'), so
+that all regions of a thing learn. p̂ is sharp, a softmax of (3) at `sharpness`. Where the detector has no class for
+surroundings or for what people wear, `_pseudo_labels` derives their places from its boxes (`surroundings`, `worn`).
+
+No detector is run at test time where the region source has none: `photos_searched` makes boxes and features without
+one, and `--set detector=teacher` adds a detector's labels for training alone. In stores of other sources the features
+may hold the detector's scores; nothing else of the detector is used afterwards.
 """
 
 from collections.abc import Iterable

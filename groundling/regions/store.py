@@ -67,7 +67,7 @@ class Store:
         self._index = index
         self._file = file
         self._verified = bytearray(len(index))
-        self._frames: dict[int, int] = {}  # of clips, by row
+        self._kept: dict[tuple[int, int], int] = {}  # of clips, by row and limit
         self._index_verified = False
         weakref.finalize(self, os.close, file)
 
@@ -117,7 +117,7 @@ class Store:
     def batch(self, ids: Sequence[str], limit: int | None = None) -> Regions:
         """These images, in this order, padded to the largest R; of each at most the first `limit` regions.
 
-        Of a clip, whose frames take turns, `limit` regions of each frame.
+        Of a clip, whose frames take turns, at most `limit` regions of each frame.
         """
         if not ids or (limit is not None and limit < 1):
             raise ValueError(f"a batch has at least one image and one region, got {len(ids)} ids and limit {limit}")
@@ -221,11 +221,12 @@ class Store:
         """How many of the regions of an image are `limit`, or of a clip `limit` of each frame."""
         if count <= limit:
             return count
-        if row not in self._frames:
+        if (row, limit) not in self._kept:
             none = np.empty((0, self.layout.dim), np.float16)
             _, front = self._read(row, count, none, np.empty(0, np.float16))
-            self._frames[row] = int(front["frame"].max()) + 1
-        return min(count, limit * self._frames[row])
+            each = np.unique(front["frame"], return_counts=True)[1]
+            self._kept[row, limit] = int(np.minimum(each, limit).sum())
+        return self._kept[row, limit]
 
     def _read(
         self, row: int, count: int, feats: NDArray[np.float16], grid: NDArray[np.float16]

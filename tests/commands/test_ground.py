@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from clips import write_clip
 from PIL import Image
 
 from groundling import inference
@@ -186,6 +187,17 @@ def test_how_many_phrases_have_a_class_of_a_detector(
     shown = capsys.readouterr()
     assert "different phrases have one of" in shown.out
     assert shown.err == "groundling: the command labels is now `groundling regions classes`\n"
+
+
+def test_ten_frames_of_a_video_file_are_grounded(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clip = write_clip(tmp_path / "clip.mp4", frames=24)
+    capsys.readouterr()
+    assert run("ground", clip, "a dog", "--model", place / "model", "--json") == 0
+    frames = json.loads(capsys.readouterr().out)["frames"]
+    assert [frame["frame"] for frame in frames] == list(range(10))
+    assert all(len(frame["phrases"]) == 1 for frame in frames)
 
 
 def test_a_video_is_grounded_frame_by_frame(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

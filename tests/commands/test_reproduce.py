@@ -252,7 +252,8 @@ def test_the_rows_of_a_table_are_listed_with_what_trains_them(tiny: None, capsys
     assert [line.split()[0] for line in lines[2:7]] == ["1", "2", "3", "4", "5"]
     assert "scst --epochs 1 --samples 1 --start @plain" in lines[4]
     assert main(["reproduce"]) == 0
-    assert capsys.readouterr().out.split() == ["tiny", *TINY.title.split()]
+    listed, _, elsewhere = capsys.readouterr().out.partition("\n\n")
+    assert listed.split() == ["tiny", *TINY.title.split()] and "cyclical-table-9" in elsewhere
 
 
 @pytest.mark.parametrize(
@@ -295,6 +296,36 @@ def test_patterns_name_tables_in_their_order_and_rows_go_with_one_alone(capsys: 
 def test_an_unknown_table_is_named_with_those_there_are() -> None:
     with pytest.raises(GroundlingError, match="unknown table 'x'; there are "):
         tables.table("x")
+
+
+def test_every_table_of_the_papers_that_measures_a_system_is_there_or_told_where_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    printed = {"pos-scan": (1, 2, 3, 4), "cyclical": range(1, 15), "distributed": (1, 2, 3, 4)}
+    printed |= {"nce-distill": (1, 2, 3, 4, 5), "contrastive": range(1, 7)}
+    names = {f"{paper}-table-{n}" for paper, numbers in printed.items() for n in numbers}
+    assert names - tables.TABLES.keys() == tables.ELSEWHERE.keys()
+    named = {word.strip(":,") for where in tables.ELSEWHERE.values() for word in where.split() if "-table-" in word}
+    assert named <= tables.TABLES.keys()
+    assert main(["reproduce", "cyclical-table-9", "--data", "d", "--regions", "r"]) == 2
+    assert "its rows are in cyclical-table-6" in capsys.readouterr().err
+    assert main(["reproduce"]) == 0
+    assert "nce-distill-table-3        no training is needed" in capsys.readouterr().out
+
+
+def test_all_pairs_of_backbone_and_detector_are_there() -> None:
+    """Table 5 of the paper: NCE and NCE + Distill."""
+    printed = {
+        "nce-distill-table-5-vgg": (35.96, 40.38),
+        "nce-distill-table-5": (51.31, 53.10),
+        "nce-distill-referit-vgg": (23.56, 24.52),
+        "nce-distill-referit-vg": (36.65, 38.39),
+    }
+    for name, numbers in printed.items():
+        found = tables.table(name)
+        jobs = {job.name: job for job in found.jobs}
+        assert tuple(row.paper["any"] for row in found.rows) == numbers
+        assert {jobs[row.job].config["distill"] for row in found.rows} <= {0.0, 3.0 if "vgg" in name else 1.0}
 
 
 @pytest.mark.parametrize("name", tables.TABLES)
@@ -406,3 +437,7 @@ def test_a_table_of_videos_runs_on_clips_that_are_drawn(tmp_path: Path, capsys: 
     cycle = told["rows"]["video-cyclical"]
     assert cycle["f1_all"]["values"].keys() == {"0"} and cycle["attention localizer"] is not None
     assert len(told["claims"]) == 2  # after one epoch of six clips there may be no right word to find
+    capsys.readouterr()
+    where = [*places[:4], "--split", "val"]
+    assert main(["score", "attention", str(tmp_path / "video-cyclical-0"), "--localizer", *where]) == 0
+    assert "|of:localizer|" in capsys.readouterr().out

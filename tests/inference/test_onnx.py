@@ -420,3 +420,16 @@ def test_export_writes_graphs_that_run_and_what_they_need(tmp_path: Path, capsys
 def test_export_refuses_other_models(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "onnx", "--model", str(folder), "--out", str(tmp_path / "graphs")]) == 2
     assert "holds no captioner that becomes ONNX graphs" in capsys.readouterr().err
+
+
+def test_arrays_of_a_clip_are_limited_as_tensors_are() -> None:
+    """At most 2 regions of each frame, of which the first has one and the second five."""
+    from groundling.inference.engine import _first, arrays
+    from groundling.tensors import Regions
+
+    frame = torch.tensor([[0, 1, 2, 1, 2, 1, 2, 1, 1]])
+    boxes = torch.tensor([[0.0, 0, 4, 4]]).expand(9, 4)
+    clip = Regions.of(torch.arange(18.0).view(9, 2), boxes, (8, 8), whole=torch.zeros(2), frame=frame[0])
+    few, cut = clip.of_each_frame(2), _first(arrays(clip)[0], 2)
+    assert cut.frame.tolist() == few.frame[few.valid].tolist() == [0, 1, 2, 1, 2]
+    assert cut.feats.tolist() == few.feats[few.valid].tolist() and len(cut.boxes) == 5

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from groundling.cli import main
 from groundling.errors import DataError
@@ -41,13 +42,14 @@ def test_a_word_without_a_place_in_one_of_them_is_not_asked() -> None:
     assert not questions(captioned("x", "a man", {1: 1}), captioned("x", "a dog", {1: 1}))
 
 
+def looking(x: float) -> GroundedCaption:
+    """ "runs" has no link, and looks at a box that begins at `x` most."""
+    attention = tuple(WordAttention(t, ((x, 0.0, 9.0, 9.0), (50.0, 0.0, 60.0, 9.0)), (0.7, 0.2)) for t in range(3))
+    return replace(captioned("x", "a dog runs", {1: 3.0}), attention=attention)
+
+
 def test_verbs_are_asked_by_the_region_that_was_attended_to_most() -> None:
-    """ "runs" has no link: its place is the heaviest box of its look; nouns keep theirs, other words have none."""
-
-    def looking(x: float) -> GroundedCaption:
-        attention = tuple(WordAttention(t, ((x, 0.0, 9.0, 9.0), (50.0, 0.0, 60.0, 9.0)), (0.7, 0.2)) for t in range(3))
-        return replace(captioned("x", "a dog runs", {1: 3.0}), attention=attention)
-
+    """The place of "runs" is the heaviest box of its look; nouns keep theirs, other words have none."""
     a, b = link_verbs([looking(1.0), looking(2.0)])
     assert [(q.word, q.places[0][0].box[0], q.places[1][0].box[0]) for q in questions(a, b)] == [
         ("dog", 3.0, 3.0),
@@ -55,6 +57,18 @@ def test_verbs_are_asked_by_the_region_that_was_attended_to_most() -> None:
     ]
     with pytest.raises(DataError, match="caption --attention"):
         link_verbs([captioned("x", "a dog runs", {1: 3.0})])
+
+
+def test_the_command_asks_about_verbs_where_it_is_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (64, 48)).save(tmp_path / "photos" / "x.png")
+    files = [tmp_path / name for name in ("a.jsonl", "b.jsonl")]
+    for file, x in zip(files, (1.0, 2.0), strict=True):
+        file.write_text(json.dumps(looking(x).to_dict()) + "\n")
+    for verbs, words in (([], 1), (["--verbs"], 2)):
+        page = ["--images", tmp_path / "photos", "--out", tmp_path / f"{words}.html", *verbs]
+        assert main([str(word) for word in ("study", *files, *page)]) == 0
+        assert f": {words} words in 1 images" in capsys.readouterr().out
 
 
 def test_of_one_given_sentence_all_words_with_places_are_asked() -> None:

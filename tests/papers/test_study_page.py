@@ -95,7 +95,8 @@ class TestInABrowser:
     def saved(self, page: Any, downloads: Path, name: str) -> Path:
         page.find_element("id", "save").click()
         for _ in range(200):
-            if found := list(downloads.glob(f"answers-{name}-*.json")):
+            found = [file for file in downloads.glob(f"answers-{name}-*.json") if file.stat().st_size]  # it is written
+            if found:
                 json.loads(found[0].read_text())
                 return found[0]
             time.sleep(0.05)

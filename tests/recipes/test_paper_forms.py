@@ -312,6 +312,17 @@ def test_a_class_of_the_detector_wins_over_rules_unless_no_caption_has_it() -> N
     assert rules.class_of[0] == PseudoLabels.of(["hat"], ("person",)).class_of[0] < -1
 
 
+def test_a_sweater_is_the_clothing_of_a_detector_that_has_such_a_class() -> None:
+    """As in the paper, whose detector is of Open Images; one without a class for clothing has a rule for sweaters."""
+    names = ("Person", "Clothing", "Helmet", "Hat", "Trousers", "Human face")
+    words = ["sweater", "helmet", "cap", "sunhat", "shorts", "face", "spectators", "street"]
+    found = PseudoLabels.of(words, names).class_of.tolist()
+    classes = ["Clothing", "Helmet", "Clothing", "Hat", "Trousers", "Human face", "Person"]
+    assert [names[i] for i in found[:-1]] == classes
+    assert found[-1] < -1  # a rule, as the detector has nothing for it
+    assert PseudoLabels.of(["sweater", "sunhat"], ("Person", "Hat")).class_of.amax() < -1
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_fields_that_are_true_or_false_are_bool_and_0_or_1_are_read(name: str) -> None:
     made: Any = recipe_class(name)

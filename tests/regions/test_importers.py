@@ -151,6 +151,20 @@ def test_class_probabilities_become_the_likeliest_class_after_the_background(tmp
     torch.testing.assert_close(found.scores[0, :, 1], torch.tensor([0.1, 0.1]))
 
 
+def test_class_probabilities_are_kept_beside_labels_unless_these_count_classes_otherwise(tmp_path: Path) -> None:
+    probs = np.array([[0.7, 0.1, 0.2], [0.0, 0.9, 0.1]], np.float32)
+    for name, labels in (("same", [1, 0]), ("other", [2, 1])):
+        image = Image(0, 2)
+        arrays = {"x": image.feats, "bbox": image.boxes, "image_w": 320, "image_h": 310, "cls_prob": probs}
+        (tmp_path / name).mkdir()
+        conf = np.array([0.2, 0.9], np.float32)
+        np.savez(tmp_path / name / "a.npz", **arrays, objects_id=np.array(labels), objects_conf=conf)
+    same, other = (read(tmp_path / name, tmp_path / f"{name}.regions")["a"] for name in ("same", "other"))
+    assert same.labels[0].tolist() == [[1, 0], [0, 1]]
+    torch.testing.assert_close(same.scores[0], torch.tensor([[0.2, 0.1], [0.9, 0.1]]))
+    assert other.labels[0].tolist() == [[2], [1]]
+
+
 def test_a_feature_map_and_the_vector_of_the_image_are_kept(tmp_path: Path) -> None:
     image, grid = Image(0, 2), np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     arrays = {"x": image.feats, "bbox": image.boxes, "image_w": 320, "image_h": 310}
@@ -301,9 +315,8 @@ def test_a_feature_map_of_gvd_that_is_none_is_named(wrong: np.ndarray, tmp_path:
         read(folder, tmp_path / "s", size_of=lambda id: (320.0, 310.0))
 
 
-def test_gvd_video_keeps_the_frames_and_takes_their_regions_in_turn(tmp_path: Path) -> None:
-    """Two frames of three regions, the first of each, then the second; the other segment has one frame only."""
-    path = tmp_path / "in"
+def write_gvd_video(path: Path) -> tuple[list[str], list[Image]]:
+    """Two frames of three regions; the other segment has one frame only."""
     (path / "fc6_feat_100rois").mkdir(parents=True)
     ids = ["v_a_segment_00", "v_a_segment_01"]
     clips = [Image(0, 6), Image(1, 3)]
@@ -316,6 +329,13 @@ def test_gvd_video_keeps_the_frames_and_takes_their_regions_in_turn(tmp_path: Pa
     (path / "dic_anet.json").write_text(json.dumps({"videos": [{"id": id} for id in ids]}))
     with h5py.File(path / "anet_detection.h5", "w") as file:
         file["dets_labels"], file["dets_num"], file["nms_num"] = dets, [6.0, 3.0], [6.0, 3.0]
+    return ids, clips
+
+
+def test_gvd_video_keeps_the_frames_and_takes_their_regions_in_turn(tmp_path: Path) -> None:
+    """Two frames of three regions, the first of each, then the second; the other segment has one frame only."""
+    path = tmp_path / "in"
+    ids, clips = write_gvd_video(path)
     store = read(path, tmp_path / "s")
     turns = [0, 3, 1, 4, 2, 5]
     assert store[ids[0]].frame.tolist() == [[0, 1, 0, 1, 0, 1]] and store[ids[1]].frame.tolist() == [[0, 0, 0]]
@@ -326,6 +346,40 @@ def test_gvd_video_keeps_the_frames_and_takes_their_regions_in_turn(tmp_path: Pa
     assert store[ids[0]].size.tolist() == [[720, 720]]
     few = read(path, tmp_path / "few", per_frame=2)
     assert few[ids[0]].frame.tolist() == [[0, 1, 0, 1]] and few.fingerprint.parameters == {"per_frame": 2}
+
+
+def test_gvd_features_of_the_frames_of_a_video_are_cut_to_each_segment(tmp_path: Path) -> None:
+    """As released: a file for a video. Of 40 frames in 100 s the first segment has 20 to 40, the second one alone."""
+    folder = tmp_path / "in"
+    ids, _ = write_gvd_video(folder)
+    (folder / "rgb_motion_1d").mkdir()
+    rows = np.arange(40, dtype=np.float32)[:, None]
+    np.save(folder / "rgb_motion_1d" / "a_resnet", rows.repeat(3, 1))
+    np.save(folder / "rgb_motion_1d" / "a_bn", -rows)
+    with pytest.raises(DataError, match="put anet_entities_cleaned_class_thresh50_trainval.json into"):
+        read(folder, tmp_path / "without")
+    segments = {"0": {"timestamps": [50, 100]}, "1": {"timestamps": [0, 1]}}
+    reference = {"annotations": {"v_a": {"duration": 100, "segments": segments}}}
+    (folder / "anet_entities.json").write_text(json.dumps(reference))
+    store = read(folder, tmp_path / "s")
+    first, second = (store[id] for id in ids)
+    assert first.grid is not None and first.grid[0, :, 0].tolist() == [20.5 + 2 * i for i in range(10)]
+    assert first.whole is not None and first.whole[0].tolist() == [29.5, 29.5, 29.5, -29.5]
+    assert second.grid is not None and not second.grid.any()
+    reference["annotations"]["v_a"]["duration"] = 0
+    (folder / "anet_entities.json").write_text(json.dumps(reference))
+    with pytest.raises(DataError, match="not a reference of ActivityNet-Entities"):
+        read(folder, tmp_path / "damaged")
+
+
+def test_the_regions_of_cyclical_training_are_imported_by_a_command(tmp_path: Path) -> None:
+    ids, _ = write_gvd_video(tmp_path / "in")
+    out = ["--out", str(tmp_path / "s"), "--sure", "0.2", "--per-frame", "2"]
+    assert main(["regions", "import", str(tmp_path / "in"), *out]) == 0
+    store = Store.open(tmp_path / "s")
+    assert store.fingerprint.parameters == {"sure": 0.2, "per_frame": 2}
+    for id in ids:
+        assert store[id].scores.min() > 0.2 and store[id].frame[0].bincount().max() <= 2
 
 
 def test_regions_that_no_class_is_sure_of_are_left_out_before_frames_are_counted() -> None:

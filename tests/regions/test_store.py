@@ -142,6 +142,18 @@ def test_a_limit_is_of_each_frame_of_a_clip(tmp_path: Path) -> None:
     assert torch.equal(store.batch(ids, limit=99).valid, store.batch(ids).valid)
 
 
+def test_a_frame_with_many_regions_does_not_take_the_places_of_one_with_few(tmp_path: Path) -> None:
+    """Frame 0 has 1 region, frame 1 has 5, frame 2 has 3; of each at most 2, although 2 x 3 frames were 6."""
+    frame = torch.tensor([[0, 1, 2, 1, 2, 1, 2, 1, 1]])
+    with Writer(tmp_path / "s", MADE_BY) as writer:
+        writer.add("clip", replace(some(1, 9), frame=frame))
+    store = Store.open(tmp_path / "s")
+    assert store.batch(["clip"], limit=2).frame.tolist() == [[0, 1, 2, 1, 2]]
+    whole = store["clip"].of_each_frame(2)
+    assert whole.frame[whole.valid].tolist() == [0, 1, 2, 1, 2]
+    assert store.batch(["clip"], limit=3).frame.tolist() == [frame[0, :7].tolist()]
+
+
 def test_a_store_tells_what_it_holds_in_the_order_of_writing(finished: Path) -> None:
     store = Store.open(finished)
     assert len(store) == 12 and list(store.ids) == [f"image {i}" for i in range(12)]

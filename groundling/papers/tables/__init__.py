@@ -44,7 +44,10 @@ TABLES = {  # name -> module of this package that has it
     "distributed-videos": "distributed",
     "nce-distill-table-4": "nce_distill",
     "nce-distill-table-5": "nce_distill",
+    "nce-distill-table-5-vgg": "nce_distill",
     "nce-distill-referit": "nce_distill",
+    "nce-distill-referit-vg": "nce_distill",
+    "nce-distill-referit-vgg": "nce_distill",
     "nce-distill-no-detector": "nce_distill",
     "nce-distill-ours": "nce_distill",
     "contrastive-table-1": "contrastive",
@@ -53,6 +56,19 @@ TABLES = {  # name -> module of this package that has it
     "contrastive-table-5": "contrastive",
     "contrastive-table-6": "contrastive",
     "combine": "combine",
+}
+ELSEWHERE = {  # tables of the papers that have no entry above -> where their rows are
+    "cyclical-table-3": "its rows are in cyclical-table-11-perfect and cyclical-table-11-biased",
+    "cyclical-table-5": "people answer it: see `groundling study --verbs`",
+    "cyclical-table-8": "its rows are in cyclical-table-11-perfect",
+    "cyclical-table-9": "its rows are in cyclical-table-6",
+    "cyclical-table-11": "it is in two parts, cyclical-table-11-perfect and cyclical-table-11-biased",
+    "cyclical-table-13": "it is cyclical-table-6 with several --seeds",
+    "cyclical-table-14": "it is cyclical-table-2 with several --seeds",
+    "nce-distill-table-1": "its rows are in nce-distill-table-4, nce-distill-table-5 and nce-distill-table-5-vgg",
+    "nce-distill-table-2": "its rows are in nce-distill-referit, nce-distill-referit-vg and nce-distill-referit-vgg",
+    "nce-distill-table-3": "no training is needed: see `groundling ground --cost`",
+    "contrastive-table-2": "COCO's server scores it: `groundling caption --coco FILE` writes what is submitted",
 }
 SCORES = {  # heading -> name of our score, as the papers on grounded captions have them
     "B@1": "BLEU-1",
@@ -133,13 +149,19 @@ def matching(patterns: Sequence[str]) -> list[str]:
     """The tables whose names fit any of the patterns ("pos-scan-*"); GroundlingError if a pattern fits none."""
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in TABLES):
-            raise GroundlingError(unknown("table", pattern, TABLES))
+            raise _unknown(pattern)
     return [name for name in TABLES if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def table(name: str) -> Table:
     if name not in TABLES:
-        raise GroundlingError(unknown("table", name, TABLES))
+        raise _unknown(name)
     module = importlib.import_module(f"{__name__}.{TABLES[name]}")
     found: Mapping[str, Table] = module.TABLES
     return found[name]
+
+
+def _unknown(name: str) -> GroundlingError:
+    if name in ELSEWHERE:
+        return GroundlingError(f"{name} has no run of its own: {ELSEWHERE[name]}")
+    return GroundlingError(unknown("table", name, TABLES))

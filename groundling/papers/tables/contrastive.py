@@ -1,12 +1,15 @@
 """Tables of Dai and Lin, Contrastive Learning for Image Captioning, NeurIPS 2017.
 
-Every learning method goes on from the same captioner, trained with cross-entropy, and its last weights are scored:
-where a method lowers CIDEr-D, weights chosen by it would be those that had learned the least. Self-retrieval, which
-the paper has in table 1 alone, is given in all tables: how many captions find their own image again among
-the first k of the gallery, the first 5,000 images as in the paper, with `--small` the first 300; among fewer it is
-easier. Table 2 is of COCO's server, to which captions are submitted (`groundling caption --coco`). The paper keeps
-letters alone, at most 18 words of a caption, and 2,000 images for validation: a file PROTOCOL.json makes any data
-set so (docs/data.md)."""
+The captioners "nt" and "aa" learn by cross-entropy, and keep the weights with the best CIDEr-D on held-out images. All
+learning methods go on from these, and their last weights are scored: some of them lower CIDEr-D, so that the weights
+with the best CIDEr-D would be those that had learned the least.
+
+All tables here have self-retrieval, which the paper has in table 1 alone: how many captions find their own image among
+the first k of a gallery. The gallery is the first 5,000 images, where the paper draws as many, or with `--small` the
+first 300; among fewer it is easier. Table 2 is of COCO's server, to which captions are submitted (`groundling caption
+--coco`). The paper keeps only letters of captions, at most 18 words of each, and 2,000 images for validation. A JSON
+file of these rules, named as --data, does the same to any data set (docs/data.md).
+"""
 
 from __future__ import annotations
 

@@ -4,17 +4,24 @@
 - one .h5 file with `dets_labels`: for images (N, R, 6), rows of x1 y1 x2 y2 class score; for video (N, R, 7), rows of
   x1 y1 x2 y2 frame class score, or (N, F, R, 6); and `nms_num` (images) or `dets_num` (video), how many rows are real;
 - a folder of features, `ID.npy`: (R, D), for video (F, R, D);
-- perhaps folders with what is known of a whole image or segment. Of a segment: `ID_resnet.npy` and `ID_bn.npy`, the
-  features of its frames, as released. Of an image: `ID_conv.npy`, a feature map (H, W, G) or (cells, G), and
-  `ID_fc.npy`, a vector. The authors release neither: their captioner computes both from the image while it trains.
+- for video, where there is one, a folder of features of frames, `VIDEO_resnet.npy` and `VIDEO_bn.npy`, (frames, size),
+  VIDEO being the id without `v_` and `_segment_N`. From when to when a segment is in its video is told by the reference
+  of ActivityNet-Entities, which lies beside: `anet_entities_cleaned_class_thresh50_trainval.json`. Files that are named
+  by the id, `ID_resnet.npy`, are of the segment alone.
+The features of a segment's frames become its feature map, and their mean the vector of the whole. There the authors'
+code takes the mean of the whole video, and adds when the segment is.
+- for images, where there are any, folders with what is known of a whole image: `ID_conv.npy`, a feature map (H, W, G)
+  or (cells, G), and `ID_fc.npy`, a vector. The authors release neither: their captioner computes both from the image
+  while it trains.
 Class 0 is the background: labels here count from the class after it. Boxes of videos are in frames 720 pixels wide,
 whose height is not recorded unless the file has `hw`: then the size is 720 x 720, by which the authors divide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +38,11 @@ LOOKS_FOR = "a folder with dic_*.json, an .h5 file of detections (dets_labels) a
 
 MAP = 10  # stretches of time in the feature map of a segment
 VIDEO: Size = (720.0, 720.0)
+FRAMES = 480  # features of frames of a video that count, as in the authors' code
+SEGMENT = re.compile(r"(v_)?(?P<video>.+)_segment_(?P<number>[0-9]+)")
+
+Window = tuple[float, float]  # begin and end of a segment, in parts of its video
+Windows = Callable[[], Mapping[tuple[str, int], Window]]  # by video and number of the segment, read when asked for
 
 
 def claims(path: Path) -> bool:
@@ -46,9 +58,9 @@ def entries(path: Path) -> Iterator[Entry]:
             raise DataError(f"{detections}: has no dets_labels; expected {LOOKS_FOR}")
         if len(table) != len(ids):
             raise DataError(f"{detections}: {len(table)} rows for {len(ids)} ids; are they of one release?")
-        folder = _features(path, ids)
+        folder, windows = _features(path, ids), cache(partial(_windows, path))
         for row, id in enumerate(ids):
-            load = partial(_load, file, detections, row, folder / f"{id}.npy", video)
+            load = partial(_load, file, detections, row, folder / f"{id}.npy", video, windows)
             yield Entry(id, f"{detections}, row {row} ({id})", (row + 1) / len(ids), load)
 
 
@@ -84,7 +96,14 @@ def _features(path: Path, ids: list[str]) -> Path:
     raise DataError(f"{path}: no folder below it holds features such as {ids[0] if ids else 'ID'}.npy")
 
 
-def _load(file: Any, detections: Path, row: int, features: Path, video: bool) -> Raw:
+def _load(
+    file: Any,
+    detections: Path,
+    row: int,
+    features: Path,
+    video: bool,
+    windows: Windows,
+) -> Raw:
     where = f"{detections}, row {row}"
     if not features.exists():
         raise DataError(f"{where}: its features are missing, {features}")
@@ -94,45 +113,91 @@ def _load(file: Any, detections: Path, row: int, features: Path, video: bool) ->
     frame = np.repeat(np.arange(len(counts)), counts) if len(counts) > 1 else None
     if table.shape[1] == 7:
         frame = table[:, 4]
-    grid, whole = _map(features), _beside(features, "fc")
+    grid, whole = _map(features, windows), _beside(features, features.stem, "fc")
     if whole is None and grid is not None:
         whole = grid.mean(0)
     return Raw(feats, table[:, :4], size, frame, table[:, -2] - 1, table[:, -1], whole, grid)
 
 
-def _map(features: Path) -> Array | None:
+def _map(features: Path, windows: Windows) -> Array | None:
     """(cells, G) float32: the feature map of an image, or the frames of a segment; None without either."""
-    grid = _beside(features, "conv")
+    grid = _beside(features, features.stem, "conv")
     if grid is None:
-        return _frames(features)
+        return _frames(features, windows)
     if grid.ndim not in (2, 3) or not grid.size or grid.dtype.kind not in "fiu":
         expected = "numbers of (cells, size) or (height, width, size)"
         raise DataError(f"{features}: its feature map must be {expected}, got {grid.dtype} {grid.shape}")
     return grid.reshape(-1, grid.shape[-1]).astype(np.float32)
 
 
-def _beside(features: Path, kind: str) -> Array | None:
-    """What the file ID_KIND.npy in any folder beside that of the features holds; None without one."""
+def _beside(features: Path, stem: str, kind: str) -> Array | None:
+    """What the file STEM_KIND.npy in any folder beside that of the features holds; None without one."""
     folders = sorted(folder for folder in features.parent.parent.iterdir() if folder.is_dir())
-    files = [file for folder in folders if (file := folder / f"{features.stem}_{kind}.npy").exists()]
+    files = [file for folder in folders if (file := folder / f"{stem}_{kind}.npy").exists()]
     return read_npy(files[0]) if files else None
 
 
-def _frames(features: Path) -> Array | None:
-    """(MAP, G): features of frames that lie in another folder beside, ID_resnet.npy and ID_bn.npy; None without.
+def _frames(features: Path, windows: Windows) -> Array | None:
+    """(MAP, G): features of frames that lie in another folder beside, of the segment or of its video; None without.
 
     They are the map that a captioner attends to beside the regions. A store has one shape of it for all: the frames of
     a segment are averaged into MAP stretches of time.
     """
-    arrays = [array for kind in ("resnet", "bn") if (array := _beside(features, kind)) is not None]
+    segment = SEGMENT.fullmatch(features.stem)
+    arrays, whole_video = _of_frames(features, features.stem), False
+    if not arrays and segment:
+        arrays, whole_video = _of_frames(features, segment["video"]), True
     if not arrays:
         return None
     count = min(len(x) for x in arrays)
     if any(x.ndim != 2 for x in arrays) or not count:
         raise DataError(f"{features}: features of frames must be (frames, size), got {[x.shape for x in arrays]}")
     joined = np.concatenate([x[:count] for x in arrays], 1).astype(np.float32)
+    if whole_video and segment:
+        joined = _cut(joined, windows().get((segment["video"], int(segment["number"]))), features)
+        count = len(joined)
     ends = np.linspace(0, count, MAP + 1)
     return np.stack([joined[int(a) : max(int(a) + 1, int(b))].mean(0) for a, b in zip(ends, ends[1:], strict=False)])
+
+
+def _of_frames(features: Path, stem: str) -> list[Array]:
+    found = (_beside(features, stem, kind) for kind in ("resnet", "bn"))
+    return [array for array in found if array is not None]
+
+
+def _cut(video: Array, window: Window | None, features: Path) -> Array:
+    """The frames of a segment among those of its video; at least one."""
+    if window is None:
+        raise DataError(
+            f"{features}: the features of frames are of the whole video, and no file tells when the segment is in it; "
+            f"put anet_entities_cleaned_class_thresh50_trainval.json into {features.parent.parent}"
+        )
+    last = min(len(video), FRAMES)
+    first, end = (min(max(round(len(video) * part), 0), last) for part in window)
+    first = min(first, last - 1)
+    return video[first : max(first + 1, end)]
+
+
+def _windows(path: Path) -> dict[tuple[str, int], Window]:
+    """Begin and end of each segment, by video and number, of the references in the folder."""
+    found: dict[tuple[str, int], Window] = {}
+    for file in sorted(path.glob("*.json")):
+        if file.name.startswith("dic_"):
+            continue
+        plain = parse_json(read_text(file), str(file))
+        videos = plain.get("annotations") if isinstance(plain, dict) else None
+        try:
+            for name, video in videos.items() if isinstance(videos, dict) else ():
+                for number, segment in video["segments"].items():
+                    begin, end = (float(time) / float(video["duration"]) for time in segment["timestamps"])
+                    if not -1 < begin <= end < 1e6:
+                        raise ValueError(f"{name}, segment {number}: {segment['timestamps']} of {video['duration']} s")
+                    found[name.removeprefix("v_"), int(number)] = begin, end
+        except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+            raise DataError(
+                f"{file}: not a reference of ActivityNet-Entities: {type(error).__name__}: {error}"
+            ) from error
+    return found
 
 
 def _rows(file: Any, where: str, row: int, name: str, feats: Array) -> tuple[Array, Array, Array]:

@@ -86,10 +86,11 @@ def named(arrays: Mapping[str, Any], where: str) -> Raw:
     elif chosen["size"] is not None and chosen["size"].size == 2:
         size = _number(chosen["size"].flat[0], where), _number(chosen["size"].flat[1], where)
     labels, scores = chosen["labels"], chosen["scores"]
-    if labels is None and chosen["probs"] is not None and chosen["probs"].ndim == 2 and chosen["probs"].shape[1] > 1:
+    if chosen["probs"] is not None and chosen["probs"].ndim == 2 and chosen["probs"].shape[1] > 1:
         probs = chosen["probs"][:, 1:]
-        labels = np.argsort(-probs, axis=1, kind="stable")[:, :LIKELIEST]
-        scores = np.take_along_axis(probs, labels, 1)
+        likeliest = np.argsort(-probs, axis=1, kind="stable")[:, :LIKELIEST]
+        if labels is None or np.array_equal(labels.reshape(-1), likeliest[:, 0]):  # both count classes alike
+            labels, scores = likeliest, np.take_along_axis(probs, likeliest, 1)
     raw = Raw(chosen["feats"], chosen["boxes"], size, chosen["frame"], labels, scores, chosen["whole"], chosen["grid"])
     return raw if chosen["count"] is None else first(raw, int(_number(chosen["count"], where)), where)
 
