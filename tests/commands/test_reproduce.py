@@ -399,6 +399,7 @@ def test_tables_of_videos_look_at_a_hundred_regions_of_each_of_ten_frames(tmp_pa
     assert {job["length"] for job in jobs.values()} == {20}
     cycle = recipe_class("cyclical").of(**jobs["video-cyclical"])
     assert jobs["video-baseline"]["epochs"] == cycle.training.epochs
+    assert (cycle.training.clip, cycle.training.clip_each) == (0.1, 0)  # the norm, as in the released code
     assert {job.start for job in found.order(found.rows)} == {"", "video-decoder"}
 
 

@@ -36,6 +36,7 @@ from groundling.recipes.supervised import Supervised, supervision
 from groundling.recipes.supervised_aware import SupervisedAware
 from groundling.recipes.two_branch import TwoBranch
 from groundling.regions.records import Layout
+from groundling.regions.sources._proposals import class_names
 from groundling.tensors import Decoding, Regions
 from groundling.text.classes import groundable_words
 from groundling.text.vocab import Vocabulary
@@ -310,6 +311,8 @@ def test_a_class_of_the_detector_wins_over_rules_unless_no_caption_has_it() -> N
     assert own.class_of[:2].tolist() == [1, 2] and own.class_of[2] < -1
     rules = PseudoLabels.of(["hat"], ("person", *UNUSED))
     assert rules.class_of[0] == PseudoLabels.of(["hat"], ("person",)).class_of[0] < -1
+    of_photos = PseudoLabels.of(["hat", "hats", "glasses"], class_names())
+    assert of_photos.class_of.tolist() == [rules.class_of[0]] * 3
 
 
 def test_a_sweater_is_the_clothing_of_a_detector_that_has_such_a_class() -> None:
