@@ -44,8 +44,8 @@ A second look at some claims makes p < {ALPHA} by chance more likely: the column
 The runs are of several machines. On all but one of them the same command gives the same scores, within 1e-15, wherever
 that was tried. The exception was used for `cyclical-table-11-perfect` alone, whose rows were all trained anew since.
 Which runs of it are stored decides a verdict: six seeds confirm that cyclical training helps with a perfect detector,
-six seeds of the exception did not, and all 15 pairs of runs that there were do not by the seeds alone. CHANGELOG.md has
-what was replaced.
+six seeds of the exception did not, and all 15 pairs of runs that there were do not by the seeds alone.
+[Numbers that were replaced](history.md) has the others, and which machine made which rows.
 
 ### Exceptions
 
