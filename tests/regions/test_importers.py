@@ -165,6 +165,23 @@ def test_class_probabilities_are_kept_beside_labels_unless_these_count_classes_o
     assert other.labels[0].tolist() == [[2], [1]]
 
 
+@pytest.mark.parametrize("labels", [{}, {"objects_id": np.array([1, 0])}])
+def test_class_probabilities_that_are_no_numbers_are_named(labels: dict[str, np.ndarray], tmp_path: Path) -> None:
+    image = Image(0, 2)
+    arrays = {"x": image.feats, "bbox": image.boxes, "image_w": 320, "image_h": 310, **labels}
+    np.savez(tmp_path / "a.npz", **arrays, cls_prob=np.array([["a", "b", "c"]] * 2))
+    with pytest.raises(DataError, match="probabilities of classes are <U1, not numbers"):
+        read(tmp_path, tmp_path / "s")
+
+
+def test_class_probabilities_may_be_unsigned(tmp_path: Path) -> None:
+    """Percents 10 and 20 of region 0, 90 and 0 of region 1: negated as they are, 0 would come first."""
+    image = Image(0, 2)
+    arrays = {"x": image.feats, "bbox": image.boxes, "image_w": 320, "image_h": 310}
+    np.savez(tmp_path / "a.npz", **arrays, cls_prob=np.array([[70, 10, 20], [10, 90, 0]], np.uint8))
+    assert read(tmp_path, tmp_path / "s")["a"].labels[0].tolist() == [[1, 0], [0, 1]]
+
+
 def test_a_feature_map_and_the_vector_of_the_image_are_kept(tmp_path: Path) -> None:
     image, grid = Image(0, 2), np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     arrays = {"x": image.feats, "bbox": image.boxes, "image_w": 320, "image_h": 310}
@@ -311,7 +328,7 @@ def test_gvd_images_may_have_a_feature_map_of_their_own_and_a_vector(shape: tupl
 def test_a_feature_map_of_gvd_that_is_none_is_named(wrong: np.ndarray, tmp_path: Path) -> None:
     folder = write_gvd_images(tmp_path / "in")
     np.save(folder / "features" / "1000_conv", wrong)
-    with pytest.raises(DataError, match="feature map must be numbers of"):
+    with pytest.raises(DataError, match="feature map must be|bool, not numbers"):
         read(folder, tmp_path / "s", size_of=lambda id: (320.0, 310.0))
 
 
@@ -366,10 +383,19 @@ def test_gvd_features_of_the_frames_of_a_video_are_cut_to_each_segment(tmp_path:
     assert first.grid is not None and first.grid[0, :, 0].tolist() == [20.5 + 2 * i for i in range(10)]
     assert first.whole is not None and first.whole[0].tolist() == [29.5, 29.5, 29.5, -29.5]
     assert second.grid is not None and not second.grid.any()
-    reference["annotations"]["v_a"]["duration"] = 0
-    (folder / "anet_entities.json").write_text(json.dumps(reference))
-    with pytest.raises(DataError, match="not a reference of ActivityNet-Entities"):
-        read(folder, tmp_path / "damaged")
+    for duration in (0, 10**400):
+        reference["annotations"]["v_a"]["duration"] = duration
+        (folder / "anet_entities.json").write_text(json.dumps(reference))
+        with pytest.raises(DataError, match="not a reference of ActivityNet-Entities"):
+            read(folder, tmp_path / "damaged")
+
+
+@pytest.mark.parametrize("wrong", [np.float32(3), np.array([["a"]]), np.ones((2, 3), complex), np.ones((2, 0))])
+def test_gvd_features_of_frames_that_are_none_are_named(wrong: np.ndarray, tmp_path: Path) -> None:
+    ids, _ = write_gvd_video(tmp_path / "in")
+    np.save(tmp_path / "in" / "fc6_feat_100rois" / f"{ids[0]}_resnet", wrong)
+    with pytest.raises(DataError, match=r"must be \(frames, size\)|not numbers"):
+        read(tmp_path / "in", tmp_path / "s")
 
 
 def test_the_regions_of_cyclical_training_are_imported_by_a_command(tmp_path: Path) -> None:

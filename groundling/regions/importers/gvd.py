@@ -124,9 +124,9 @@ def _map(features: Path, windows: Windows) -> Array | None:
     grid = _beside(features, features.stem, "conv")
     if grid is None:
         return _frames(features, windows)
-    if grid.ndim not in (2, 3) or not grid.size or grid.dtype.kind not in "fiu":
-        expected = "numbers of (cells, size) or (height, width, size)"
-        raise DataError(f"{features}: its feature map must be {expected}, got {grid.dtype} {grid.shape}")
+    if grid.ndim not in (2, 3) or not grid.size:
+        expected = "(cells, size) or (height, width, size)"
+        raise DataError(f"{features}: its feature map must be {expected}, got {grid.shape}")
     return grid.reshape(-1, grid.shape[-1]).astype(np.float32)
 
 
@@ -134,7 +134,12 @@ def _beside(features: Path, stem: str, kind: str) -> Array | None:
     """What the file STEM_KIND.npy in any folder beside that of the features holds; None without one."""
     folders = sorted(folder for folder in features.parent.parent.iterdir() if folder.is_dir())
     files = [file for folder in folders if (file := folder / f"{stem}_{kind}.npy").exists()]
-    return read_npy(files[0]) if files else None
+    if not files:
+        return None
+    array = read_npy(files[0])
+    if array.dtype.kind not in "fiu":
+        raise DataError(f"{files[0]}: holds {array.dtype}, not numbers")
+    return array
 
 
 def _frames(features: Path, windows: Windows) -> Array | None:
@@ -149,9 +154,9 @@ def _frames(features: Path, windows: Windows) -> Array | None:
         arrays, whole_video = _of_frames(features, segment["video"]), True
     if not arrays:
         return None
-    count = min(len(x) for x in arrays)
-    if any(x.ndim != 2 for x in arrays) or not count:
+    if any(x.ndim != 2 or not x.size for x in arrays):
         raise DataError(f"{features}: features of frames must be (frames, size), got {[x.shape for x in arrays]}")
+    count = min(len(x) for x in arrays)
     joined = np.concatenate([x[:count] for x in arrays], 1).astype(np.float32)
     if whole_video and segment:
         joined = _cut(joined, windows().get((segment["video"], int(segment["number"]))), features)
@@ -193,7 +198,7 @@ def _windows(path: Path) -> dict[tuple[str, int], Window]:
                     if not -1 < begin <= end < 1e6:
                         raise ValueError(f"{name}, segment {number}: {segment['timestamps']} of {video['duration']} s")
                     found[name.removeprefix("v_"), int(number)] = begin, end
-        except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
             raise DataError(
                 f"{file}: not a reference of ActivityNet-Entities: {type(error).__name__}: {error}"
             ) from error

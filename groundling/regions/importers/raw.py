@@ -87,7 +87,7 @@ def named(arrays: Mapping[str, Any], where: str) -> Raw:
         size = _number(chosen["size"].flat[0], where), _number(chosen["size"].flat[1], where)
     labels, scores = chosen["labels"], chosen["scores"]
     if chosen["probs"] is not None and chosen["probs"].ndim == 2 and chosen["probs"].shape[1] > 1:
-        probs = chosen["probs"][:, 1:]
+        probs = _numbers(chosen["probs"], "probabilities of classes", where)[:, 1:]
         likeliest = np.argsort(-probs, axis=1, kind="stable")[:, :LIKELIEST]
         if labels is None or np.array_equal(labels.reshape(-1), likeliest[:, 0]):  # both count classes alike
             labels, scores = likeliest, np.take_along_axis(probs, likeliest, 1)
