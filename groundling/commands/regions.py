@@ -68,8 +68,9 @@ authors of Grounded Video Description and of cyclical training use.
 Captioners that attend to a feature map of the image beside its regions find it in the store, with a vector of the whole
 image. Import them together with the regions. In ID.npz and HDF5 they are arrays called conv (or grid) and fc (or
 global), else files ID.npy in folders called conv and fc, or NAME_conv and NAME_fc. For gvd they are files beside:
-ID_conv.npy and ID_fc.npy of an image, ID_resnet.npy and ID_bn.npy of a segment. A map is (height, width, size) or
-(cells, size). `groundling regions info` shows whether a store has them.
+ID_conv.npy and ID_fc.npy of an image; ID_resnet.npy and ID_bn.npy of a segment, or VIDEO_resnet.npy and VIDEO_bn.npy of
+its whole video, with anet_entities_cleaned_class_thresh50_trainval.json, which tells when the segment is. A map is
+(height, width, size) or (cells, size). `groundling regions info` shows whether a store has them.
 
 examples:
   groundling regions import trainval_36.tsv --name butd36 --out coco.regions

@@ -220,7 +220,14 @@ def _tables() -> str:
     from groundling.papers.tables import ELSEWHERE, TABLES, table
 
     own = [f"  {name:26} {table(name).title}" for name in TABLES]
-    return "\n".join([*own, "", *(f"  {name:26} {where}" for name, where in ELSEWHERE.items())])
+    return "\n".join(
+        [
+            *own,
+            "",
+            "tables of the papers that have no run of their own:",
+            *(f"  {name:26} {where}" for name, where in ELSEWHERE.items()),
+        ]
+    )
 
 
 def _contents(spec: Table) -> str:

@@ -7,12 +7,12 @@
 - for video, where there is one, a folder of features of frames, `VIDEO_resnet.npy` and `VIDEO_bn.npy`, (frames, size),
   VIDEO being the id without `v_` and `_segment_N`. From when to when a segment is in its video is told by the reference
   of ActivityNet-Entities, which lies beside: `anet_entities_cleaned_class_thresh50_trainval.json`. Files that are named
-  by the id, `ID_resnet.npy`, are of the segment alone.
-The features of a segment's frames become its feature map, and their mean the vector of the whole. There the authors'
-code takes the mean of the whole video, and adds when the segment is.
+  by the id, `ID_resnet.npy`, are of the segment alone;
 - for images, where there are any, folders with what is known of a whole image: `ID_conv.npy`, a feature map (H, W, G)
   or (cells, G), and `ID_fc.npy`, a vector. The authors release neither: their captioner computes both from the image
   while it trains.
+The features of a segment's frames become its feature map, and the mean of that the vector of the whole segment. The
+vector of the authors' code is the mean of the whole video, with the times of the segment added.
 Class 0 is the background: labels here count from the class after it. Boxes of videos are in frames 720 pixels wide,
 whose height is not recorded unless the file has `hw`: then the size is 720 x 720, by which the authors divide.
 """
@@ -96,14 +96,7 @@ def _features(path: Path, ids: list[str]) -> Path:
     raise DataError(f"{path}: no folder below it holds features such as {ids[0] if ids else 'ID'}.npy")
 
 
-def _load(
-    file: Any,
-    detections: Path,
-    row: int,
-    features: Path,
-    video: bool,
-    windows: Windows,
-) -> Raw:
+def _load(file: Any, detections: Path, row: int, features: Path, video: bool, windows: Windows) -> Raw:
     where = f"{detections}, row {row}"
     if not features.exists():
         raise DataError(f"{where}: its features are missing, {features}")
