@@ -33,7 +33,7 @@ DRAWN = ("scenes", "moving")  # data that the README shows
 NOTE = f"""\
 ### Seeds
 
-Seeds are 0, 1 and 2. A claim on drawn scenes that these left at “{DIRECTION}”
+Seeds are 0, 1 and 2 (0 and 1 of `pos-scan-table-4`). A claim on drawn scenes that these left at “{DIRECTION}”
 is to get seeds 3, 4 and 5 for both its rows; other claims on the same rows then have them, too. That was decided before
 any of these was run, but not which claims come first. {{done}}
 claims on drawn scenes have more than three seeds so far, {{due}} that are to get them have not. No seed is left out.
@@ -49,6 +49,10 @@ six seeds of the exception did not, and all 15 pairs of runs that there were do 
 
 ### Exceptions
 
+- Some rows were stored before one of their settings changed, and their command now trains another model:
+  [which rows, and what changed](history.md#settings-that-changed-after-rows-were-stored).
+- The line “regions” of a table names the version of the region source. Rows with `photos 2` are of an earlier network
+  than that of `photos 3`, which the commands above run.
 - `cyclical-table-12` has the runs of `cyclical-table-2`, scored on test as well.
 - `contrastive-table-3` has no posts on drawn scenes: one caption of each image is learned from at a time.
 - Both rows of `pos-scan-table-3` have the same regions on drawn scenes, and differ in λ1 alone.
