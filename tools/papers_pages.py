@@ -31,6 +31,46 @@ SCORES = {  # of the README -> our scores
 }
 DRAWN = ("scenes", "moving")  # data that the README shows
 NOTE = f"""\
+## How the runs were made
+
+Each table has its command. The data sets that it names are made so:
+
+**`scenes`**, drawn scenes, and **`moving`**, drawn scenes that move:
+
+```console
+$ groundling scenes scenes --images 2500 --splits 0.48 0.04 0.48
+$ groundling regions extract scenes --source scenes --set map=4 --out scenes.regions
+$ groundling regions truth scenes --out scenes-true.regions
+$ groundling regions extract scenes --source scenes --set detector=teacher --out scenes-free.regions
+$ groundling regions biased scenes --regions scenes.regions --out scenes-biased.regions
+$ groundling scenes moving --video --images 1600 --frames 4 --splits 0.48 0.04 0.48
+$ groundling regions extract moving --source scenes --set map=4 --out moving.regions
+```
+
+**`coco-part`**, a part of COCO: 10,000 photos of train2014 to learn from, 500 of val2014 to choose epochs by, and 2,000
+others of val2014, the split `val-rest`, to score: nothing was chosen by these. The folder data/coco holds
+captions_train.json and captions_val.json of COCO with their images.
+
+```console
+$ python tools/papers_coco.py data/coco coco-part
+$ groundling regions extract coco-part --source photos --out coco-part.regions
+```
+
+**`photos`**, photos of Flickr8k with the boxes of Flickr30k Entities: the first of its training photos to learn from,
+the next to choose epochs by, and as the split `test` its 1,000 validation photos. Each table says how many: where it is
+3,000 and 500, they are the first 3,000 (`--limit`) of 5,500 and the 500 after these 5,500; where it is 2,000 and 200,
+put these numbers in place of 5,500 and 500.
+
+```console
+$ mkdir photos && ln -s ../flickr8k-entities/images ../flickr8k-entities/annotations.zip photos
+$ head -n 5500 flickr8k-entities/train.txt > photos/train.txt
+$ tail -n +5501 flickr8k-entities/train.txt | head -n 500 > photos/val.txt
+$ cp flickr8k-entities/val.txt photos/test.txt
+$ groundling regions extract photos --source photos --out photos.regions
+$ groundling regions extract photos --source photos_detected --out photos-detected.regions
+$ groundling regions extract photos --source photos_searched --out photos-free.regions
+```
+
 ### Seeds
 
 Seeds are 0, 1 and 2 (0 and 1 of `pos-scan-table-4`). A claim on drawn scenes that these left at “{DIRECTION}”
@@ -42,10 +82,12 @@ A second look at some claims makes p < {ALPHA} by chance more likely: the column
 ### Machines
 
 The runs are of several machines. On all but one of them the same command gives the same scores, within 1e-15, wherever
-that was tried. The exception was used for `cyclical-table-11-perfect` alone, whose rows were all trained anew since.
-Which runs of it are stored decides a verdict: six seeds confirm that cyclical training helps with a perfect detector,
-six seeds of the exception did not, and all 15 pairs of runs that there were do not by the seeds alone.
-[Numbers that were replaced](history.md) has the others, and which machine made which rows.
+that was tried. On the other one seeds train other models; nothing that is shown here was trained there.
+For one claim it matters which runs are shown: that cyclical training helps with a perfect detector. The six seeds here
+confirm it. Six seeds of the other machine did not show it. The 15 pairs of runs that there are of all machines do not
+confirm it by the seeds alone. Rows were trained anew when their code or their settings had changed; which came first
+hung on the time that there was, never on results. [Numbers that were replaced](history.md) has the earlier ones, and
+which machine made which rows.
 
 ### Exceptions
 
@@ -57,8 +99,9 @@ six seeds of the exception did not, and all 15 pairs of runs that there were do 
 - `contrastive-table-3` has no posts on drawn scenes: one caption of each image is learned from at a time.
 - Both rows of `pos-scan-table-3` have the same regions on drawn scenes, and differ in λ1 alone.
 - `nce-distill-table-5` has the regions of `nce-distill-table-4` on drawn scenes, and another weight of distillation.
-- On photos, rows that nobody teaches where to look have the regions `photos_detected`. With those of `photos`, one of
-  which is the whole image, attention stays there: `cyclical-table-6` then had F1_all 0.1 in both rows.
+- On photos, captioners of `cyclical-table-6` and `distributed-table-1` have the regions `photos_detected`. With those of
+  `photos`, one of which is the whole image, attention that nobody teaches stays there: `cyclical-table-6` then had
+  F1_all 0.1 in both rows.
 """
 FIRST = "| recipe | what it is |"  # begins the table
 NOT_RUN = "·"

@@ -15,6 +15,7 @@ from groundling.commands import regions_classes as classes
 from groundling.commands import regions_studies as studies
 from groundling.errors import DataError, GroundlingError, printable
 from groundling.parallel import AVAILABLE_CORES
+from groundling.regions import sources
 
 if TYPE_CHECKING:
     from groundling.regions.jobs import Job
@@ -84,7 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verb = _verb(verbs, "extract", "find regions in images", EXTRACT)
     verb.add_argument("images", type=Path, metavar="IMAGES", help="a data set, or a folder of image and video files")
     verb.add_argument(
-        "--source", required=True, help="what finds the regions: photos, scenes, onnx, … (docs/regions.md)"
+        "--source",
+        required=True,
+        help=f"what finds the regions, for photos mostly photos: {', '.join(sources.names())} (docs/regions.md)",
     )
     verb.add_argument("--out", required=True, type=Path, metavar="STORE", help="folder to write")
     verb.add_argument("--split", help="only this split of the data set")

@@ -29,56 +29,15 @@ differences between rows, not the rows themselves.
 - **p of seeds** is of a paired t-test on the differences of the seeds alone, which takes them to be normal: with few
   seeds p knows little of the chance in training. No verdict depends on it.
 - A star in a table marks p < {ALPHA} against the table's baseline, not corrected for the number of tests.
-- [How the runs were made](#how-the-runs-were-made) stands below the claims; then come the tables.
-"""
-RUNS = """\
-## How the runs were made
-
-`--small` are sizes and rates that suit drawn scenes (`groundling/papers/tables/small.py`), the same for all rows of a
-table. The command of each table stands above it. The data sets that it names are made so:
-
-**`scenes`**, drawn scenes, and **`moving`**, drawn scenes that move:
-
-```console
-$ groundling scenes scenes --images 2500 --splits 0.48 0.04 0.48
-$ groundling regions extract scenes --source scenes --set map=4 --out scenes.regions
-$ groundling regions truth scenes --out scenes-true.regions
-$ groundling regions extract scenes --source scenes --set detector=teacher --out scenes-free.regions
-$ groundling regions biased scenes --regions scenes.regions --out scenes-biased.regions
-$ groundling scenes moving --video --images 1600 --frames 4 --splits 0.48 0.04 0.48
-$ groundling regions extract moving --source scenes --set map=4 --out moving.regions
-```
-
-**`coco-part`**, a part of COCO: 10,000 photos of train2014 to learn from, 500 of val2014 to choose epochs by, and 2,000
-others of val2014, the split `val-rest`, to score: nothing was chosen by these. The folder data/coco holds
-captions_train.json and captions_val.json of COCO with their images.
-
-```console
-$ python tools/papers_coco.py data/coco coco-part
-$ groundling regions extract coco-part --source photos --out coco-part.regions
-```
-
-**`photos`**, photos of Flickr8k with the boxes of Flickr30k Entities: the first of its training photos to learn from,
-the next to choose epochs by, and as the split `test` its 1,000 validation photos. Each table says how many: where it is
-3,000 and 500, they are the first 3,000 (`--limit`) of 5,500 and the 500 after these 5,500; where it is 2,000 and 200,
-put these numbers in place of 5,500 and 500.
-
-```console
-$ mkdir photos && ln -s ../flickr8k-entities/images ../flickr8k-entities/annotations.zip photos
-$ head -n 5500 flickr8k-entities/train.txt > photos/train.txt
-$ tail -n +5501 flickr8k-entities/train.txt | head -n 500 > photos/val.txt
-$ cp flickr8k-entities/val.txt photos/test.txt
-$ groundling regions extract photos --source photos --out photos.regions
-$ groundling regions extract photos --source photos_detected --out photos-detected.regions
-$ groundling regions extract photos --source photos_searched --out photos-free.regions
-```
+- `--small` in a command are sizes and rates that suit drawn scenes (`groundling/papers/tables/small.py`), the same for
+  all rows of a table.
 """
 
 
 def page(found: Summaries, note: str = "") -> str:
     """Markdown; `found`: summaries by table (`papers.summary.read`). `note`: what else is to be known of these runs."""
     run = {name: [one for one in found.get(name, ()) if one["rows"]] for name in TABLES}
-    parts = ["# The papers, measured\n", INTRODUCTION, *_claims(run), RUNS, *([note] if note else [])]
+    parts = ["# The papers, measured\n", INTRODUCTION, *_claims(run), *([note] if note else [])]
     for name, each in run.items():
         for one in each:
             parts += _table(table(name), one)
@@ -178,7 +137,8 @@ def _table(of: Table, found: Mapping[str, Any]) -> Iterator[str]:
     """Without the columns that the table has got since the summary was made."""
     known = {score for row in found["rows"].values() for score in row}
     of, images = replace(of, columns={name: x for name, x in of.columns.items() if x in known}), found["images"]
-    yield f"## {of.title} ({found['data']})\n\n`{of.name}`, on {images['scored']:,} images of {found['data']}, {found['split']};"
+    yield f"## {of.title} ({found['data']})\n"
+    yield f"`{of.name}`, on {images['scored']:,} images of {found['data']}, {found['split']};"
     yield f"{images['train']:,} were trained on, {images['held out']:,} held out to choose epochs;"
     yield f"regions: {images['regions']}. Stars: against “{found['baseline']}”.\n"
     yield f"```console\n$ {found['command']}\n```\n"

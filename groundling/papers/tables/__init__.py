@@ -162,6 +162,7 @@ def table(name: str) -> Table:
 
 
 def _unknown(name: str) -> GroundlingError:
-    if name in ELSEWHERE:
-        return GroundlingError(f"{name} has no run of its own: {ELSEWHERE[name]}")
+    """`name` may be a pattern."""
+    if found := [f"{one} has no run of its own: {where}" for one, where in ELSEWHERE.items() if fnmatchcase(one, name)]:
+        return GroundlingError("\n".join(found))
     return GroundlingError(unknown("table", name, TABLES))

@@ -20,8 +20,8 @@ whose height is not recorded unless the file has `hw`: then the size is 720 x 72
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ FRAMES = 480  # features of frames of a video that count, as in the authors' cod
 SEGMENT = re.compile(r"(v_)?(?P<video>.+)_segment_(?P<number>[0-9]+)")
 
 Window = tuple[float, float]  # begin and end of a segment, in parts of its video
-Windows = Callable[[], Mapping[tuple[str, int], Window]]  # by video and number of the segment, read when asked for
+Windows = Mapping[tuple[str, int], Window]  # by video and number of the segment
 
 
 def claims(path: Path) -> bool:
@@ -58,7 +58,7 @@ def entries(path: Path) -> Iterator[Entry]:
             raise DataError(f"{detections}: has no dets_labels; expected {LOOKS_FOR}")
         if len(table) != len(ids):
             raise DataError(f"{detections}: {len(table)} rows for {len(ids)} ids; are they of one release?")
-        folder, windows = _features(path, ids), cache(partial(_windows, path))
+        folder, windows = _features(path, ids), _windows(path) if video else {}
         for row, id in enumerate(ids):
             load = partial(_load, file, detections, row, folder / f"{id}.npy", video, windows)
             yield Entry(id, f"{detections}, row {row} ({id})", (row + 1) / len(ids), load)
@@ -152,7 +152,7 @@ def _frames(features: Path, windows: Windows) -> Array | None:
     count = min(len(x) for x in arrays)
     joined = np.concatenate([x[:count] for x in arrays], 1).astype(np.float32)
     if whole_video and segment:
-        joined = _cut(joined, windows().get((segment["video"], int(segment["number"]))), features)
+        joined = _cut(joined, windows.get((segment["video"], int(segment["number"]))), features)
         count = len(joined)
     ends = np.linspace(0, count, MAP + 1)
     return np.stack([joined[int(a) : max(int(a) + 1, int(b))].mean(0) for a, b in zip(ends, ends[1:], strict=False)])
@@ -168,7 +168,8 @@ def _cut(video: Array, window: Window | None, features: Path) -> Array:
     if window is None:
         raise DataError(
             f"{features}: the features of frames are of the whole video, and no file tells when the segment is in it; "
-            f"put anet_entities_cleaned_class_thresh50_trainval.json into {features.parent.parent}"
+            f"put the reference of its split (for train and val anet_entities_cleaned_class_thresh50_trainval.json) "
+            f"into {features.parent.parent}"
         )
     last = min(len(video), FRAMES)
     first, end = (min(max(round(len(video) * part), 0), last) for part in window)

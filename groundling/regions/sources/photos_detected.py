@@ -1,4 +1,4 @@
-"""Photographs seen by the detector of `photos` alone: its boxes, surest first, and no region that is the whole image.
+"""Photographs seen by the detector of `photos` alone: its boxes, surest first; no region is added for the whole image.
 
 For captioners that learn where to look from captions alone. The regions of the papers are a detector's, and the image
 as a whole is a vector beside them. Among the regions of `photos` are the whole image and large segments, which show all
