@@ -99,8 +99,8 @@ which machine made which rows.
 - `contrastive-table-3` has no posts on drawn scenes: one caption of each image is learned from at a time.
 - Both rows of `pos-scan-table-3` have the same regions on drawn scenes, and differ in λ1 alone.
 - `nce-distill-table-5` has the regions of `nce-distill-table-4` on drawn scenes, and another weight of distillation.
-- On photos, captioners of `cyclical-table-6` and `distributed-table-1` have the regions `photos_detected`. With those of
-  `photos`, one of which is the whole image, attention that nobody teaches stays there: `cyclical-table-6` then had
+- On photos, captioners of `cyclical-table-6` and `distributed-table-1` have the regions `photos_detected`. With those
+  of `photos`, one of which is the whole image, attention that nobody teaches stays there: `cyclical-table-6` then had
   F1_all 0.1 in both rows.
 """
 FIRST = "| recipe | what it is |"  # begins the table
