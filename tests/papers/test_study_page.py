@@ -92,6 +92,15 @@ class TestInABrowser:
     def count(self, page: Any) -> str:
         return str(page.find_element("id", "count").text)
 
+    def again(self, page: Any, address: str) -> Any:
+        """Its body, loaded anew until it shows answers: the browser writes them a moment after they were given."""
+        for _ in range(50):
+            page.get(address)
+            if self.count(page):
+                break
+            time.sleep(0.2)
+        return page.find_element("css selector", "body")
+
     def saved(self, page: Any, downloads: Path, name: str) -> Path:
         page.find_element("id", "save").click()
         for _ in range(200):
@@ -115,8 +124,7 @@ class TestInABrowser:
         assert "plain" not in body.text and "ours" not in body.text  # who is who stays hidden
         for i, sheet in enumerate(sheets):
             if i == 2:  # what was answered is there after a reload
-                chromium.get(address)
-                body = chromium.find_element("css selector", "body")
+                body = self.again(chromium, address)
                 assert self.count(chromium) == "2 of 4 words"
             drawn = [rect.get_attribute("x") for rect in self.find(chromium, "rect.over")]
             assert drawn == [str(int(BOXES[sheet.left][0])), str(int(BOXES[1 - sheet.left][0]))]
