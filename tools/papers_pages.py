@@ -57,9 +57,9 @@ $ groundling regions extract coco-part --source photos --out coco-part.regions
 ```
 
 **`photos`**, photos of Flickr8k with the boxes of Flickr30k Entities: the first of its training photos to learn from,
-the next to choose epochs by, and as the split `test` its 1,000 validation photos. Each table says how many: where it is
-3,000 and 500, they are the first 3,000 (`--limit`) of 5,500 and the 500 after these 5,500; where it is 2,000 and 200,
-put these numbers in place of 5,500 and 500.
+others to choose epochs by, and as the split `test` its 1,000 validation photos. Tables that learned from 3,000 photos
+take the first of these 5,500 (`--limit`). Tables that learned from 2,000 have the first 2,000 photos in train.txt, and
+the next 200 in val.txt.
 
 ```console
 $ mkdir photos && ln -s ../flickr8k-entities/images ../flickr8k-entities/annotations.zip photos
@@ -91,17 +91,16 @@ which machine made which rows.
 
 ### Exceptions
 
-- Some rows were stored before one of their settings changed, and their command now trains another model:
-  [which rows, and what changed](history.md#settings-that-changed-after-rows-were-stored).
 - The line “regions” of a table names the version of the region source. Rows with `photos 2` are of an earlier network
   than that of `photos 3`, which the commands above run.
 - `cyclical-table-12` has the runs of `cyclical-table-2`, scored on test as well.
 - `contrastive-table-3` has no posts on drawn scenes: one caption of each image is learned from at a time.
 - Both rows of `pos-scan-table-3` have the same regions on drawn scenes, and differ in λ1 alone.
 - `nce-distill-table-5` has the regions of `nce-distill-table-4` on drawn scenes, and another weight of distillation.
-- On photos, captioners of `cyclical-table-6` and `distributed-table-1` have the regions `photos_detected`. With those
-  of `photos`, one of which is the whole image, attention that nobody teaches stays there: `cyclical-table-6` then had
-  F1_all 0.1 in both rows.
+- On photos, tables of captioners have the regions `photos_detected`. With those of `photos`, one of which is the whole
+  image, attention that nobody teaches stays there: `cyclical-table-6` then had F1_all 0.1 in both rows. The regions
+  were chosen after the attention of one captioner with each had been scored on `test`, sizes and rates (`--set`) by
+  CIDEr-D of the first captioner on `val`: both are the same for all rows of a table.
 """
 FIRST = "| recipe | what it is |"  # begins the table
 NOT_RUN = "·"
