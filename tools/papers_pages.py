@@ -96,7 +96,8 @@ which machine made which rows.
 - `cyclical-table-12` has the runs of `cyclical-table-2`, scored on test as well.
 - `contrastive-table-3` has no posts on drawn scenes: one caption of each image is learned from at a time.
 - Both rows of `pos-scan-table-3` have the same regions on drawn scenes, and differ in λ1 alone.
-- `nce-distill-table-5` has the regions of `nce-distill-table-4` on drawn scenes, and another weight of distillation.
+- `nce-distill-table-5` and `nce-distill-table-5-vgg` have the regions of `nce-distill-table-4` on drawn scenes; the
+  former has another weight of distillation.
 - On photos, tables of captioners have the regions `photos_detected`. With those of `photos`, one of which is the whole
   image, attention that nobody teaches stays there: `cyclical-table-6` then had F1_all 0.1 in both rows. The regions
   were chosen after the attention of one captioner with each had been scored on `test`, sizes and rates (`--set`) by
