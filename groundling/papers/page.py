@@ -16,8 +16,10 @@ from groundling.papers.tables import TABLES, Row, Table, table
 from groundling.papers.unconfirmed import unconfirmed
 
 CLAIM_HEADS = """\
-| claim | score | paper | data | ours | p | p of seeds | seeds | verdict | rows of `groundling reproduce` |
+| claim | score | paper | data | ours | p | p of seeds | seeds | verdict | rows of `reproduce` |
 |---|---|---|---|---|---|---|---|---|---|"""
+NO_BREAK = "\N{NO-BREAK SPACE}"  # numbers stay on one line in narrow columns
+ARROW = f"{NO_BREAK}→{NO_BREAK}"
 ONCE_DRAWN = 1_000  # samples of the tests in summaries that do not tell how many
 INTRODUCTION = f"""\
 Made by `groundling reproduce --page FILE` from the stored scores of the runs; no number here is written by hand. Scores
@@ -112,7 +114,7 @@ def _results(claim: Claim, found: Summaries) -> dict[str, Mapping[str, Any]]:
 
 
 def _claim(claim: Claim, data: str = "", result: Mapping[str, Any] | None = None) -> str:
-    printed = f"{claim.printed[1]:g} → {claim.printed[0]:g}"
+    printed = f"{claim.printed[1]:g}{ARROW}{claim.printed[0]:g}"
     score = claim.score if not claim.than_score else f"{claim.than_score} → {claim.score}"
     rows = [i for i, row in enumerate(table(claim.table).rows, start=1) if row.job in (claim.job, claim.than)]
     how = f"`{claim.table} --rows {','.join(map(str, rows))}`"
@@ -122,12 +124,12 @@ def _claim(claim: Claim, data: str = "", result: Mapping[str, Any] | None = None
     p, of_training = ("" if result[name] is None else _p(result[name]) for name in ("p", "p of seeds"))
     verdict = f"**{result['verdict']}**" if result["verdict"] == CONFIRMED else result["verdict"]
     seeds = str(len(result["seeds"]))
-    cells = (claim.text, score, printed, data, f"{theirs:.1f} → {ours:.1f}", p, of_training, seeds, verdict, how)
+    cells = (claim.text, score, printed, data, f"{theirs:.1f}{ARROW}{ours:.1f}", p, of_training, seeds, verdict, how)
     return "| " + " | ".join(cells) + " |"
 
 
 def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return f"<{NO_BREAK}0.001" if value < 0.001 else f"{value:.3f}"
 
 
 # ---------------------------------------------------------------- tables

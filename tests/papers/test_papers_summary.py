@@ -179,7 +179,7 @@ def test_a_page_tells_what_was_run_and_what_was_not(bench: Bench) -> None:
     assert found["rows"]["k4"]["BLEU-1"] is None
     assert "31.0 ± 1.0*" in text and "0: 30.00, 1: 31.00, 2: 32.00" in text
     assert (
-        "| 11.7 → 21.54 | data | 21.0 → 31.0 | 0.010 |  | 3 | **confirmed** | `distributed-table-1 --rows 1,2` |"
+        "| 11.7 → 21.54 | data | 21.0 → 31.0 | 0.010 |  | 3 | **confirmed** | `distributed-table-1 --rows 1,2` |"
         in text
     )
     assert f"{len({claim.text for claim in CLAIMS})} claims: 2 were tested, 2 of these are confirmed" in text
@@ -235,7 +235,7 @@ def test_a_claim_has_a_line_of_each_data_set_and_is_confirmed_by_any(bench: Benc
             claim.update(p=0.5, verdict=DIRECTION)
     text = pages.page({"distributed-table-1": [found, photos]})
     assert "claims: 2 were tested, 2 of these are confirmed.\nOf the 4 tests, 2 have" in text
-    assert text.count("| 11.7 → 21.54 | data |") == text.count("| 11.7 → 21.54 | photos |") == 1
+    assert text.count("| 11.7 → 21.54 | data |") == text.count("| 11.7 → 21.54 | photos |") == 1
     assert "images of data, test" in text and "images of photos, test" in text
 
 
