@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--source",
         required=True,
-        help=f"what finds the regions, for photos mostly photos: {', '.join(sources.names())} (docs/regions.md)",
+        help=f"what finds the regions; photos suits most photographs: {', '.join(sources.names())} (docs/regions.md)",
     )
     verb.add_argument("--out", required=True, type=Path, metavar="STORE", help="folder to write")
     verb.add_argument("--split", help="only this split of the data set")
